@@ -1,0 +1,173 @@
+"""Every error kgtool raises on purpose, as one tree.
+
+::
+
+    KgError(message, hint=None)
+    ├── UsageError            2   wrong option, wrong argument, contradictory options
+    ├── ConfigError           2   a configuration or input file that cannot be used
+    ├── NetworkError          4   host and port are part of the message
+    │   ├── ResolveFailed         the name has no address
+    │   ├── ConnectFailed         nobody answers there
+    │   ├── ConnectionLost        the peer went away in the middle
+    │   ├── NotKafka              something answers there, but not a Kafka broker
+    │   ├── TlsFailed             the TLS handshake failed
+    │   └── TimedOut              no answer within the time that was allowed
+    ├── AuthenticationError   4   the cluster refused the login
+    ├── ProtocolError         1   bytes that are no Kafka message
+    │   ├── DecodeError           what arrived can't be read
+    │   ├── EncodeError           what should be sent can't be written
+    │   ├── FrameError            the length or the correlation id is wrong
+    │   └── UnsupportedVersion    both sides have no version of an API in common
+    ├── BrokerError           1   the broker answered with an error code
+    ├── MissingExtra          1   the command needs packages that are not installed
+    ├── SandboxError          1   the local Kafka could not be started, seeded or stopped
+    └── AnalysisError         1   the Spark job can't go on
+
+``exit_code`` is the exit status of a command that fails with this error alone (the contract's
+section 3). ``hint`` is the next thing a person can do. A failure of one item among many is not
+raised: it travels as a value to the renderer, and only the exit status tells of it globally.
+"""
+
+from __future__ import annotations
+
+
+class KgError(Exception):
+    """Something went wrong that a user can understand from one sentence."""
+
+    exit_code = 1
+    name = "ERROR"
+    code: int | None = None
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UsageError(KgError):
+    """A wrong option, argument or combination; nothing was sent."""
+
+    exit_code = 2
+    name = "USAGE"
+
+
+class ConfigError(KgError):
+    """A configuration or input file that cannot be used; nothing was sent."""
+
+    exit_code = 2
+    name = "CONFIG"
+
+
+class NetworkError(KgError):
+    """The cluster, or one broker of it, could not be reached."""
+
+    exit_code = 4
+    name = "UNREACHABLE"
+
+
+class ResolveFailed(NetworkError):
+    """The host name has no address."""
+
+
+class ConnectFailed(NetworkError):
+    """Nobody accepts connections at that address."""
+
+
+class ConnectionLost(NetworkError):
+    """The peer closed the connection, or it broke, before the answer was complete."""
+
+    name = "CONNECTION_LOST"
+
+
+class NotKafka(NetworkError):
+    """Something answers at that address, but it does not speak Kafka's protocol."""
+
+    name = "NOT_KAFKA"
+
+
+class TlsFailed(NetworkError):
+    """The TLS handshake failed."""
+
+    name = "TLS_FAILED"
+
+
+class TimedOut(NetworkError):
+    """No answer came within the time that was allowed."""
+
+    name = "TIMEOUT"
+
+
+class AuthenticationError(KgError):
+    """The cluster refused the login."""
+
+    exit_code = 4
+    name = "AUTHENTICATION_FAILED"
+
+
+class ProtocolError(KgError):
+    """Bytes that are no Kafka message, in either direction."""
+
+    name = "PROTOCOL"
+
+
+class DecodeError(ProtocolError):
+    """What arrived can't be read as the message that it should be."""
+
+    name = "DECODE"
+
+
+class EncodeError(ProtocolError):
+    """What should be sent can't be written in the version that was agreed."""
+
+    name = "ENCODE"
+
+
+class FrameError(ProtocolError):
+    """A frame's length or correlation id is wrong: nothing after it can be trusted."""
+
+    name = "FRAME"
+
+
+class UnsupportedVersion(ProtocolError):
+    """The broker and kgtool have no version of an API in common."""
+
+    name = "UNSUPPORTED"
+
+
+class BrokerError(KgError):
+    """A broker answered with an error code; ``code`` and ``name`` are Kafka's own."""
+
+    def __init__(
+        self,
+        code: int,
+        name: str,
+        message: str,
+        *,
+        retriable: bool = False,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.name = name
+        self.retriable = retriable
+
+
+class MissingExtra(KgError):
+    """The command needs packages that are not installed; the message names the extra."""
+
+    name = "MISSING_EXTRA"
+
+
+class SandboxError(KgError):
+    """The local Kafka could not be started, seeded or stopped."""
+
+    name = "SANDBOX"
+
+
+class AnalysisError(KgError):
+    """The Spark job can't go on."""
+
+    name = "ANALYSIS"

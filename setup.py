@@ -1,0 +1,51 @@
+"""Metadata of the kgtool package."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "kgtool/__init__.py").read_text())
+
+ANALYZE = ["pyspark>=4.0,<5", "pandas>=2.2,<3", "pyarrow>=15", "numpy>=1.26", "cramjam>=2.8"]
+DEV = [
+    "pytest>=8",
+    "pytest-xdist>=3.5",
+    "hypothesis>=6.100",
+    "kio>=0.6",
+    "ruff>=0.6",
+    "mypy>=1.11",
+    "types-tabulate",
+    "types-PyYAML",
+]
+
+setup(
+    name="kgtool",
+    version=VERSION.group(1) if VERSION else "0",
+    description="Admin toolkit for Kafka consumer groups and their committed offsets",
+    long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
+    long_description_content_type="text/x-rst",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=["kgtool", "kgtool.*"]),
+    package_data={"kgtool": ["py.typed", "sandbox/*.xml", "sandbox/*.txt"]},
+    install_requires=[
+        "click>=8.1",
+        "confluent-kafka>=2.5",
+        "rich>=13",
+        "tabulate>=0.9",
+        "PyYAML>=6",
+        "google-re2>=1.1",
+        "cryptography>=42",
+    ],
+    extras_require={"analyze": ANALYZE, "dev": [*ANALYZE, *DEV]},
+    entry_points={"console_scripts": ["kgtool = kgtool.cli.main:main"]},
+    classifiers=[
+        "Environment :: Console",
+        "Intended Audience :: System Administrators",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Topic :: System :: Distributed Computing",
+    ],
+)
