@@ -1,0 +1,384 @@
+"""Compiles a schema table, for one version, into a reader and a writer.
+
+The only place that knows how classic and flexible versions differ (KIP-482). A plan is a list of
+steps built once per (struct, version, flexible) on first use; runs of fixed-width fields become
+one ``struct.Struct``, everything else is one closure a field. Nothing is generated as source.
+
+Contract of the compiled functions: a reader may raise ``ValueError``, ``IndexError`` or
+``struct.error`` on bytes that are not such a message, and nothing else; it never allocates more
+than the bytes at hand can fill, because an array's count is checked against the smallest size its
+elements can have. ``decode`` and ``encode`` translate to ``DecodeError`` and ``EncodeError``.
+"""
+
+from __future__ import annotations
+
+import struct as _struct
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from kgtool.errors import DecodeError, EncodeError
+from kgtool.protocol import wire
+from kgtool.protocol.schema import Field, Struct
+from kgtool.protocol.wire import Reader, Writer, read_uvarint, write_uvarint
+
+FIXED = {
+    "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d",
+    "bool": "?",
+}  # fmt: skip
+
+S = TypeVar("S", bound=Struct)
+_new = tuple.__new__
+
+
+class _Step(NamedTuple):
+    """Fields ``low`` to ``high`` (exclusive): one fixed-width run, or one field of its own."""
+
+    low: int
+    high: int
+    fixed: _struct.Struct | None
+    read: Reader | None
+    write: Writer | None
+
+
+def decode(cls: type[S], version: int, buf: bytes, pos: int = 0, *, whole: bool = True) -> S:
+    """Read a message of class ``cls`` from ``buf``; raise ``DecodeError`` if it isn't one.
+
+    ``whole`` demands that the message ends where the buffer does.
+    """
+    try:
+        value, end = reader(cls, version, version in cls.FLEXIBLE)(buf, pos)
+        if whole and end != len(buf):
+            raise ValueError(f"{len(buf) - end} bytes left over")
+    except (ValueError, IndexError, _struct.error) as exc:
+        name = _name(cls)
+        raise DecodeError(f"{name} v{version}: not a valid message ({exc})") from exc
+    return value  # type: ignore[no-any-return]
+
+
+def decode_prefix(cls: type[S], version: int, buf: bytes, pos: int = 0) -> tuple[S, int]:
+    """Read a message and return it with the position after it; what follows is not looked at."""
+    try:
+        return reader(cls, version, version in cls.FLEXIBLE)(buf, pos)
+    except (ValueError, IndexError, _struct.error) as exc:
+        raise DecodeError(f"{_name(cls)} v{version}: not a valid message ({exc})") from exc
+
+
+def encode(message: Struct, version: int) -> bytes:
+    """Write a message; raise ``EncodeError`` where the version can't carry what it says."""
+    cls = type(message)
+    if version not in cls.VERSIONS:
+        raise EncodeError(f"{_name(cls)} has no version {version}, only {cls.VERSIONS}")
+    out = bytearray()
+    try:
+        writer(cls, version, version in cls.FLEXIBLE)(out, message)
+    except (ValueError, TypeError, AttributeError, _struct.error) as exc:
+        raise EncodeError(f"{_name(cls)} v{version}: cannot be written ({exc})") from exc
+    return bytes(out)
+
+
+def _name(cls: type[Struct]) -> str:
+    return f"{cls.NAME}{cls.__name__}" if hasattr(cls, "NAME") else cls.__qualname__
+
+
+@cache
+def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
+    """Return the compiled reader of a struct."""
+    steps = _steps(cls, version, flexible)
+    template: list[Any] = [field.default_value() for field in cls.FIELDS]
+    template.append(())
+    fresh = [at for at, value in enumerate(template) if isinstance(value, list)]
+    tags = _tag_readers(cls, version, flexible)
+
+    plan = [(s.low, s.high, s.fixed.unpack_from if s.fixed else None,
+             s.fixed.size if s.fixed else 0, s.read) for s in steps]  # fmt: skip
+
+    def read(buf: bytes, pos: int) -> tuple[Struct, int]:
+        values = template[:]
+        for at in fresh:
+            values[at] = []
+        for low, high, unpack, size, read_one in plan:
+            if unpack is not None:
+                values[low:high] = unpack(buf, pos)
+                pos += size
+            else:
+                values[low], pos = read_one(buf, pos)  # type: ignore[misc]
+        if flexible:
+            if buf[pos]:
+                pos = _read_tags(tags, values, buf, pos)
+            else:
+                pos += 1
+        return _new(cls, values), pos
+
+    return read
+
+
+def _read_tags(
+    known: dict[int, tuple[int, Reader]], values: list[Any], buf: bytes, pos: int
+) -> int:
+    """Read a section of tagged fields into ``values``; keep the ones nobody knows."""
+    count, pos = read_uvarint(buf, pos)
+    if count * 2 > len(buf) - pos:
+        raise ValueError(f"{count} tagged fields in {len(buf) - pos} bytes")
+    unknown = []
+    for _ in range(count):
+        tag, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        end = pos + size
+        wire.need(buf, end)
+        if tag in known:
+            at, read_one = known[tag]
+            values[at], stop = read_one(buf[:end] if end != len(buf) else buf, pos)
+            if stop != end:
+                raise ValueError(f"tag {tag} says {size} bytes and has {stop - pos}")
+        else:
+            unknown.append((tag, buf[pos:end]))
+        pos = end
+    values[-1] = tuple(unknown)
+    return pos
+
+
+def _tag_readers(cls: type[Struct], version: int, flexible: bool) -> dict[int, tuple[int, Reader]]:
+    if not flexible:
+        return {}
+    return {
+        field.tag: (at, _field_reader(field, version, flexible, tagged=True))
+        for at, field in enumerate(cls.FIELDS)
+        if field.tag is not None and version in field.tagged
+    }
+
+
+@cache
+def writer(cls: type[Struct], version: int, flexible: bool) -> Writer:
+    """Return the compiled writer of a struct."""
+    steps = _steps(cls, version, flexible)
+    absent = [
+        (at, field)
+        for at, field in enumerate(cls.FIELDS)
+        if version not in field.versions and not field.ignorable
+    ]
+    tags = sorted(
+        (field.tag, at, field, _field_writer(field, version, flexible, tagged=True))
+        for at, field in enumerate(cls.FIELDS)
+        if flexible and field.tag is not None and version in field.tagged
+    )
+
+    def write(out: bytearray, value: Any) -> None:
+        if type(value) is not cls:
+            raise TypeError(f"{cls.__qualname__} expected, not {type(value).__qualname__}")
+        for at, field in absent:
+            if value[at] != field.default_value():
+                raise ValueError(f"{field.name} does not exist in this version")
+        for step in steps:
+            if step.fixed is not None:
+                out += step.fixed.pack(*value[step.low : step.high])
+            else:
+                step.write(out, value[step.low])  # type: ignore[misc]
+        if flexible:
+            _write_tags(out, value, tags)
+
+    return write
+
+
+def _write_tags(out: bytearray, value: Any, tags: list[tuple[Any, int, Field, Writer]]) -> None:
+    """Append the section of tagged fields: the known ones that differ, then the unknown."""
+    section: list[tuple[int, bytes]] = list(value[-1])
+    for tag, at, field, write_one in tags:
+        if value[at] != field.default_value():
+            body = bytearray()
+            write_one(body, value[at])
+            section.append((tag, bytes(body)))
+    section.sort()
+    write_uvarint(out, len(section))
+    for tag, raw in section:
+        write_uvarint(out, tag)
+        write_uvarint(out, len(raw))
+        out += raw
+
+
+def _steps(cls: type[Struct], version: int, flexible: bool) -> list[_Step]:
+    """Group the fields that this version has, in wire order, into steps."""
+    steps: list[_Step] = []
+    run: list[int] = []
+
+    def flush() -> None:
+        if run:
+            layout = ">" + "".join(FIXED[cls.FIELDS[at].kind] for at in run)
+            steps.append(_Step(run[0], run[-1] + 1, _struct.Struct(layout), None, None))
+            run.clear()
+
+    for at, field in enumerate(cls.FIELDS):
+        if version not in field.versions or (flexible and version in field.tagged):
+            flush()
+        elif field.kind in FIXED:
+            run.append(at)
+        else:
+            flush()
+            read = _field_reader(field, version, flexible)
+            steps.append(_Step(at, at + 1, None, read, _field_writer(field, version, flexible)))
+    flush()
+    return steps
+
+
+def min_size(cls: type[Struct], version: int, flexible: bool) -> int:
+    """Return the fewest bytes that a struct takes at this version."""
+    size = 1 if flexible else 0
+    for field in cls.FIELDS:
+        if version in field.versions and not (flexible and version in field.tagged):
+            size += _min_field_size(field, version, flexible)
+    return size
+
+
+def _min_field_size(field: Field, version: int, flexible: bool) -> int:
+    if field.kind in FIXED:
+        return _struct.calcsize(">" + FIXED[field.kind])
+    if field.kind == "uuid":
+        return 16
+    if field.kind == "struct":
+        nullable = version in field.nullable
+        return 1 if nullable else min_size(field.of, version, flexible)
+    if flexible:
+        return 1
+    return 2 if field.kind == "string" else 4
+
+
+def _field_reader(field: Field, version: int, flexible: bool, *, tagged: bool = False) -> Reader:
+    nullable = version in field.nullable
+    kind = field.kind
+    if kind in FIXED:
+        return _fixed_reader(FIXED[kind])
+    if kind == "uuid":
+        return wire.read_uuid
+    if kind == "string":
+        return wire.string_reader(flexible, nullable)
+    if kind in ("bytes", "records"):
+        return wire.bytes_reader(flexible, nullable)
+    if kind == "array":
+        return _array_reader(field.of, version, flexible, nullable)
+    read = reader(field.of, version, flexible)
+    return _nullable_reader(read, tagged) if nullable else read
+
+
+def _field_writer(field: Field, version: int, flexible: bool, *, tagged: bool = False) -> Writer:
+    nullable = version in field.nullable
+    kind = field.kind
+    if kind in FIXED:
+        return _fixed_writer(FIXED[kind])
+    if kind == "uuid":
+        return wire.write_uuid
+    if kind == "string":
+        return wire.string_writer(flexible, nullable)
+    if kind in ("bytes", "records"):
+        return wire.bytes_writer(flexible, nullable)
+    if kind == "array":
+        return _array_writer(field.of, version, flexible, nullable)
+    write = writer(field.of, version, flexible)
+    return _nullable_writer(write, tagged) if nullable else write
+
+
+def _fixed_reader(layout: str) -> Reader:
+    fixed = _struct.Struct(">" + layout)
+
+    def read(buf: bytes, pos: int) -> tuple[Any, int]:
+        return fixed.unpack_from(buf, pos)[0], pos + fixed.size
+
+    return read
+
+
+def _fixed_writer(layout: str) -> Writer:
+    pack = _struct.Struct(">" + layout).pack
+
+    def write(out: bytearray, value: Any) -> None:
+        out += pack(value)
+
+    return write
+
+
+def _nullable_reader(read: Reader, tagged: bool) -> Reader:
+    """Wrap a struct's reader: the marker is an int8, inside a tag a uvarint (KIP-893)."""
+
+    def read_nullable(buf: bytes, pos: int) -> tuple[Any, int]:
+        if tagged:
+            marker, pos = read_uvarint(buf, pos)
+            if marker > 1:
+                raise ValueError(f"{marker} where 0 (null) or 1 must be")
+            return read(buf, pos) if marker else (None, pos)
+        marker, pos = buf[pos], pos + 1
+        if marker == 0xFF:
+            return None, pos
+        if marker != 1:
+            raise ValueError(f"{marker} where -1 (null) or 1 must be")
+        return read(buf, pos)
+
+    return read_nullable
+
+
+def _nullable_writer(write: Writer, tagged: bool) -> Writer:
+    def write_nullable(out: bytearray, value: Any) -> None:
+        if value is None:
+            out.append(0 if tagged else 0xFF)
+        else:
+            out.append(1)
+            write(out, value)
+
+    return write_nullable
+
+
+def _element(of: Any, version: int, flexible: bool) -> tuple[Reader, Writer, int, str]:
+    """Return reader, writer, smallest size and fixed layout ("" if none) of array elements."""
+    if isinstance(of, type):
+        size = min_size(of, version, flexible)
+        return reader(of, version, flexible), writer(of, version, flexible), size, ""
+    field: Field = of()
+    layout = FIXED.get(field.kind, "")
+    return (
+        _field_reader(field, version, flexible),
+        _field_writer(field, version, flexible),
+        _min_field_size(field, version, flexible),
+        layout,
+    )
+
+
+def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Reader:
+    length_of, _ = wire.long_length(flexible)
+    read_one, _, smallest, layout = _element(of, version, flexible)
+    smallest = max(smallest, 1)
+
+    def read(buf: bytes, pos: int) -> tuple[list[Any] | None, int]:
+        count, pos = length_of(buf, pos)
+        if count < 0:
+            if nullable and count == -1:
+                return None, pos
+            raise ValueError("null where an array must be")
+        if count * smallest > len(buf) - pos:
+            raise ValueError(f"{count} elements in {len(buf) - pos} bytes")
+        if layout:
+            end = pos + count * smallest
+            return list(_struct.unpack_from(f">{count}{layout}", buf, pos)), end
+        items: list[Any] = []
+        append = items.append
+        for _ in range(count):
+            item, pos = read_one(buf, pos)
+            append(item)
+        return items, pos
+
+    return read
+
+
+def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writer:
+    _, write_length = wire.long_length(flexible)
+    _, write_one, _, layout = _element(of, version, flexible)
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            if not nullable:
+                raise ValueError("null where an array must be")
+            write_length(out, -1)
+            return
+        write_length(out, len(value))
+        if layout:
+            out += _struct.pack(f">{len(value)}{layout}", *value)
+            return
+        for item in value:
+            write_one(out, item)
+
+    return write

@@ -1,0 +1,169 @@
+"""Kafka's primitive types as pairs of small functions.
+
+A reader takes ``(buf, pos)`` and returns ``(value, new_pos)``; a writer takes ``(out, value)`` and
+appends to the bytearray ``out``. Readers never look past the end of ``buf``: where a slice would
+silently come out short they raise ``ValueError``; ``IndexError`` and ``struct.error`` do it for
+the rest. ``plan.decode`` turns all three into one ``DecodeError``.
+
+Strings are UTF-8; bytes that are not come back as lone surrogates (``surrogateescape``), so that a
+name which a careless client wrote can still be shown, sent back and deleted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+Reader = Callable[[bytes, int], tuple[Any, int]]
+Writer = Callable[[bytearray, Any], None]
+
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+
+
+def need(buf: bytes, end: int) -> None:
+    """Raise ``ValueError`` unless ``buf`` has at least ``end`` bytes."""
+    if end > len(buf):
+        raise ValueError(f"{end - len(buf)} bytes missing")
+
+
+def read_uvarint(buf: bytes, pos: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most 32 bits (``ByteUtils.readUnsignedVarint``)."""
+    value = buf[pos]
+    pos += 1
+    if value < 0x80:
+        return value, pos
+    value &= 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                break
+            return value, pos
+    raise ValueError("varint is longer than 32 bits")
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    """Append an unsigned varint."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_uuid(buf: bytes, pos: int) -> tuple[UUID, int]:
+    """Read 16 raw bytes."""
+    need(buf, pos + 16)
+    return UUID(bytes=buf[pos : pos + 16]), pos + 16
+
+
+def write_uuid(out: bytearray, value: UUID) -> None:
+    """Append 16 raw bytes."""
+    out += value.bytes
+
+
+def _length16(buf: bytes, pos: int) -> tuple[int, int]:
+    return _I16.unpack_from(buf, pos)[0], pos + 2
+
+
+def _length32(buf: bytes, pos: int) -> tuple[int, int]:
+    return _I32.unpack_from(buf, pos)[0], pos + 4
+
+
+def _length_compact(buf: bytes, pos: int) -> tuple[int, int]:
+    value, pos = read_uvarint(buf, pos)
+    return value - 1, pos
+
+
+def _write16(out: bytearray, length: int) -> None:
+    out += _I16.pack(length)
+
+
+def _write32(out: bytearray, length: int) -> None:
+    out += _I32.pack(length)
+
+
+def _write_compact(out: bytearray, length: int) -> None:
+    write_uvarint(out, length + 1)
+
+
+def string_length(flexible: bool) -> tuple[Reader, Callable[[bytearray, int], None]]:
+    """Reader and writer of a string's length: -1 is null."""
+    return (_length_compact, _write_compact) if flexible else (_length16, _write16)
+
+
+def long_length(flexible: bool) -> tuple[Reader, Callable[[bytearray, int], None]]:
+    """Reader and writer of the length of bytes, records and arrays: -1 is null."""
+    return (_length_compact, _write_compact) if flexible else (_length32, _write32)
+
+
+def string_reader(flexible: bool, nullable: bool) -> Reader:
+    """Build the reader of a string."""
+    length_of, _ = string_length(flexible)
+
+    def read(buf: bytes, pos: int) -> tuple[str | None, int]:
+        length, pos = length_of(buf, pos)
+        if length < 0:
+            if nullable and length == -1:
+                return None, pos
+            raise ValueError("null where a string must be")
+        end = pos + length
+        if end > len(buf):
+            raise ValueError(f"{end - len(buf)} bytes missing")
+        return buf[pos:end].decode("utf-8", "surrogateescape"), end
+
+    return read
+
+
+def string_writer(flexible: bool, nullable: bool) -> Writer:
+    """Build the writer of a string."""
+    _, write_length = string_length(flexible)
+
+    def write(out: bytearray, value: str | None) -> None:
+        if value is None:
+            if not nullable:
+                raise ValueError("null where a string must be")
+            write_length(out, -1)
+            return
+        raw = value.encode("utf-8", "surrogateescape")
+        write_length(out, len(raw))
+        out += raw
+
+    return write
+
+
+def bytes_reader(flexible: bool, nullable: bool) -> Reader:
+    """Build the reader of bytes or records."""
+    length_of, _ = long_length(flexible)
+
+    def read(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+        length, pos = length_of(buf, pos)
+        if length < 0:
+            if nullable and length == -1:
+                return None, pos
+            raise ValueError("null where bytes must be")
+        end = pos + length
+        need(buf, end)
+        return buf[pos:end], end
+
+    return read
+
+
+def bytes_writer(flexible: bool, nullable: bool) -> Writer:
+    """Build the writer of bytes or records."""
+    _, write_length = long_length(flexible)
+
+    def write(out: bytearray, value: bytes | None) -> None:
+        if value is None:
+            if not nullable:
+                raise ValueError("null where bytes must be")
+            write_length(out, -1)
+            return
+        write_length(out, len(value))
+        out += value
+
+    return write
