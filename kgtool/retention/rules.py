@@ -1,0 +1,368 @@
+"""When a broker may remove a committed offset or a group: the executable specification.
+
+Plain scalar Python. ``describe --expiry``, ``explain`` and ``cleanup`` ask it live, the Spark job
+says the same in columns, and both are held to what real brokers did. Nothing here reads a clock:
+all times are milliseconds since the epoch and come in as arguments.
+
+Where the rules come from: ``GroupMetadata.removeExpiredOffsets`` (the Scala coordinator, up to
+3.9), ``OffsetMetadataManager.cleanupExpiredOffsets`` and ``Group.offsetExpirationCondition`` (the
+new coordinator), KIP-211 (2.1), KIP-496 (2.4), KIP-848 (4.0).
+
+A broker looks once per check interval (``offsets.retention.check.interval.ms``), so a removal
+comes at the moment told here or within one interval after it; right after a coordinator has
+loaded its partition, within two.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+# --- vocabulary: shown to users and shared with the Spark job, so never renamed -----------------
+
+RULE_EXPLICIT: Final = "explicit"
+"""The record carries its own expire timestamp (OffsetCommit v2-v4 with a retention time)."""
+RULE_COMMIT: Final = "commit"
+"""Commit timestamp + retention."""
+RULE_EMPTY_SINCE: Final = "empty-since"
+"""The time at which the classic group became Empty + retention, for all its offsets alike."""
+RULE_SUBSCRIBED: Final = "subscribed"
+"""Never: a current member subscribes to the topic."""
+RULE_LIVE_GROUP: Final = "live-group"
+"""Never: the group is alive, and this broker then keeps all it has (no look at subscriptions
+before 2.4; not the ``consumer`` protocol type; a subscription that can't be read)."""
+RULE_REBALANCING: Final = "rebalancing"
+"""Never: a classic group in the middle of a rebalance keeps everything."""
+RULE_PENDING: Final = "pending-transaction"
+"""Never: an open transaction holds a commit for the partition (3.8+ new coordinator)."""
+RULE_ORPHAN: Final = "orphan"
+"""Never: the new coordinator walks over groups, and does not know this offset's group."""
+RULE_SHARE: Final = "share"
+"""Never: share groups are skipped."""
+
+RULES: Final = (
+    RULE_EXPLICIT,
+    RULE_COMMIT,
+    RULE_EMPTY_SINCE,
+    RULE_SUBSCRIBED,
+    RULE_LIVE_GROUP,
+    RULE_REBALANCING,
+    RULE_PENDING,
+    RULE_ORPHAN,
+    RULE_SHARE,
+)
+
+TYPE_CLASSIC: Final = "classic"
+TYPE_CONSUMER: Final = "consumer"
+TYPE_SHARE: Final = "share"
+TYPE_STREAMS: Final = "streams"
+"""``Group.GroupType`` in lower case. A *simple* group (only standalone commits) is, as in Kafka,
+a classic group with the protocol type ``""``."""
+
+STATE_EMPTY: Final = "Empty"
+STATE_STABLE: Final = "Stable"
+STATE_PREPARING_REBALANCE: Final = "PreparingRebalance"
+STATE_COMPLETING_REBALANCE: Final = "CompletingRebalance"
+STATE_DEAD: Final = "Dead"
+"""Spelled as ListGroups and DescribeGroups spell them (KIP-848 groups know Assigning and
+Reconciling too; these rules do not tell them from Stable)."""
+
+CONSUMER_PROTOCOL: Final = "consumer"
+"""The protocol type whose subscriptions a coordinator can read."""
+
+CAUSE_EXPIRED: Final = "expired"
+"""An offset went because its time had come."""
+CAUSE_GROUP_EMPTY: Final = "group-empty"
+"""A group went because it was Empty and nothing of it was left."""
+CAUSE_CONVERTED: Final = "converted"
+"""A classic group became one of the KIP-848 family (or the other way round)."""
+CAUSE_EXPLICIT: Final = "explicit"
+"""OffsetDelete, DeleteGroups or a topic's deletion."""
+
+PENDING_IGNORED: Final = "ignored"
+PENDING_WITH_OFFSETS: Final = "with-offsets"
+PENDING_ALWAYS: Final = "always"
+
+MAX_TIMESTAMP_MS: Final = 2**63 - 1
+"""Sums stop here, as in every place where a timestamp is an int64."""
+
+# --- the generations of brokers ------------------------------------------------------------------
+
+
+class RuleSet(NamedTuple):
+    """What one generation of brokers does; adding a generation is adding an entry to RULE_SETS."""
+
+    name: str
+    """The contract's name, as in ``--rules``."""
+    alias: str
+    """The name in the project's notes."""
+    brokers: str
+    """The brokers that work so, in words."""
+    new_coordinator: bool
+    """Written in Java (KIP-848): loads groups in log order, looks at offsets group by group, and
+    always writes a group's tombstone. The Scala one does so only for a generation above 0."""
+    fixed_at_commit: bool = False
+    """The offset's own expire timestamp decides, whatever its group does, and strictly: it must
+    lie *before* the broker's now. One that is absent was filled in with commit + retention."""
+    reads_subscriptions: bool = True
+    """A living group of the ``consumer`` protocol type loses what it no longer subscribes to."""
+    pending_protects_offset: bool = False
+    """An open transaction's commit for a partition keeps the partition's older offset."""
+    pending_keeps_group: str = PENDING_ALWAYS
+    """PENDING_ALWAYS, PENDING_IGNORED, or PENDING_WITH_OFFSETS: only when the group also had a
+    committed offset at the start of the check (3.8 - 4.0.0: else it goes, and the transaction's
+    later COMMIT makes orphans)."""
+    commit_always_replaces: bool = False
+    """A transaction's COMMIT overwrites even an offset that was committed after its own."""
+    tombstone_drops_pending: bool = False
+    """An offset's tombstone also drops what open transactions hold for its partition."""
+    minus_one_is_past: bool = False
+    """2.1.x only: a v1 value with expireTimestamp -1 ("none") is read as a time long gone."""
+
+
+RULES_PRE_2_1: Final = RuleSet(
+    name="pre-2.1",
+    alias="a",
+    brokers="up to 2.0",
+    new_coordinator=False,
+    fixed_at_commit=True,
+    reads_subscriptions=False,
+)
+RULES_2_1: Final = RuleSet(
+    name="2.1",
+    alias="b21",
+    brokers="2.1 to 2.3",
+    new_coordinator=False,
+    reads_subscriptions=False,
+)
+RULES_2_4: Final = RuleSet(
+    name="2.4",
+    alias="b24",
+    brokers="2.4 to 3.9 with the Scala coordinator, their default",
+    new_coordinator=False,
+)
+RULES_3_7_NEW: Final = RuleSet(
+    name="3.7-new",
+    alias="c37",
+    brokers="3.7 with the new coordinator (preview)",
+    new_coordinator=True,
+    pending_keeps_group=PENDING_IGNORED,
+    commit_always_replaces=True,
+)
+RULES_3_8_NEW: Final = RuleSet(
+    name="3.8-new",
+    alias="c38",
+    brokers="3.8 and 3.9 with the new coordinator, and 4.0",
+    new_coordinator=True,
+    pending_protects_offset=True,
+    pending_keeps_group=PENDING_WITH_OFFSETS,
+    tombstone_drops_pending=True,
+)
+RULES_4_1: Final = RuleSet(
+    name="4.1",
+    alias="c41",
+    brokers="4.1 and later",
+    new_coordinator=True,
+    pending_protects_offset=True,
+    tombstone_drops_pending=True,
+)
+
+RULE_SETS: Final = {
+    rules.name: rules
+    for rules in (
+        RULES_PRE_2_1,
+        RULES_2_1,
+        RULES_2_4,
+        RULES_3_7_NEW,
+        RULES_3_8_NEW,
+        RULES_4_1,
+    )
+}
+"""By the contract's names, oldest first."""
+
+RULES_2_1_X: Final = RULES_2_1._replace(minus_one_is_past=True)
+"""2.1.0 and 2.1.1 exactly; 2.2 and 2.3 are ``RULES_2_1``."""
+
+
+def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool = False) -> RuleSet:
+    """The rule set of a broker of that version, such as ``(3, 9, 1)``.
+
+    ``new_coordinator`` says whether a 3.7 - 3.9 broker was switched to the new one
+    (``group.coordinator.new.enable``, or ``consumer`` among
+    ``group.coordinator.rebalance.protocols``); other versions leave no choice.
+    """
+    release = (*version, 0, 0)[:2]
+    if release >= (4, 1):
+        return RULES_4_1
+    if release >= (4, 0) or (new_coordinator and release >= (3, 8)):
+        return RULES_3_8_NEW
+    if new_coordinator and release >= (3, 7):
+        return RULES_3_7_NEW
+    if release >= (2, 4):
+        return RULES_2_4
+    if release >= (2, 2):
+        return RULES_2_1
+    return RULES_2_1_X if release == (2, 1) else RULES_PRE_2_1
+
+
+# --- what is judged ------------------------------------------------------------------------------
+
+
+class CommittedOffset(NamedTuple):
+    """The two fields of an OffsetCommitValue that decide."""
+
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None = None
+    """``None`` where the value has no such field (v0, v2, v3, v4); ``-1`` only from a v1 value
+    that carries it. Both mean "none", except to 2.1.x."""
+
+
+class GroupSnapshot(NamedTuple):
+    """A group at one moment, as its coordinator has it."""
+
+    type: str = TYPE_CLASSIC
+    state: str = STATE_EMPTY
+    protocol_type: str = ""
+    """Classic groups only; ``""`` is a simple group."""
+    state_since_ms: int | None = None
+    """Classic groups: GroupMetadataValue.currentStateTimestamp; ``None`` where absent (-1, or a
+    value of version 0 or 1)."""
+    subscribed_topics: frozenset[str] | None = frozenset()
+    """What the current members subscribe to: of a KIP-848 group, names and resolved regular
+    expressions; of a streams group, source and repartition-source topics. ``None`` where it is
+    not known, also when one member's subscription can't be parsed."""
+    generation: int = 0
+    """Classic groups only."""
+
+
+class Verdict(NamedTuple):
+    """What becomes of an offset as things stand."""
+
+    expires_at_ms: int | None
+    """The earliest moment at which the broker may remove it, ``None``: never as things stand."""
+    rule: str
+    """One of RULES: the reason."""
+
+
+# --- the rules -----------------------------------------------------------------------------------
+
+
+def verdict(
+    rules: RuleSet,
+    group: GroupSnapshot | None,
+    offset: CommittedOffset,
+    topic: str,
+    retention_ms: int,
+    pending: bool = False,
+) -> Verdict:
+    """When a broker that follows ``rules`` may remove this offset of ``group``, and why.
+
+    ``group`` is ``None`` where the coordinator does not know the group; ``retention_ms`` is
+    ``offsets.retention.minutes`` in milliseconds; ``pending`` says that an open transaction
+    holds a commit for the same group, topic and partition.
+    """
+    if rules.fixed_at_commit:
+        return _fixed_at_commit(offset, retention_ms)
+    group = _as_seen_by(rules, group)
+    if group is None:
+        return Verdict(None, RULE_ORPHAN)
+    never = _kept_whole(rules, group)
+    if never is not None:
+        return Verdict(None, never)
+    if _is_subscribed(group, topic):
+        return Verdict(None, RULE_SUBSCRIBED)
+    if pending and rules.pending_protects_offset:
+        return Verdict(None, RULE_PENDING)
+    return _by_time(rules, group, offset, retention_ms)
+
+
+def group_may_go(
+    rules: RuleSet,
+    group: GroupSnapshot,
+    *,
+    offsets_before: bool,
+    offsets_left: bool,
+    pending: bool,
+) -> bool:
+    """Whether a check removes the group itself, right after its expired offsets.
+
+    ``offsets_before`` and ``offsets_left``: it had, it still has committed offsets before and
+    after this check's removals; ``pending``: some open transaction holds commits for it. There is
+    no retention here: a group that never committed goes at the first check after it became Empty.
+    """
+    seen = _as_seen_by(rules, group)
+    if seen is None or seen.type == TYPE_SHARE or seen.state != STATE_EMPTY or offsets_left:
+        return False
+    if not pending or rules.pending_keeps_group == PENDING_IGNORED:
+        return True
+    return rules.pending_keeps_group == PENDING_WITH_OFFSETS and not offsets_before
+
+
+def group_leaves_tombstone(rules: RuleSet, group: GroupSnapshot) -> bool:
+    """Whether the group's removal is written to the log; else it only leaves the memory."""
+    if rules.new_coordinator:
+        return True
+    return group.type == TYPE_CLASSIC and group.generation > 0
+
+
+def is_simple(group: GroupSnapshot) -> bool:
+    """Whether the group is only a place for standalone commits."""
+    return group.type == TYPE_CLASSIC and not group.protocol_type
+
+
+def _as_seen_by(rules: RuleSet, group: GroupSnapshot | None) -> GroupSnapshot | None:
+    """The group as this generation's coordinator has it in memory."""
+    if rules.new_coordinator:
+        # Dead is how DescribeGroups calls a classic group that the coordinator does not have.
+        dead = group is not None and group.type == TYPE_CLASSIC and group.state == STATE_DEAD
+        return None if dead else group
+    # The Scala coordinator skips the records of KIP-848, and while loading it gives every offset
+    # whose group has no metadata record a simple group.
+    if group is None or group.type != TYPE_CLASSIC or group.state == STATE_DEAD:
+        return GroupSnapshot()
+    return group
+
+
+def _kept_whole(rules: RuleSet, group: GroupSnapshot) -> str | None:
+    """The rule by which none of the group's offsets may go, if there is one."""
+    if group.type == TYPE_SHARE:
+        return RULE_SHARE
+    if is_simple(group) or group.state == STATE_EMPTY:
+        return None
+    if group.type == TYPE_CLASSIC:
+        if group.state in (STATE_PREPARING_REBALANCE, STATE_COMPLETING_REBALANCE):
+            return RULE_REBALANCING
+        if not rules.reads_subscriptions or group.protocol_type != CONSUMER_PROTOCOL:
+            return RULE_LIVE_GROUP
+    return RULE_LIVE_GROUP if group.subscribed_topics is None else None
+
+
+def _is_subscribed(group: GroupSnapshot, topic: str) -> bool:
+    """Whether a current member holds the topic; an Empty group has no members."""
+    if is_simple(group) or group.state in (STATE_EMPTY, STATE_DEAD):
+        return False
+    return group.subscribed_topics is not None and topic in group.subscribed_topics
+
+
+def _fixed_at_commit(offset: CommittedOffset, retention_ms: int) -> Verdict:
+    # Strict: the broker wants the timestamp before its now, so 1 ms later is the first chance.
+    own = offset.expire_timestamp_ms
+    if own is None or own == -1:
+        return Verdict(_plus(offset.commit_timestamp_ms, retention_ms + 1), RULE_COMMIT)
+    return Verdict(_plus(own, 1), RULE_EXPLICIT)
+
+
+def _by_time(
+    rules: RuleSet, group: GroupSnapshot, offset: CommittedOffset, retention_ms: int
+) -> Verdict:
+    own = offset.expire_timestamp_ms
+    if own is not None and (own != -1 or rules.minus_one_is_past):
+        return Verdict(own, RULE_EXPLICIT)
+    if group.type == TYPE_CLASSIC and not is_simple(group) and group.state == STATE_EMPTY:
+        since = group.state_since_ms
+        if since is not None and since != -1:
+            return Verdict(_plus(since, retention_ms), RULE_EMPTY_SINCE)
+    return Verdict(_plus(offset.commit_timestamp_ms, retention_ms), RULE_COMMIT)
+
+
+def _plus(timestamp_ms: int, duration_ms: int) -> int:
+    return min(timestamp_ms + duration_ms, MAX_TIMESTAMP_MS)
