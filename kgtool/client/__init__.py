@@ -1,1 +1,1 @@
-"""TODO."""
+"""Operations as generators: routing, retries and cluster state, without sockets or clocks."""

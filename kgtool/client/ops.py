@@ -1,0 +1,90 @@
+"""The contract between operations and whoever drives them.
+
+An operation is a generator. It yields what it wants and is sent what came of it:
+
+``[Call(to, request), …]``
+    All calls are put in flight together, pipelined per broker; the answer is a list in the same
+    order whose items are responses or ``KgError`` values. Errors of the network and of the
+    protocol are never raised into an operation.
+``Pause(seconds)``
+    The answer is ``None``, later. Retries are lists of pauses, so tests run in no time.
+``Gather([operation, …])``
+    Runs operations side by side, each at its own speed; the answer is the list of their results.
+``Versions(to)``
+    The versions that a broker offers, as ``{api key: (low, high)}``, or a ``KgError``. Costs no
+    request: every connection asks for them anyway.
+
+``return`` gives the result. Operations know no clock: when the time of a command is up, every
+call, old or new, is answered with ``DeadlineExceeded`` and every pause ends at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar, Union
+
+from kgtool.errors import KgError, TimedOut
+from kgtool.protocol.schema import Struct
+
+T = TypeVar("T")
+
+ANY = -1
+"""The address of whichever broker is connected, or can be."""
+
+
+class DeadlineExceeded(TimedOut):
+    """The time of the whole command is up: there is no point in trying again."""
+
+
+class Call(NamedTuple):
+    """One request to one broker (its id, or ``ANY``); ``max_version`` caps the version used."""
+
+    to: int
+    request: Struct
+    max_version: int | None = None
+
+
+class Pause(NamedTuple):
+    """Wait before going on."""
+
+    seconds: float
+
+
+class Versions(NamedTuple):
+    """Ask which versions a broker offers."""
+
+    to: int
+
+
+class Gather(NamedTuple):
+    """Run operations side by side."""
+
+    operations: list[Any]
+
+
+Reply = Union[Any, KgError]
+Operation = Generator[Any, Any, T]
+
+BACKOFF_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
+"""Pauses between tries, the last one repeated (``retry.backoff.ms`` … ``retry.backoff.max.ms``)."""
+
+
+def backoff(attempt: int) -> Pause:
+    """Return the pause before try number ``attempt`` + 1, counted from 0."""
+    return Pause(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)])
+
+
+def call(to: int, request: Struct, max_version: int | None = None) -> Operation[Reply]:
+    """Make one call and return its reply."""
+    replies = yield [Call(to, request, max_version)]
+    return replies[0]
+
+
+def gather(operations: list[Operation[T]]) -> Operation[list[T]]:
+    """Run operations side by side and return their results in order."""
+    if not operations:
+        return []
+    if len(operations) == 1:
+        return [(yield from operations[0])]
+    results: list[T] = yield Gather(operations)
+    return results

@@ -1,0 +1,212 @@
+"""Domain records: what commands show, files hold and tests compare.
+
+Plain ``NamedTuple`` s that import nothing of kgtool but the errors. Times are integers in
+milliseconds since the epoch and say so in their names; ``None`` means "not known" or "not there".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kgtool.errors import BrokerError, KgError
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicSpec(NamedTuple):
+    """What ``--topic`` names: a topic, and some of its partitions (None: all of them)."""
+
+    topic: str
+    partitions: tuple[int, ...] | None = None
+
+
+class Broker(NamedTuple):
+    """One broker as the cluster advertises it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Target(NamedTuple):
+    """What an error is about; ``None`` where that part does not apply."""
+
+    group: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+
+
+class ItemError(NamedTuple):
+    """One item that failed while others may have succeeded."""
+
+    target: Target
+    code: int | None
+    name: str
+    message: str
+    hint: str | None = None
+    unreachable: bool = False
+    """No broker answered for the item (exit status 4 if nothing else could be done)."""
+
+    @classmethod
+    def of(cls, error: KgError, target: Target) -> ItemError:
+        """Describe an exception as the failure of one item."""
+        code = error.code if isinstance(error, BrokerError) else None
+        return cls(
+            target, code, error.name, error.message, error.hint, unreachable=error.exit_code == 4
+        )
+
+
+class GroupListing(NamedTuple):
+    """One group as ListGroups shows it. ``type`` and ``state`` are None on brokers without them.
+
+    Type and state are as on the wire of 4.x: ``classic``, ``consumer``, ``share``, ``streams``;
+    ``Stable``, ``Empty``, ``PreparingRebalance``, …
+    """
+
+    group: str
+    type: str | None
+    state: str | None
+    protocol_type: str
+    coordinator: int
+
+
+class Listing(NamedTuple):
+    """The answer of all brokers to ListGroups, sorted by name."""
+
+    groups: list[GroupListing]
+    errors: list[ItemError]
+
+
+Assignment = tuple[tuple[str, tuple[int, ...]], ...]
+"""Topics and partitions, each ascending: ``(("orders", (0, 1)),)``."""
+
+
+class Member(NamedTuple):
+    """One member of a group.
+
+    Epochs and the target are None for members of classic groups. ``is_classic`` tells the members
+    of a KIP-848 group that still speak the classic protocol (None where the broker doesn't say).
+    ``subscribed`` is None where the subscription cannot be read.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: Assignment
+    subscribed: tuple[str, ...] | None
+    subscribed_regex: str | None = None
+    rack: str | None = None
+    epoch: int | None = None
+    target: Assignment | None = None
+    is_classic: bool | None = None
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the member owns."""
+        return sum(len(partitions) for _, partitions in self.assignment)
+
+
+class GroupDescription(NamedTuple):
+    """One group with its members, or the reason why it can't be described (``error``).
+
+    A group that does not exist has error code 69 (GROUP_ID_NOT_FOUND), on old brokers too.
+    """
+
+    group: str
+    type: str | None
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: Broker | None
+    members: tuple[Member, ...]
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+    error: ItemError | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is a member, so that its offsets can be written from outside."""
+        return self.state in ("Empty", "Dead")
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether the group is between two assignments."""
+        return self.state in (
+            "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling",
+        )  # fmt: skip
+
+
+class CommittedOffset(NamedTuple):
+    """What a coordinator holds for one partition of a group; epoch is None where there is none."""
+
+    offset: int
+    leader_epoch: int | None
+    metadata: str | None
+    is_pending: bool = False
+    """A transaction is about to change it (error 88, UNSTABLE_OFFSET_COMMIT)."""
+
+
+class OffsetRow(NamedTuple):
+    """One partition of one group: a row of ``describe --offsets`` (contract, section 4).
+
+    ``status``: ok, no-commit, beyond-end, before-start, unknown-topic, no-leader,
+    pending-transaction, denied, or error (``error`` says which).
+    """
+
+    group: str
+    topic: str
+    partition: int
+    current_offset: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    leader_epoch: int | None
+    metadata: str | None
+    member_id: str | None
+    host: str | None
+    client_id: str | None
+    subscribed: bool | None
+    status: str
+    lag_ms: int | None = None
+    error: ItemError | None = None
+
+
+class GroupOffsets(NamedTuple):
+    """One group's rows in Kafka's order: by member, then what nobody owns."""
+
+    description: GroupDescription
+    rows: list[OffsetRow]
+    errors: list[ItemError]
+
+
+class GroupDeletion(NamedTuple):
+    """One group of ``delete``: status ``deleted``, ``failed`` or ``would-delete``."""
+
+    group: str
+    status: str
+    error: ItemError | None = None
+
+
+class OffsetDeletion(NamedTuple):
+    """One partition of ``delete-offsets``.
+
+    Status is ``deleted``, ``no-offset`` (there was none, which counts as done), ``failed`` or
+    ``would-delete``; partition is None where a topic without partitions named does not exist.
+    """
+
+    group: str
+    topic: str
+    partition: int | None
+    status: str
+    error: ItemError | None = None
