@@ -1,0 +1,22 @@
+"""DeleteGroups (key 42): delete whole groups with their offsets, of any type (KIP-229).
+
+v1 throttles after the reply. Only empty groups can go.
+"""
+
+from __future__ import annotations
+
+from kgtool.protocol.schema import Struct, array, int16, int32, string
+
+
+class Result(Struct):
+    group_id: str = string("0+")
+    error_code: int = int16("0+")
+
+
+class Response(Struct, versions="0-2", flexible="2+"):
+    throttle_time_ms: int = int32("0+")
+    results: list[Result] = array(Result, "0+")
+
+
+class Request(Struct, key=42, versions="0-2", flexible="2+", reply=Response, route="coordinator"):
+    group_ids: list[str] = array(string, "0+", wire="groupsNames")

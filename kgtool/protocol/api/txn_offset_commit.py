@@ -1,0 +1,50 @@
+"""TxnOffsetCommit (key 28): store offsets for a group when a transaction commits (KIP-98).
+
+v2 leader epoch (KIP-320), v3 member, instance and generation (KIP-447), v4 error
+TRANSACTION_ABORTABLE, v5 adds the offsets to the transaction by itself (both KIP-890). It goes to
+the coordinator of the *group*, unlike the rest of a transaction.
+"""
+
+from __future__ import annotations
+
+from kgtool.protocol.schema import Struct, array, int16, int32, int64, string
+
+
+class Partition(Struct):
+    partition: int = int32("0+", wire="partitionIndex")
+    error_code: int = int16("0+")
+
+
+class Topic(Struct):
+    name: str = string("0+")
+    partitions: list[Partition] = array(Partition, "0+")
+
+
+class Response(Struct, versions="0-5", flexible="3+"):
+    throttle_time_ms: int = int32("0+")
+    topics: list[Topic] = array(Topic, "0+")
+
+
+class RequestPartition(Struct):
+    partition: int = int32("0+", wire="partitionIndex")
+    offset: int = int64("0+", wire="committedOffset")
+    # -1: unknown
+    leader_epoch: int = int32("2+", default=-1, ignorable=True, wire="committedLeaderEpoch")
+    metadata: str | None = string("0+", nullable="0+", wire="committedMetadata")
+
+
+class RequestTopic(Struct):
+    name: str = string("0+")
+    partitions: list[RequestPartition] = array(RequestPartition, "0+")
+
+
+class Request(Struct, key=28, versions="0-5", flexible="3+", reply=Response, route="coordinator"):
+    transactional_id: str = string("0+")
+    group_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    # -1: not a member
+    generation_id: int = int32("3+", default=-1)
+    member_id: str = string("3+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    topics: list[RequestTopic] = array(RequestTopic, "0+")
