@@ -1,1 +1,124 @@
-"""TODO."""
+"""What ``__consumer_offsets`` holds: one file per record family, in the schema language.
+
+::
+
+    record = decode(key, value)
+    record.type, record.key.group          # 1, "billing"
+    record.version, record.value.offset    # 4, 1000
+    record.value is None                   # a tombstone
+
+Key and value classes are found by name: ``<Type>Key`` and ``<Type>Value`` with the record type as
+the class's ``key``. A key's body is never flexible; the int16 in front of it is the record type,
+the one in front of a value its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from kgtool.errors import DecodeError
+from kgtool.protocol import plan
+from kgtool.protocol.schema import Struct
+from kgtool.records import consumer_group, group_metadata, offset_commit, share, streams
+
+FAMILIES: tuple[ModuleType, ...] = (offset_commit, group_metadata, consumer_group, share, streams)
+
+
+class RecordType(NamedTuple):
+    """One type of record: its number, Kafka's name, the key and the forms of the value."""
+
+    number: int
+    name: str
+    key: type[Struct]
+    values: tuple[type[Struct], ...]
+    """The current form first; other forms that were once written under the same version."""
+
+
+class Record(NamedTuple):
+    """A record of a known type."""
+
+    type: int
+    name: str
+    key: Any
+    version: int | None
+    """The value's version, ``None`` for a tombstone."""
+    value: Any
+    """``None`` for a tombstone."""
+
+
+class UnknownRecord(NamedTuple):
+    """A record of a type that this program does not know; brokers skip such records too."""
+
+    type: int
+    key: bytes
+    value: bytes | None
+
+
+@cache
+def record_types() -> dict[int, RecordType]:
+    """All known record types by their number."""
+    types: dict[int, RecordType] = {}
+    for key_class in _structs("Key"):
+        number, name = key_class.KEY, key_class.__name__.removesuffix("Key")
+        values = [cls for cls in _structs("Value") if number == cls.KEY]
+        values.sort(key=lambda cls: cls.__name__ != f"{name}Value")
+        if number == offset_commit.LegacyOffsetCommitKey.KEY:
+            values = [offset_commit.OffsetCommitValue]
+        types[number] = RecordType(number, name, key_class, tuple(values))
+    return types
+
+
+def decode(key: bytes, value: bytes | None) -> Record | UnknownRecord:
+    """Read one record of ``__consumer_offsets`` (not a control record: see ``control``).
+
+    Tolerant as brokers are: tagged fields nobody knows are kept aside, bytes after the end of a
+    key or value are not looked at.
+
+    :raises DecodeError: a key or value that is cut short, or a value version nobody knows.
+    """
+    number = _int16(key, "key")
+    known = record_types().get(number)
+    if known is None:
+        return UnknownRecord(number, key, value)
+    key_struct = _read(known, known.key, 0, key, "key")
+    if value is None:
+        return Record(number, known.name, key_struct, None, None)
+    version = _int16(value, f"{known.name} value")
+    if version not in known.values[0].VERSIONS:
+        raise DecodeError(f"{known.name}: value version {version} is unknown")
+    return Record(number, known.name, key_struct, version, _value(known, version, value))
+
+
+def _structs(suffix: str) -> Iterator[type[Struct]]:
+    for module in FAMILIES:
+        for name, cls in vars(module).items():
+            if name.endswith(suffix) and hasattr(cls, "KEY") and cls.__module__ == module.__name__:
+                yield cls
+
+
+def _value(known: RecordType, version: int, value: bytes) -> Struct:
+    """Read a value; where several forms share a version, the one that fits to the last byte."""
+    for cls in known.values if len(known.values) > 1 else ():
+        try:
+            struct, end = plan.decode_prefix(cls, version, value, 2)
+        except DecodeError:
+            continue
+        if end == len(value):
+            return struct
+    return _read(known, known.values[0], version, value, f"value v{version}")
+
+
+def _read(known: RecordType, cls: type[Struct], version: int, buf: bytes, what: str) -> Struct:
+    try:
+        return plan.decode_prefix(cls, version, buf, 2)[0]
+    except DecodeError as exc:
+        raise DecodeError(f"{known.name} {what} can't be read ({exc.__cause__})") from exc
+
+
+def _int16(buf: bytes, what: str) -> int:
+    if len(buf) < 2:
+        raise DecodeError(f"{what}: {len(buf)} bytes where an int16 must be")
+    return int.from_bytes(buf[:2], "big", signed=True)

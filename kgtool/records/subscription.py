@@ -1,0 +1,83 @@
+"""What a classic member of protocol type ``consumer`` embeds: its subscription and assignment.
+
+Both start with an int16 version; a newer version only adds fields at the end. So a coordinator
+parses the prefix that is v0, topics and user data, whatever the version says
+(``ClassicGroup.computeSubscribedTopics``), and ``subscribed_topics`` does as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from kgtool.errors import DecodeError
+from kgtool.protocol.plan import decode_prefix
+from kgtool.protocol.schema import Struct, array, bytestring, int32, string
+
+NEWEST = 3
+
+
+class OwnedPartitions(Struct):
+    topic: str = string("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+class ConsumerProtocolSubscription(Struct, versions="0-3"):
+    topics: list[str] = array(string)
+    user_data: bytes | None = bytestring(nullable="0+", default=None)
+    owned_partitions: list[OwnedPartitions] = array(OwnedPartitions, "1+", ignorable=True)
+    generation_id: int = int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+
+
+class ConsumerProtocolAssignment(Struct, versions="0-3"):
+    assigned_partitions: list[OwnedPartitions] = array(OwnedPartitions)
+    user_data: bytes | None = bytestring(nullable="0+", default=None)
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """The union of what the members subscribe to, as a coordinator reads it.
+
+    ``None`` when one of them can't be parsed: the whole group's subscription is then unknown.
+    """
+    topics: set[str] = set()
+    for subscription in subscriptions:
+        try:
+            _version(subscription)
+            head, _ = decode_prefix(ConsumerProtocolSubscription, 0, subscription, 2)
+        except DecodeError:
+            return None
+        topics.update(head.topics)
+    return frozenset(topics)
+
+
+def decode_subscription(buf: bytes) -> ConsumerProtocolSubscription:
+    """Read a whole subscription; a version that is too new is read as the newest one known.
+
+    :raises DecodeError: it isn't one.
+    """
+    return _decode(ConsumerProtocolSubscription, buf)
+
+
+def decode_assignment(buf: bytes) -> ConsumerProtocolAssignment:
+    """Read a whole assignment, as ``decode_subscription`` does; b"" is an empty one.
+
+    :raises DecodeError: it isn't one.
+    """
+    return _decode(ConsumerProtocolAssignment, buf) if buf else ConsumerProtocolAssignment()
+
+
+P = TypeVar("P", ConsumerProtocolSubscription, ConsumerProtocolAssignment)
+
+
+def _decode(cls: type[P], buf: bytes) -> P:
+    version = _version(buf)
+    if version < 0:
+        raise DecodeError(f"{cls.__name__}: version {version} does not exist")
+    return decode_prefix(cls, min(version, NEWEST), buf, 2)[0]
+
+
+def _version(buf: bytes) -> int:
+    if len(buf) < 2:
+        raise DecodeError(f"{len(buf)} bytes where a version must be")
+    return int.from_bytes(buf[:2], "big", signed=True)
