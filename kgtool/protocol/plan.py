@@ -71,7 +71,7 @@ def encode(message: Struct, version: int) -> bytes:
     out = bytearray()
     try:
         writer(cls, version, version in cls.FLEXIBLE)(out, message)
-    except (ValueError, TypeError, AttributeError, _struct.error) as exc:
+    except (ValueError, TypeError, AttributeError, OverflowError, _struct.error) as exc:
         raise EncodeError(f"{_name(cls)} v{version}: cannot be written ({exc})") from exc
     return bytes(out)
 
@@ -125,13 +125,15 @@ def _read_tags(
         size, pos = read_uvarint(buf, pos)
         end = pos + size
         wire.need(buf, end)
+        # A slice of its own: what precedes must not be copied again for every tag.
+        body = buf[pos:end]
         if tag in known:
             at, read_one = known[tag]
-            values[at], stop = read_one(buf[:end] if end != len(buf) else buf, pos)
-            if stop != end:
-                raise ValueError(f"tag {tag} says {size} bytes and has {stop - pos}")
+            values[at], stop = read_one(body, 0)
+            if stop != size:
+                raise ValueError(f"tag {tag} says {size} bytes and has {stop}")
         else:
-            unknown.append((tag, buf[pos:end]))
+            unknown.append((tag, body))
         pos = end
     values[-1] = tuple(unknown)
     return pos
@@ -175,6 +177,8 @@ def writer(cls: type[Struct], version: int, flexible: bool) -> Writer:
                 step.write(out, value[step.low])  # type: ignore[misc]
         if flexible:
             _write_tags(out, value, tags)
+        elif value[-1]:
+            raise ValueError("tagged fields do not exist in this version")
 
     return write
 

@@ -19,6 +19,9 @@ from uuid import UUID
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
 
+MAX_STRING = 0x7FFF
+"""The most bytes of UTF-8 that a string can have, in every encoding."""
+
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 
@@ -130,6 +133,8 @@ def string_writer(flexible: bool, nullable: bool) -> Writer:
             write_length(out, -1)
             return
         raw = value.encode("utf-8", "surrogateescape")
+        if len(raw) > MAX_STRING:  # a compact length could say more, but Kafka refuses it
+            raise ValueError(f"a string of {len(raw)} bytes is longer than {MAX_STRING}")
         write_length(out, len(raw))
         out += raw
 

@@ -73,4 +73,5 @@ class Request(Struct, key=9, versions="0-10", flexible="6+", reply=Response, rou
     group_id: str = string("0-7")
     topics: list[RequestTopic] | None = array(RequestTopic, "0-7", nullable="2-7")
     groups: list[RequestGroup] = array(RequestGroup, "8+")
+    # ignorable is ours: Kafka's client clears the field before v7 by hand (OffsetFetchRequest)
     require_stable: bool = boolean("7+", default=False, ignorable=True)
