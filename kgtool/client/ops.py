@@ -21,9 +21,9 @@ call, old or new, is answered with ``DeadlineExceeded`` and every pause ends at 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, NamedTuple, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar
 
-from kgtool.errors import KgError, TimedOut
+from kgtool.errors import TimedOut
 from kgtool.protocol.schema import Struct
 
 T = TypeVar("T")
@@ -62,7 +62,8 @@ class Gather(NamedTuple):
     operations: list[Any]
 
 
-Reply = Union[Any, KgError]
+Reply = Any
+"""A response, or a ``KgError``."""
 Operation = Generator[Any, Any, T]
 
 BACKOFF_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)

@@ -1,0 +1,69 @@
+"""The one join of operations and sockets: a connection to a cluster for one command."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from kgtool import __version__
+from kgtool.client.cluster import Cluster, need_brokers
+from kgtool.client.ops import Operation
+from kgtool.net.loop import Loop
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
+T = TypeVar("T")
+
+
+class Session:
+    """A context manager that runs operations against one cluster.
+
+    Nothing is sent before the first operation. Not safe to share between threads.
+
+    :param progress: ``settings.timeout_ms`` is then the longest time without an answer, not the
+        time of the whole command (export, backup and other long work).
+    """
+
+    def __init__(self, settings: Settings, *, progress: bool = False) -> None:
+        self.settings = settings
+        self.cluster = Cluster()
+        self.loop = Loop(
+            self.cluster,
+            settings.bootstrap,
+            timeout_ms=settings.timeout_ms,
+            client_id=settings.client_id,
+            version=__version__,
+            progress=progress,
+        )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.loop.close()
+
+    def run(self, operation: Operation[T]) -> T:
+        """Run an operation to its end.
+
+        :raises NetworkError: no broker of the cluster could be reached.
+        """
+        result: T = self.loop.run(operation)
+        return result
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster's id; None before any broker was asked."""
+        return self.cluster.cluster_id
+
+    def connect(self) -> None:
+        """Reach the cluster and learn its brokers and its id.
+
+        :raises NetworkError: no broker could be reached.
+        """
+        self.run(need_brokers(self.cluster))

@@ -1,0 +1,44 @@
+"""Turns errors of the operating system into ours, here and nowhere else."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+from kgtool.errors import ConnectFailed, ConnectionLost, NetworkError, ResolveFailed
+
+
+def connect_error(number: int, peer: str) -> NetworkError:
+    """Say why no connection could be made, from an ``errno``."""
+    if number == errno.ECONNREFUSED:
+        return ConnectFailed(
+            f"Nobody accepts connections at {peer}.",
+            hint="Check host and port, and that the broker is running.",
+        )
+    if number in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return ConnectFailed(f"No route to {peer}.")
+    return ConnectFailed(f"Could not connect to {peer}: {os.strerror(number)}.")
+
+
+def connection_error(error: OSError, peer: str) -> NetworkError:
+    """Say how a connection that stood has broken."""
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return ConnectionLost(f"{peer} reset the connection.")
+    reason = error.strerror or str(error)
+    return ConnectionLost(f"The connection to {peer} broke: {reason}.")
+
+
+def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:
+    """Look a host up (blocking) and return its socket addresses.
+
+    :raises ResolveFailed: the name has no address.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as exc:
+        raise ResolveFailed(
+            f"The host name {host!r} can't be resolved.",
+            hint="Check --bootstrap-server, and the broker's advertised.listeners.",
+        ) from exc
+    return [(family, address) for family, _, _, _, address in found]

@@ -1,0 +1,268 @@
+"""One connection's state, without the connection: requests in, bytes out; bytes in, replies out.
+
+::
+
+    NEW ──start()──▶ VERSIONS ──ApiVersions answered──▶ READY
+      any state ──receive(b"") or fail()──▶ CLOSED
+
+``start`` asks for ApiVersions; an answer 35 is retried once with the highest version that the
+broker names, strictly below ours, so that no peer can make it loop. Requests sent before READY
+wait. A broker answers one connection's requests in order, so replies are matched by position and
+the correlation id is only verified: a wrong one means that nothing after it can be trusted, and
+closes the channel.
+
+Every token given to ``send`` comes back from ``replies`` exactly once, with a response or with a
+``KgError``. The driver's loop is: write ``data_to_send``, feed ``receive``, hand out ``replies``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from kgtool.errors import (
+    ConnectionLost,
+    DecodeError,
+    EncodeError,
+    FrameError,
+    KgError,
+    NotKafka,
+    UnsupportedVersion,
+)
+from kgtool.protocol.api import api_versions
+from kgtool.protocol.codes import UNSUPPORTED_VERSION, broker_error
+from kgtool.protocol.frame import (
+    FrameBuffer,
+    correlation_of,
+    encode_request,
+    skip_response_header,
+)
+from kgtool.protocol.plan import decode_prefix
+from kgtool.protocol.schema import Struct
+
+NEW, VERSIONS, READY, CLOSED = "NEW", "VERSIONS", "READY", "CLOSED"
+
+# The first correlation id ends in CR LF: a web server that waits for the end of a request line
+# then answers at once with an error that we can recognise, instead of waiting with us.
+FIRST_CORRELATION_ID = 0x0D0A
+
+SINCE = {
+    "OffsetDelete": "2.4", "ConsumerGroupDescribe": "3.7", "IncrementalAlterConfigs": "2.3",
+    "DescribeCluster": "2.8", "DescribeTopicPartitions": "3.9", "ShareGroupDescribe": "4.1",
+    "StreamsGroupDescribe": "4.1", "DescribeShareGroupOffsets": "4.1",
+}  # fmt: skip
+"""Kafka version that brought an API, where brokers back to 2.1 may lack it."""
+
+
+class _InFlight(NamedTuple):
+    token: Any
+    request: Struct
+    version: int
+    correlation_id: int
+
+
+class Channel:
+    """The protocol state of one connection to one broker.
+
+    :param peer: ``host:port`` for messages.
+    :param client_id: sent in each header; shows up in the broker's request log and quotas.
+    """
+
+    def __init__(self, peer: str, client_id: str, software_version: str = "0") -> None:
+        self.peer = peer
+        self.state = NEW
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        self.throttle_ms = 0
+        self._client_id = client_id
+        self._software_version = software_version
+        self._buffer = FrameBuffer(peer)
+        self._out = bytearray()
+        self._in_flight: deque[_InFlight] = deque()
+        self._waiting: list[tuple[Any, Struct, int | None]] = []
+        self._replies: list[tuple[Any, Any]] = []
+        self._next_id = FIRST_CORRELATION_ID
+        self._error: KgError | None = None
+
+    @property
+    def pending(self) -> int:
+        """How many requests have no reply yet."""
+        return len(self._in_flight) + len(self._waiting)
+
+    def start(self) -> None:
+        """Begin the conversation: ask what the broker speaks."""
+        self.state = VERSIONS
+        self._ask_versions(api_versions.Request.VERSIONS.high)
+
+    def send(self, token: Any, request: Struct, max_version: int | None = None) -> None:
+        """Queue a request; its reply will come back with ``token``."""
+        if self.state == CLOSED:
+            self._replies.append((token, self._error))
+        elif self.state == READY:
+            self._send_now(token, request, max_version)
+        else:
+            self._waiting.append((token, request, max_version))
+
+    def data_to_send(self) -> bytes:
+        """Return, and forget, the bytes to write."""
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the peer; ``b""`` says that it closed the connection."""
+        if self.state == CLOSED:
+            return
+        if not data:
+            self.fail(self._closed_by_peer())
+            return
+        self._buffer.feed(data)
+        try:
+            while (frame := self._buffer.next_frame()) is not None:
+                self._on_frame(frame)
+        except (FrameError, NotKafka) as error:
+            self.fail(error)
+
+    def fail(self, error: KgError) -> None:
+        """Close the channel: everything without a reply gets ``error``."""
+        if self.state == CLOSED:
+            return
+        self.state = CLOSED
+        self._error = error
+        for flight in self._in_flight:
+            if flight.token is not None:
+                self._replies.append((flight.token, error))
+        for token, _, _ in self._waiting:
+            self._replies.append((token, error))
+        self._in_flight.clear()
+        self._waiting.clear()
+
+    @property
+    def error(self) -> KgError | None:
+        """Why the channel is closed."""
+        return self._error
+
+    def replies(self) -> list[tuple[Any, Any]]:
+        """Return, and forget, the replies that are ready, as (token, response or error)."""
+        ready = self._replies
+        self._replies = []
+        return ready
+
+    def pick_version(self, request: Struct, max_version: int | None = None) -> int:
+        """Return the highest version that both sides speak.
+
+        :raises UnsupportedVersion: there is none.
+        """
+        offered = self.versions.get(request.KEY)
+        low, high = request.VERSIONS
+        if max_version is not None:
+            high = min(high, max_version)
+        if offered is None:
+            since = SINCE.get(request.NAME)
+            needs = f"it needs Kafka ≥ {since}" if since else "the broker doesn't offer it"
+            raise UnsupportedVersion(f"{self.peer} can't do {request.NAME}: {needs}.")
+        if max(low, offered[0]) > min(high, offered[1]):
+            raise UnsupportedVersion(
+                f"{self.peer} speaks {request.NAME} {offered[0]}–{offered[1]}, "
+                f"and this request needs {low}–{high}."
+            )
+        return min(high, offered[1])
+
+    def _send_now(self, token: Any, request: Struct, max_version: int | None) -> None:
+        try:
+            version = self.pick_version(request, max_version)
+            self._write(token, request, version)
+        except (UnsupportedVersion, EncodeError) as error:
+            self._replies.append((token, error))
+
+    def _write(self, token: Any, request: Struct, version: int) -> None:
+        correlation_id = self._next_id
+        self._out += encode_request(request, version, correlation_id, self._client_id)
+        self._next_id = (correlation_id + 1) & 0x7FFFFFFF
+        self._in_flight.append(_InFlight(token, request, version, correlation_id))
+
+    def _ask_versions(self, version: int) -> None:
+        request = api_versions.Request()
+        if version >= 3:
+            request = api_versions.Request(
+                client_software_name="kgtool", client_software_version=self._software_version
+            )
+        self._write(None, request, version)
+
+    def _on_frame(self, frame: bytes) -> None:
+        if not self._in_flight:
+            raise FrameError(f"{self.peer} sent a reply that nobody asked for.")
+        flight = self._in_flight.popleft()
+        if correlation_of(frame) != flight.correlation_id:
+            self._in_flight.appendleft(flight)
+            raise FrameError(
+                f"{self.peer} answered request {correlation_of(frame)} "
+                f"instead of {flight.correlation_id}: the connection is broken."
+            )
+        if flight.token is None:
+            self._on_versions(frame, flight.version)
+            return
+        try:
+            reply = self._decode(frame, flight)
+        except DecodeError as error:
+            self._replies.append((flight.token, error))
+            return
+        self._replies.append((flight.token, reply))
+
+    def _decode(self, frame: bytes, flight: _InFlight) -> Struct:
+        request, version = flight.request, flight.version
+        start = skip_response_header(frame, request.KEY, version in request.FLEXIBLE)
+        reply, end = decode_prefix(request.REPLY, version, frame, start)
+        if end != len(frame):
+            raise DecodeError(
+                f"{self.peer}: {len(frame) - end} bytes left over after "
+                f"{request.NAME}Response v{version}."
+            )
+        self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
+        return reply  # type: ignore[no-any-return]
+
+    def _on_versions(self, frame: bytes, version: int) -> None:
+        if frame[4:6] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            self._retry_versions(frame, version)
+            return
+        try:
+            reply, _ = decode_prefix(api_versions.Response, version, frame, 4)
+        except DecodeError as error:
+            raise NotKafka(
+                f"{self.peer} answers, but not as a Kafka broker does ({error}).",
+                hint="Check host and port of --bootstrap-server.",
+            ) from error
+        if reply.error_code:
+            self.fail(broker_error(reply.error_code))
+            return
+        self.versions = {row.api_key: (row.min_version, row.max_version) for row in reply.api_keys}
+        self.features = {
+            row.name: row.max_version_level for row in getattr(reply, "finalized_features", ())
+        }
+        self.state = READY
+        waiting, self._waiting = self._waiting, []
+        for token, request, max_version in waiting:
+            self._send_now(token, request, max_version)
+
+    def _retry_versions(self, frame: bytes, version: int) -> None:
+        """Ask again with what the broker can do; 2.1 to 2.3 answer an empty list: version 0."""
+        highest = 0
+        try:
+            reply, _ = decode_prefix(api_versions.Response, 0, frame, 4)
+        except DecodeError:
+            reply = api_versions.Response()
+        for row in reply.api_keys:
+            if row.api_key == api_versions.Request.KEY:
+                highest = row.max_version
+        if version == 0:
+            self.fail(UnsupportedVersion(f"{self.peer} refuses ApiVersions 0: it is no broker."))
+            return
+        self._ask_versions(max(0, min(highest, version - 1)))
+
+    def _closed_by_peer(self) -> KgError:
+        if self.state == VERSIONS:
+            return ConnectionLost(
+                f"{self.peer} closed the connection at once.",
+                hint="Is it a TLS or SASL listener, or no Kafka broker at all?",
+            )
+        return ConnectionLost(f"{self.peer} closed the connection.")

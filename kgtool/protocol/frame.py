@@ -1,0 +1,120 @@
+"""Framing: length, request header, response header; nothing of any API's content.
+
+A frame is an int32 length and that many bytes. Request header v1 is key, version, correlation id
+and client id; v2, for flexible versions, adds tagged fields but keeps the client id's int16
+length. Response header v0 is the correlation id, v1 adds tagged fields; ApiVersions replies with
+v0 always (KIP-511), because its reader does not know yet what the other side speaks.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kgtool.errors import DecodeError, FrameError, NotKafka
+from kgtool.protocol.plan import encode
+from kgtool.protocol.schema import Struct
+from kgtool.protocol.wire import read_uvarint
+
+API_VERSIONS_KEY = 18
+MAX_FRAME = 512 * 1024 * 1024
+FIRST_FRAME = 1024 * 1024
+"""The first frame answers ApiVersions; real ones have less than 2 kB."""
+
+_HEADER = struct.Struct(">hhi")
+_LENGTH = struct.Struct(">i")
+
+
+def encode_request(request: Struct, version: int, correlation_id: int, client_id: str) -> bytes:
+    """Return the whole frame of a request."""
+    client = client_id.encode()
+    header = _HEADER.pack(request.KEY, version, correlation_id)
+    header += struct.pack(">h", len(client)) + client
+    if version in request.FLEXIBLE:
+        header += b"\x00"
+    body = encode(request, version)
+    return _LENGTH.pack(len(header) + len(body)) + header + body
+
+
+def correlation_of(frame: bytes) -> int:
+    """Return the correlation id that a response begins with."""
+    if len(frame) < 4:
+        raise FrameError("A response of less than 4 bytes arrived.")
+    return int(_LENGTH.unpack_from(frame)[0])
+
+
+def skip_response_header(frame: bytes, key: int, flexible: bool) -> int:
+    """Return where the body of a response begins."""
+    if not flexible or key == API_VERSIONS_KEY:
+        return 4
+    try:
+        count, pos = read_uvarint(frame, 4)
+        for _ in range(count):
+            _, pos = read_uvarint(frame, pos)
+            size, pos = read_uvarint(frame, pos)
+            pos += size
+    except (ValueError, IndexError) as exc:
+        raise DecodeError("A response header can't be read.") from exc
+    if pos > len(frame):
+        raise DecodeError("A response header is longer than its frame.")
+    return pos
+
+
+class FrameBuffer:
+    """Cuts what arrives into frames; holds no more than what has arrived.
+
+    :param peer: host and port for messages.
+    """
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self._data = bytearray()
+        self._first = True
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def feed(self, data: bytes) -> None:
+        """Take what the socket gave."""
+        self._data += data
+
+    def next_frame(self) -> bytes | None:
+        """Return the next whole frame without its length, or None until more has arrived.
+
+        :raises NotKafka: the first bytes are those of another protocol.
+        :raises FrameError: the length is negative or absurd.
+        """
+        data = self._data
+        if len(data) < 4:
+            return None
+        length = _LENGTH.unpack_from(data)[0]
+        if self._first:
+            self._diagnose(length)
+        if length < 4 or length > MAX_FRAME:
+            raise FrameError(
+                f"{self.peer} announced a frame of {length} bytes: the connection is broken."
+            )
+        if len(data) < 4 + length:
+            return None
+        self._first = False
+        frame = bytes(memoryview(data)[4 : 4 + length])
+        del data[: 4 + length]
+        return frame
+
+    def _diagnose(self, length: int) -> None:
+        """Name the protocol when the first bytes are not Kafka's."""
+        head = bytes(self._data[:5])
+        if head[0] in (0x15, 0x16) and head[1] == 3:
+            raise NotKafka(
+                f"{self.peer} speaks TLS, and kgtool connected without it.",
+                hint="Set security.protocol=SSL or SASL_SSL in the --command-config file.",
+            )
+        if head[:4] == b"HTTP" or head[:1] == b"<":
+            raise NotKafka(
+                f"{self.peer} is a web server, not a Kafka broker.",
+                hint="Check host and port of --bootstrap-server.",
+            )
+        if not 4 <= length <= FIRST_FRAME:
+            raise NotKafka(
+                f"{self.peer} answers, but not in Kafka's protocol (it began with {head!r}).",
+                hint="Check host and port of --bootstrap-server.",
+            )
