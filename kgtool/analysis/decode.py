@@ -1,0 +1,329 @@
+"""From byte ranges of segments to the rows of ``schema.RECORDS``: runs in Spark's Python workers.
+
+A key's commits supersede each other, so of a run of ordinary commits in one chunk only the last
+is passed on, with the number of records it stands for: what leaves this module is about as large
+as what is live, not as large as the log. A run ends where something looks at it: a tombstone, a
+transactional commit, the group's own tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from kgtool.analysis import group_records, offsets, schema
+from kgtool.analysis.batches import Decoded, read_chunk
+from kgtool.analysis.lockstep import Bools, Ints
+from kgtool.analysis.segments import Chunk, Note, chunks
+
+REASON_KEY = "malformed key"
+REASON_VALUE = "malformed value"
+REASON_MARKER = "control record that ends no transaction"
+REASON_UNKNOWN_KEY = "unknown key type {}"
+REASON_UNKNOWN_VALUE = "unknown offset commit value version {}"
+REASON_AFTER = "after --as-of"
+REASON_UNREADABLE = "can't be read: {}"
+
+ABORT, COMMIT = 0, 1
+MAX_NOTES = 100
+"""Notes a file and chunk; damage beyond that is told as one."""
+
+
+class Source(NamedTuple):
+    """The file that a chunk is from."""
+
+    path: str
+    partition: int
+
+
+def decode_splits(tables: Iterable[Any], as_of_ms: int | None = None) -> Iterator[Any]:
+    """``mapInArrow`` function: rows of ``schema.SPLITS`` in, rows of ``schema.RECORDS`` out."""
+    for table in tables:
+        for row in table.to_pylist():
+            source = Source(row["path"], row["partition"])
+            try:
+                for part in chunks(row["path"], row["start"], row["end"]):
+                    yield from decode_part(source, part, as_of_ms)
+            except OSError as error:
+                why = REASON_UNREADABLE.format(error.strerror or error)
+                size = row["end"] - row["start"]
+                yield from _note_rows(source, [Note(why, row["start"], size)])
+
+
+def decode_part(source: Source, part: Chunk | Note, as_of_ms: int | None) -> Iterator[Any]:
+    """The rows of one chunk, or of a note that the reader of the file made."""
+    if isinstance(part, Note):
+        yield from _note_rows(source, [part])
+        return
+    records, notes = read_chunk(part)
+    if as_of_ms is not None:
+        records = _until(records, as_of_ms, part.position, notes)
+    if len(records.log_offset):
+        yield _read_row(source, records, len(part.data))
+        yield from _decode(source, records, part.position, notes)
+    yield from _note_rows(source, notes)
+
+
+def _decode(source: Source, records: Decoded, position: int, notes: list[Note]) -> Iterator[Any]:
+    """Offset, group and marker rows; what can't be used is noted."""
+    key_type = np.where(records.key_size >= 2, records.view.i16(records.key_at), -1)
+    control, plain = records.control, ~records.control
+    is_offset = plain & ((key_type == 0) | (key_type == 1))
+    known = np.isin(key_type, list(group_records.KNOWN_TYPES))
+    for unknown in np.unique(key_type[plain & ~known]).tolist():
+        count = int((plain & (key_type == unknown)).sum())
+        reason = REASON_KEY if unknown == -1 else REASON_UNKNOWN_KEY.format(unknown)
+        notes.append(Note(reason, position, 0, count, damage=unknown == -1))
+    groups, ended = _group_rows(records, key_type, plain & ~is_offset, position, notes)
+    yield from _batches(source, schema.KIND_GROUP, records, groups)
+    markers = _markers(records, np.flatnonzero(control), position, notes)
+    yield from _batches(source, schema.KIND_MARKER, records, markers)
+    index = np.flatnonzero(is_offset)
+    rows = _offset_rows(records, key_type, index, position, notes, ended)
+    yield from _batches(source, schema.KIND_OFFSET, records, rows)
+
+
+# --- offsets -------------------------------------------------------------------------------------
+
+
+def _offset_rows(
+    records: Decoded,
+    key_type: Ints,
+    index: Ints,
+    position: int,
+    notes: list[Note],
+    ended: list[tuple[str, int]],
+) -> dict[str, Any]:
+    """Columns of the offset rows that matter; ``ended`` are the groups' tombstones."""
+    view = records.view
+    sound = offsets.sound_keys(view, records.key_at[index], records.key_size[index])
+    _note_lost(notes, REASON_KEY, int((~sound).sum()), position)
+    index = index[sound]
+    values = offsets.read_values(view, records.value_at[index], records.value_size[index])
+    tombstone = records.value_size[index] < 0
+    usable = tombstone | values.fine
+    _note_values(values, usable, position, notes)
+    index, tombstone = index[usable], tombstone[usable]
+    values = values.only(usable)
+    keys = offsets.read_keys(view, records.key_at[index], records.key_size[index])
+    pending = (records.producer_id[index] >= 0) & records.transactional[index]
+    keep, commits, creates = _superseded(index, keys, tombstone, pending, ended)
+    index, code = index[keep], keys.code[keep]
+    no_value = tombstone[keep]
+    no_expire = no_value | ~values.has_expire[keep]
+    topic_id_at = np.where(no_value, -1, values.topic_id_at[keep])
+    take = pa.array(code)
+    return {
+        "index": index,
+        "key_type": key_type[index].astype(np.int32),
+        "group": keys.groups.take(pa.array(keys.group_code[code])),
+        "tombstone": no_value,
+        "producer_id": _masked(records.producer_id[index], ~pending[keep]),
+        "topic": keys.topic.take(take),
+        "topic_partition": keys.topic_partition[code].astype(np.int32),
+        "offset": _masked(values.offset[keep], no_value),
+        "commit_timestamp_ms": _masked(values.commit_timestamp_ms[keep], no_value),
+        "expire_timestamp_ms": _masked(values.expire_timestamp_ms[keep], no_expire),
+        "topic_id": offsets.topic_ids(view, topic_id_at),
+        "commits": np.where(no_value, 0, commits[keep]),
+        "creates_group": creates[keep],
+    }
+
+
+def _superseded(
+    index: Ints,
+    keys: offsets.Keys,
+    tombstone: Bools,
+    pending: Bools,
+    ended: list[tuple[str, int]],
+) -> tuple[Bools, Ints, Bools]:
+    """(which rows to keep, how many commits each stands for, which ones create their group)."""
+    epoch = _group_epochs(index, keys, ended)
+    creates = _first_commits(keys.group_code[keys.code], epoch, ~tombstone)
+    order = np.argsort(keys.code, kind="stable")
+    plain = (~tombstone & ~pending)[order]
+    follows = np.zeros(len(order), dtype=np.bool_)
+    code, era = keys.code[order], epoch[order]
+    # A row continues the run of its key's commits if it and the one before are ordinary commits
+    # with no tombstone of the group in between.
+    follows[1:] = (code[1:] == code[:-1]) & (era[1:] == era[:-1]) & plain[1:] & plain[:-1]
+    # The commit that created the group stays on its own: its time tells since when.
+    follows[1:] &= ~creates[order][:-1]
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = ~follows[1:]
+    run = np.cumsum(~follows) - 1
+    keep, commits = np.zeros_like(last), np.zeros(len(order), dtype=np.int64)
+    keep[order] = last
+    commits[order] = np.bincount(run, minlength=1)[run] if len(run) else run
+    return keep, commits, creates
+
+
+def _group_epochs(index: Ints, keys: offsets.Keys, ended: list[tuple[str, int]]) -> Ints:
+    """A number for each row that differs before and behind each tombstone of the row's group."""
+    codes = {group: code for code, group in enumerate(keys.groups.to_pylist())} if ended else {}
+    stops = sorted((codes[group], at) for group, at in ended if group in codes)
+    if not stops:
+        return np.zeros(len(index), dtype=np.int64)
+    span = int(index.max()) + 1 if len(index) else 1
+    marks = np.array([code * span + min(at, span - 1) for code, at in stops], dtype=np.int64)
+    return np.searchsorted(marks, keys.group_code[keys.code] * span + index, side="left").astype(
+        np.int64
+    )
+
+
+def _first_commits(group: Ints, epoch: Ints, commit: Bools) -> Bools:
+    """The first commit of each group in each of its epochs."""
+    places = np.flatnonzero(commit)
+    result = np.zeros(len(group), dtype=np.bool_)
+    if places.size:
+        combined = group[places] * (int(epoch.max()) + 1) + epoch[places]
+        _, first = np.unique(combined, return_index=True)
+        result[places[first]] = True
+    return result
+
+
+def _note_values(values: offsets.Values, usable: Bools, position: int, notes: list[Note]) -> None:
+    bad = values.version[~usable]
+    known = (bad >= 0) & (bad <= offsets.NEWEST_VALUE)
+    for version in np.unique(bad[~known]).tolist():
+        reason = REASON_UNKNOWN_VALUE.format(version) if version >= 0 else REASON_VALUE
+        _note_lost(notes, reason, int((bad == version).sum()), position)
+    _note_lost(notes, REASON_VALUE, int(known.sum()), position)
+
+
+# --- the group's own records and markers ---------------------------------------------------------
+
+
+def _group_rows(
+    records: Decoded, key_type: Ints, some: Bools, position: int, notes: list[Note]
+) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+    """Columns of the group rows, and where in the chunk which groups ended."""
+    wanted = np.flatnonzero(some & np.isin(key_type, list(group_records.DECODED_TYPES)))
+    index: list[int] = []
+    details: list[dict[str, Any]] = []
+    data = records.view.memory()
+    lost = 0
+    for place in wanted.tolist():
+        key, value = _bytes(data, records, place)
+        try:
+            record = group_records.decode(int(key_type[place]), key, value)
+        except ValueError:
+            lost += 1
+            continue
+        index.append(place)
+        details.append(record._asdict())
+    _note_lost(notes, REASON_VALUE, lost, position)
+    rows = np.array(index, dtype=np.int64)
+    groups = [str(detail.pop("group")) for detail in details]
+    columns = {
+        "index": rows,
+        "key_type": key_type[rows].astype(np.int32),
+        "group": groups,
+        "tombstone": records.value_size[rows] < 0,
+        "detail": details,
+    }
+    gone = (records.value_size[rows] < 0) & np.isin(key_type[rows], list(group_records.GROUP_TYPES))
+    return columns, [(groups[place], index[place]) for place in np.flatnonzero(gone)]
+
+
+def _bytes(data: memoryview, records: Decoded, place: int) -> tuple[bytes, bytes | None]:
+    key_at, value_at = int(records.key_at[place]), int(records.value_at[place])
+    value_size = int(records.value_size[place])
+    key = bytes(data[key_at : key_at + int(records.key_size[place])])
+    return key, None if value_size < 0 else bytes(data[value_at : value_at + value_size])
+
+
+def _markers(records: Decoded, index: Ints, position: int, notes: list[Note]) -> dict[str, Any]:
+    # ControlRecordType: version i16, type i16.
+    kind = np.where(records.key_size[index] >= 4, records.view.i16(records.key_at[index] + 2), -1)
+    ends = (kind == ABORT) | (kind == COMMIT)
+    if not ends.all():
+        notes.append(Note(REASON_MARKER, position, 0, int((~ends).sum()), damage=False))
+    return {
+        "index": index[ends],
+        "producer_id": records.producer_id[index[ends]],
+        "committed": kind[ends] == COMMIT,
+    }
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def _until(records: Decoded, as_of_ms: int, position: int, notes: list[Note]) -> Decoded:
+    early = records.timestamp_ms <= as_of_ms
+    if not early.all():
+        notes.append(Note(REASON_AFTER, position, 0, int((~early).sum()), damage=False))
+    return records.only(early)
+
+
+def _note_lost(notes: list[Note], reason: str, count: int, position: int) -> None:
+    if count:
+        notes.append(Note(reason, position, 0, count))
+
+
+def _masked(values: NDArray[Any], null: Bools) -> Any:
+    return pa.array(values, mask=null)
+
+
+def _batches(source: Source, kind: str, records: Decoded, columns: dict[str, Any]) -> Iterator[Any]:
+    """One Arrow batch of the records at ``columns["index"]``, with the columns of its kind."""
+    index = columns["index"]
+    if len(index):
+        columns["log_offset"] = records.log_offset[index]
+        columns["base_offset"] = records.base_offset[index]
+        columns["timestamp_ms"] = records.timestamp_ms[index]
+        yield _rows(source, kind, len(index), columns)
+
+
+def _rows(source: Source, kind: str, count: int, columns: dict[str, Any]) -> Any:
+    target = schema.arrow(schema.RECORDS)
+    columns["kind"] = pa.repeat(pa.scalar(kind), count)
+    columns["partition"] = pa.repeat(pa.scalar(source.partition, pa.int32()), count)
+    arrays = [
+        _column(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(count, field.type)
+        for field in target
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _column(values: Any, kind: Any) -> Any:
+    return values if isinstance(values, pa.Array) else pa.array(values, type=kind)
+
+
+def _read_row(source: Source, records: Decoded, size: int) -> Any:
+    """The quality row that counts what was read."""
+    columns = {
+        "path": [source.path],
+        "log_offset": [int(records.log_offset.min())],
+        "offset": [int(records.log_offset.max())],
+        "timestamp_ms": [int(records.timestamp_ms.max())],
+        "records": [len(records.log_offset)],
+        "bytes": [size],
+    }
+    return _rows(source, schema.KIND_QUALITY, 1, columns)
+
+
+def _note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:
+    """The quality rows that say what was not read."""
+    if not notes:
+        return
+    if len(notes) > MAX_NOTES:
+        rest = notes[MAX_NOTES:]
+        records, size = sum(n.records for n in rest), sum(n.size for n in rest)
+        more = Note("more of the same", rest[0].position, size, records)
+        notes = [*notes[:MAX_NOTES], more]
+    columns = {
+        "path": [source.path] * len(notes),
+        "reason": [note.reason for note in notes],
+        "records": [note.records for note in notes],
+        "position": [note.position for note in notes],
+        "bytes": [note.size for note in notes],
+        "damage": [note.damage for note in notes],
+    }
+    yield _rows(source, schema.KIND_QUALITY, len(notes), columns)
