@@ -1,0 +1,265 @@
+"""``kgtool sandbox``: a real Apache Kafka on this machine, with realistic groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kgtool.sandbox.cluster import Cluster
+    from kgtool.sandbox.watcher import Watcher
+
+# Repeated from kgtool.sandbox.jars, which costs more to import than a --help may take; a test
+# holds the two together.
+VERSIONS = ("4.3.1", "3.9.1")
+
+name_option = click.option(
+    "--name", default="default", show_default=True, metavar="NAME", help="Which sandbox."
+)
+
+
+@click.group("sandbox")
+def command() -> None:
+    """Run a real Apache Kafka on this machine (no Docker, no root)."""
+
+
+@command.command("up")
+@click.option("--brokers", type=click.IntRange(1, 9), default=1, show_default=True, metavar="N")
+@click.option(
+    "--kafka-version", type=click.Choice(VERSIONS), default=VERSIONS[0], show_default=True
+)
+@click.option(
+    "--config", multiple=True, metavar="KEY=VALUE", help="Broker configuration; repeatable."
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the data goes (default: the user's state folder).",
+)
+@name_option
+@click.pass_context
+def up(
+    ctx: click.Context,
+    brokers: int,
+    kafka_version: str,
+    config: tuple[str, ...],
+    directory: Path | None,
+    name: str,
+) -> None:
+    """Start it; prints the bootstrap address."""
+    from kgtool.sandbox.cluster import Cluster
+
+    settings = _settings(config)
+    watcher = _watcher()
+    cluster = Cluster.attach(name, watcher=watcher)
+    if cluster is not None and _reusable(cluster, watcher):
+        _refuse_other_shape(ctx, cluster, brokers, kafka_version)
+        if cluster.dead():
+            cluster.resume()
+        else:
+            watcher.say(f"the sandbox {name!r} is already running")
+    else:
+        cluster = Cluster.start(
+            name,
+            brokers=brokers,
+            version=kafka_version,
+            config=settings,
+            directory=directory,
+            watcher=watcher,
+        )
+    click.echo(cluster.bootstrap)
+
+
+@command.command("seed")
+@name_option
+def seed(name: str) -> None:
+    """Fill it with the topics and groups that an admin really meets."""
+    from kgtool.sandbox.seed import seed as run
+
+    cluster = _running(name)
+    watcher = _watcher()
+    run(cluster, watcher)
+    click.echo(cluster.bootstrap)
+
+
+@command.command("status")
+@name_option
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def status(name: str, output: str) -> None:
+    """Say what is running, and where."""
+    from kgtool.sandbox.cluster import Cluster
+
+    facts = _facts(Cluster.attach(name), name)
+    if output == "json":
+        document = {
+            "command": "sandbox status",
+            "version": 1,
+            "cluster_id": facts["cluster_id"],
+            "results": [facts],
+            "errors": [],
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    for key, value in facts.items():
+        if key != "brokers" and value is not None:
+            click.echo(f"{key.replace('_', ' '):<14} {value}")
+    for row in facts["brokers"]:
+        alive = f"pid {row['pid']}" if row["pid"] else "dead"
+        click.echo(f"{'broker':<14} {row['id']} at 127.0.0.1:{row['port']}, {alive}")
+
+
+@command.command("down")
+@name_option
+@click.option("--keep-data", is_flag=True, help="Keep the topics for the next `up`.")
+def down(name: str, keep_data: bool) -> None:
+    """Stop it, and remove its data."""
+    from kgtool.sandbox.cluster import Cluster
+
+    cluster = Cluster.attach(name)
+    if cluster is None:
+        click.echo(f"no sandbox {name!r} is running", err=True)
+        return
+    cluster.stop(keep_data=keep_data)
+    kept = f"; its data stays in {cluster.state.directory}" if keep_data else ""
+    click.echo(f"the sandbox {name!r} is stopped{kept}", err=True)
+
+
+def _settings(words: tuple[str, ...]) -> Mapping[str, str]:
+    settings = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator or not key.strip():
+            raise click.UsageError(f"--config wants KEY=VALUE, not {word!r}")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _reusable(cluster: Cluster, watcher: Watcher) -> bool:
+    """Whether brokers live, or their data was kept on purpose; else it is rubble."""
+    from kgtool.sandbox.state import RUNNING, STOPPED
+
+    alive = len(cluster.dead()) < len(cluster.nodes)
+    if cluster.phase == STOPPED or (cluster.phase == RUNNING and alive):
+        return True
+    watcher.say(f"the sandbox {cluster.name!r} was killed: removing what is left of it")
+    cluster.stop()
+    return False
+
+
+def _refuse_other_shape(
+    ctx: click.Context, cluster: Cluster, brokers: int, kafka_version: str
+) -> None:
+    """A running sandbox can't become another one; only what the user typed counts."""
+    from kgtool.errors import SandboxError
+
+    typed = {
+        option
+        for option in ("brokers", "kafka_version", "config", "directory")
+        if ctx.get_parameter_source(option) == click.core.ParameterSource.COMMANDLINE
+    }
+    same = {
+        "brokers": brokers == len(cluster.nodes),
+        "kafka_version": kafka_version == cluster.version,
+    }
+    differ = sorted(option for option in typed if not same.get(option, False))
+    if differ:
+        raise SandboxError(
+            f"the sandbox {cluster.name!r} exists already ({len(cluster.nodes)} broker(s) of Kafka "
+            f"{cluster.version} at {cluster.bootstrap}) and can't be changed",
+            hint=f"kgtool sandbox down --name {cluster.name}, or another --name",
+        )
+
+
+def _running(name: str) -> Cluster:
+    from kgtool.errors import SandboxError
+    from kgtool.sandbox.cluster import Cluster
+
+    cluster = Cluster.attach(name)
+    if cluster is None or cluster.dead():
+        raise SandboxError(
+            f"the sandbox {name!r} is not running", hint=f"kgtool sandbox up --name {name}"
+        )
+    return cluster
+
+
+def _facts(cluster: Cluster | None, name: str) -> dict[str, Any]:
+    if cluster is None:
+        empty = ("bootstrap", "kafka_version", "cluster_id", "started_at_ms", "directory")
+        nothing = dict.fromkeys(empty)
+        return {"name": name, "state": "down", **nothing, "seeded": False, "brokers": []}
+    dead = len(cluster.dead())
+    some = "degraded" if dead < len(cluster.nodes) else "killed"
+    return {
+        "name": cluster.name,
+        "state": cluster.phase if cluster.phase != "running" or not dead else some,
+        "bootstrap": cluster.bootstrap,
+        "kafka_version": cluster.version,
+        "cluster_id": cluster.cluster_id,
+        "started_at_ms": cluster.state.started_at_ms,
+        "directory": str(cluster.state.directory),
+        "seeded": cluster.state.seeded,
+        "brokers": [{**node._asdict(), "pid": cluster.pid(node.id)} for node in cluster.nodes],
+    }
+
+
+def _watcher() -> Watcher:
+    import sys
+
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+class Lines:
+    """Says everything in plain lines on stderr, the download in quarters."""
+
+    def __init__(self) -> None:
+        self._quarter = 0
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        click.echo(text, err=True)
+
+    def progress(self, done: int, total: int) -> None:
+        """Print a line at every quarter that is reached."""
+        quarter = 4 * done // total
+        if quarter > self._quarter:
+            click.echo(f"  {25 * quarter} % of {total / 1e6:.0f} MB", err=True)
+        self._quarter = quarter
+
+
+class Bar(Lines):
+    """Draws the download as a bar where stderr is a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar: Any = None
+
+    def progress(self, done: int, total: int) -> None:
+        """Draw the bar; it goes away when the download is done."""
+        if self._bar is None:
+            self._bar = _rich_bar()
+            self._bar.start()
+            self._task = self._bar.add_task("downloading", total=total)
+        self._bar.update(self._task, completed=done)
+        if done >= total:
+            self._bar.stop()
+            self._bar = None
+
+
+def _rich_bar() -> Any:
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

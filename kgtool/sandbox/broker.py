@@ -1,0 +1,160 @@
+"""One broker process: its ports, its configuration, its start and what its log says."""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kgtool.errors import SandboxError
+from kgtool.sandbox import processes
+from kgtool.sandbox.java import FAST
+from kgtool.sandbox.paths import make_dir
+from kgtool.sandbox.state import Node, State
+
+# Below the range from which systems hand out ports to clients (Linux from 32768, others from
+# 49152), so that nobody takes the port of a broker while it is being restarted.
+PORTS = range(20000, 32000)
+CONTROLLERS = 3
+
+
+def plan_nodes(count: int) -> tuple[Node, ...]:
+    """Nodes 1 to ``count`` on free ports.
+
+    Up to two brokers share one controller on node 1 (two would need both to be alive); from
+    three on nodes 1 to 3 are controllers, so that any one of them may be killed.
+    """
+    controllers = CONTROLLERS if count >= CONTROLLERS else 1
+    ports = free_ports(count + controllers)
+    return tuple(
+        Node(i + 1, ports[i], ports[count + i] if i < controllers else 0) for i in range(count)
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """``count`` different ports of 127.0.0.1 that nobody listens on."""
+    free = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        free.append(port)
+        if len(free) == count:
+            return free
+    raise SandboxError(f"no {count} free ports in {PORTS.start}-{PORTS.stop - 1} on 127.0.0.1")
+
+
+def properties(state: State, node: Node) -> dict[str, str]:
+    """The ``server.properties`` of one node; the sandbox's own ``config`` overrides all."""
+    listeners = [f"PLAINTEXT://127.0.0.1:{node.port}"]
+    roles = ["broker"]
+    if node.controller_port:
+        listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
+        roles.append("controller")
+    voters = [f"{n.id}@127.0.0.1:{n.controller_port}" for n in state.nodes if n.controller_port]
+    replicas = str(min(3, len(state.nodes)))
+    return {
+        "process.roles": ",".join(roles),
+        "node.id": str(node.id),
+        "listeners": ",".join(listeners),
+        "advertised.listeners": listeners[0],
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(voters),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(state.node_dir(node.id) / "data"),
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": "1",
+        # Small numbers make a small cluster start and fail over sooner.
+        "offsets.topic.num.partitions": "10",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.num.partitions": "2",
+        "log.cleaner.dedupe.buffer.size": "8388608",
+        "group.initial.rebalance.delay.ms": "0",
+        **_version_defaults(state.version),
+        **state.config,
+    }
+
+
+def _version_defaults(version: str) -> dict[str, str]:
+    # 3.9 keeps the old coordinator unless told otherwise, as its users have it; 4.x says which
+    # protocols it serves, and must not be told of `share` or `streams`: features decide those.
+    if version.startswith("3."):
+        return {}
+    return {"group.coordinator.rebalance.protocols": "classic,consumer,streams,share"}
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Write a Java properties file; every value on one line."""
+    lines = [f"{key}={_escaped(value)}\n" for key, value in settings.items()]
+    path.write_text("".join(lines), encoding="ascii")
+
+
+def _escaped(value: str) -> str:
+    return "".join(
+        f"\\u{ord(char):04x}" if not " " <= char <= "~" else {"\\": "\\\\"}.get(char, char)
+        for char in value
+    )
+
+
+def command(java: Path, class_path: str, folder: Path) -> list[str]:
+    """The command line of a broker; ``folder`` in it is how the process is recognised."""
+    return [
+        str(java),
+        "-Xms64m",
+        "-Xmx512m",
+        *FAST,
+        f"-Dkgtool.sandbox={folder}",
+        *log_flags("info", folder / "server.log"),
+        "-cp",
+        class_path,
+        "kafka.Kafka",
+        str(folder / "server.properties"),
+    ]
+
+
+def log_flags(level: str, target: Path | None = None) -> list[str]:
+    """Settings of slf4j-simple: the level, and the file instead of stderr."""
+    prefix = "-Dorg.slf4j.simpleLogger."
+    flags = [f"{prefix}defaultLogLevel={level}", f"{prefix}showDateTime=true"]
+    if target is not None:
+        flags.append(f"{prefix}logFile={target}")
+    return [*flags, f"{prefix}dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS"]
+
+
+def start_node(java: Path, class_path: str, state: State, node: Node) -> None:
+    """Start the process of one node whose data folder is formatted."""
+    folder = make_dir(state.node_dir(node.id))
+    write_properties(folder / "server.properties", properties(state, node))
+    processes.spawn(command(java, class_path, folder), folder, folder / "console.log")
+
+
+def last_words(folder: Path, lines: int = 5) -> str:
+    """What a dead broker's logs say about why, the causes without their stack traces."""
+    text = "\n".join(_tail(folder / name) for name in ("server.log", "console.log"))
+    wanted = re.compile(r"\bERROR\b|\bFATAL\b|Exception|\bError\b|Caused by")
+    found = [line.strip() for line in text.splitlines() if wanted.search(line)]
+    found = [line for line in found if not line.startswith("at ")]
+    if not found:
+        found = [line.strip() for line in text.splitlines() if line.strip()]
+    unique = list(dict.fromkeys(line[:300] for line in found))
+    return "\n".join(f"  {line}" for line in unique[-lines:])
+
+
+def _tail(path: Path, size: int = 200_000) -> str:
+    try:
+        return path.read_bytes()[-size:].decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def any_dead(state: State) -> Sequence[Node]:
+    """The nodes whose process is not alive."""
+    return [node for node in state.nodes if processes.pid_of(state.node_dir(node.id)) is None]

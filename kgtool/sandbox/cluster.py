@@ -1,0 +1,289 @@
+"""A real Kafka cluster on this machine, for the ``sandbox`` command, the demo and the tests.
+
+::
+
+    with Cluster.start("mine", brokers=3) as kafka:
+        kafka.bootstrap                                   # '127.0.0.1:21000,…'
+        kafka.run_tool("kafka-consumer-groups", "--list") # Kafka's own tool
+        kafka.kill(2); kafka.restart(2)
+
+Brokers outlive the Python that started them; ``Cluster.attach`` finds them again by name.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+
+from kgtool.errors import SandboxError
+from kgtool.sandbox import broker, processes, ready, state
+from kgtool.sandbox.jars import DEFAULT_VERSION, class_path, kafka_jars
+from kgtool.sandbox.java import FAST, find_java
+from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
+from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, State
+from kgtool.sandbox.tools import tool_class
+from kgtool.sandbox.watcher import Silent, Watcher
+
+
+class Cluster:
+    """A running (or stopped, with its data kept) sandbox; make one with `start` or `attach`."""
+
+    def __init__(self, folder: Path, current: State, watcher: Watcher | None = None) -> None:
+        self._folder = folder
+        self._state = current
+        self._watcher = watcher or Silent()
+
+    # -- coming into being ---------------------------------------------------------------------
+
+    @classmethod
+    def start(
+        cls,
+        name: str = "default",
+        *,
+        brokers: int = 1,
+        version: str = DEFAULT_VERSION,
+        config: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        root: Path | None = None,
+        watcher: Watcher | None = None,
+    ) -> Cluster:
+        """Start a cluster and wait until it answers.
+
+        What an earlier one of the same name left behind is removed first; one that is alive is
+        a SandboxError. ``config`` goes into every broker's server.properties, ``directory``
+        takes the data (default: the state folder), ``root`` replaces the state folder.
+        """
+        folder = sandbox_dir(name, root)
+        with locked(folder / "lock"):
+            old = state.load(folder)
+            if old is not None and len(broker.any_dead(old)) < len(old.nodes):
+                raise SandboxError(
+                    f"the sandbox {name!r} is already running at {old.bootstrap}",
+                    hint=f"kgtool sandbox down --name {name}",
+                )
+            cls._clean(folder, old)
+            data = (directory.absolute() / f"kgtool-{name}") if directory else folder / "data"
+            fresh = State(
+                name=name,
+                phase=STARTING,
+                version=version,
+                cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
+                directory=data,
+                nodes=broker.plan_nodes(brokers),
+                config=dict(config or {}),
+                started_at_ms=int(time.time() * 1000),
+            )
+            cluster = cls(folder, fresh, watcher)
+            cluster._create()
+            return cluster
+
+    @classmethod
+    def attach(
+        cls, name: str = "default", *, root: Path | None = None, watcher: Watcher | None = None
+    ) -> Cluster | None:
+        """The cluster of that name as an earlier process left it, dead or alive; None if none."""
+        folder = sandbox_dir(name, root)
+        found = state.load(folder)
+        return None if found is None else cls(folder, found, watcher)
+
+    def _create(self) -> None:
+        if not self.jars:  # before anything is written: no network, no half sandbox
+            raise SandboxError("Kafka has no jars")
+        if self._state.directory.exists():
+            raise SandboxError(
+                f"the folder {self._state.directory} exists already",
+                hint="choose another --dir, or remove it if nothing in it is needed",
+            )
+        state.save(self._folder, self._state)
+        try:
+            make_dir(self._state.directory)
+            self._watcher.say(f"starting Kafka {self.version} ({len(self.nodes)} broker(s))")
+            for node in self.nodes:
+                self._format(node)
+            for node in self.nodes:
+                self._launch(node)
+            ready.wait_until_ready(self._state)
+        except BaseException:
+            # Interrupted or failed: either way nothing may stay behind.
+            self._clean(self._folder, self._state)
+            raise
+        self._remember(phase=RUNNING)
+
+    @staticmethod
+    def _clean(folder: Path, old: State | None) -> None:
+        """End what is left of a sandbox and remove its data and its state."""
+        if old is None:
+            shutil.rmtree(folder / "data", ignore_errors=True)
+            return
+        processes.end([old.members_dir, *(old.node_dir(node.id) for node in old.nodes)])
+        shutil.rmtree(old.directory, ignore_errors=True)
+        state.forget(folder)
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name given at the start."""
+        return self._state.name
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of every broker, separated by commas."""
+        return self._state.bootstrap
+
+    @property
+    def version(self) -> str:
+        """The Kafka version."""
+        return self._state.version
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that the brokers report."""
+        return self._state.cluster_id
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The brokers with their ids and ports."""
+        return self._state.nodes
+
+    @property
+    def state(self) -> State:
+        """Everything that is remembered about it."""
+        return self._state
+
+    @property
+    def phase(self) -> str:
+        """``starting``, ``running`` or ``stopped`` (data kept), as last written down."""
+        return self._state.phase
+
+    @cached_property
+    def jars(self) -> list[Path]:
+        """Kafka's jars in the user's cache, verified once per object."""
+        return kafka_jars(self.version, self._watcher)
+
+    @cached_property
+    def java(self) -> Path:
+        """The Java that runs it."""
+        return find_java()
+
+    def pid(self, node_id: int) -> int | None:
+        """The process of a broker, None while it is dead."""
+        return processes.pid_of(self._dir(node_id))
+
+    def dead(self) -> list[int]:
+        """The ids of the brokers that have no living process."""
+        return [node.id for node in broker.any_dead(self._state)]
+
+    # -- what it can do ------------------------------------------------------------------------
+
+    def stop(self, *, keep_data: bool = False) -> None:
+        """End every process; the data goes too unless ``keep_data``."""
+        with locked(self._folder / "lock"):
+            if not keep_data:
+                self._clean(self._folder, self._state)
+                return
+            processes.end([self._state.members_dir])
+            processes.end([self._dir(node.id) for node in self.nodes], grace=15.0)
+            self._remember(phase=STOPPED, seeded=False)
+
+    def resume(self) -> None:
+        """Start the brokers that are dead, on their old ports and with their old data."""
+        with locked(self._folder / "lock"):
+            for node in broker.any_dead(self._state):
+                self._launch(node)
+            ready.wait_until_ready(self._state)
+            self._remember(phase=RUNNING)
+
+    def kill(self, node_id: int) -> None:
+        """Kill a broker as ``kill -9`` does; its data stays."""
+        processes.end([self._dir(node_id)])
+
+    def restart(self, node_id: int, *, wait: bool = True) -> None:
+        """Start a broker again, after an orderly stop if it is alive, and wait until it's back."""
+        processes.end([self._dir(node_id)], grace=15.0)
+        self._launch(self._node(node_id))
+        if wait:
+            ready.wait_until_ready(self._state, only=node_id)
+
+    def run_tool(
+        self,
+        tool: str,
+        *args: str,
+        bootstrap: bool = True,
+        log_level: str = "off",
+        timeout: float = 120.0,
+        stdin: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's own tools on this cluster and return what it printed.
+
+        ``tool`` is a script's name (``kafka-consumer-groups``) or a class. ``--bootstrap-server``
+        is put first unless ``bootstrap`` is False or it is among ``args``; ``log_level`` is the
+        level of Kafka's log lines on stderr.
+        """
+        given = not bootstrap or any(a.split("=")[0] == "--bootstrap-server" for a in args)
+        address = [] if given else ["--bootstrap-server", self.bootstrap]
+        command = [str(self.java), "-Xmx256m", *FAST, *broker.log_flags(log_level)]
+        command += ["-cp", class_path(self.jars), tool_class(tool, self.version)]
+        return subprocess.run(
+            [*command, *address, *args],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=timeout,
+            input=stdin if stdin is not None else "",
+            check=False,
+        )
+
+    def remember_seed(self) -> None:
+        """Write down that the sandbox has been seeded."""
+        self._remember(seeded=True)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # -- details -------------------------------------------------------------------------------
+
+    def _node(self, node_id: int) -> Node:
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        raise SandboxError(f"the sandbox {self.name!r} has no broker {node_id}")
+
+    def _dir(self, node_id: int) -> Path:
+        return self._state.node_dir(self._node(node_id).id)
+
+    def _remember(self, **changes: object) -> None:
+        self._state = self._state._replace(**changes)  # type: ignore[arg-type]
+        state.save(self._folder, self._state)
+
+    def _launch(self, node: Node) -> None:
+        broker.start_node(self.java, class_path(self.jars), self._state, node)
+
+    def _format(self, node: Node) -> None:
+        folder = make_dir(self._dir(node.id))
+        settings = folder / "server.properties"
+        broker.write_properties(settings, broker.properties(self._state, node))
+        done = self.run_tool(
+            "kafka-storage", "format", "-t", self.cluster_id, "-c", str(settings), bootstrap=False
+        )
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise SandboxError(
+                f"Kafka {self.version} refuses its configuration: {said[0] if said else '?'}",
+                hint="check the --config settings",
+            )

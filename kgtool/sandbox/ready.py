@@ -1,0 +1,98 @@
+"""Wait until brokers really answer, not only listen."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from kgtool.errors import SandboxError
+from kgtool.sandbox import broker, processes
+from kgtool.sandbox.state import State
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+TIMEOUT_S = 90.0
+
+
+def wait_until_ready(state: State, *, only: int | None = None, timeout: float = TIMEOUT_S) -> None:
+    """Return once every broker (or ``only`` one) is known to the cluster and lists its groups.
+
+    SandboxError with the broker's last words if one dies meanwhile, or after ``timeout`` s.
+    """
+    deadline = time.monotonic() + timeout
+    wanted = [node for node in state.nodes if only in (None, node.id)]
+    for node in wanted:
+        while not _listens(node.port):
+            _check(state, node.id, deadline)
+            time.sleep(0.05)
+    client = admin(state.bootstrap)
+    while not _answers(client, {node.id for node in wanted}):
+        for node in wanted:
+            _check(state, node.id, deadline)
+        time.sleep(0.1)
+
+
+def wait_for_coordinators(state: State, timeout: float = TIMEOUT_S) -> None:
+    """Return once groups and transactions can be used.
+
+    The first question for a coordinator creates ``__consumer_offsets``, and it is answered with
+    COORDINATOR_NOT_AVAILABLE for a second or two.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    # A consumer, not the AdminClient: that one crashes the process when a coordinator says
+    # NOT_COORDINATOR (librdkafka, rd_kafka_cgrp_op without a group; seen with 2.16).
+    settings = {"bootstrap.servers": state.bootstrap, "group.id": "kgtool-warm-up", "log_level": 0}
+    client = Consumer(settings)
+    deadline = time.monotonic() + timeout
+    try:
+        while True:
+            try:
+                client.committed([TopicPartition("__consumer_offsets", 0)], timeout=5.0)
+                return
+            except KafkaException:
+                for node in state.nodes:
+                    _check(state, node.id, deadline)
+                time.sleep(0.1)
+    finally:
+        client.close()
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """A confluent-kafka AdminClient that keeps librdkafka's chatter out of the terminal."""
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+def _answers(client: AdminClient, wanted: set[int]) -> bool:
+    from confluent_kafka import KafkaException
+
+    try:
+        brokers = client.list_topics(timeout=2.0).brokers
+        listed = client.list_consumer_groups(request_timeout=2.0).result()
+    except KafkaException:
+        return False
+    return wanted <= brokers.keys() and not listed.errors
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def _check(state: State, node_id: int, deadline: float) -> None:
+    folder = state.node_dir(node_id)
+    if processes.pid_of(folder) is None:
+        problem = f"broker {node_id} of Kafka {state.version} died at its start"
+    elif time.monotonic() > deadline:
+        problem = f"broker {node_id} of Kafka {state.version} does not answer"
+    else:
+        return
+    words = broker.last_words(folder)
+    raise SandboxError(f"{problem}; its log says:\n{words}")

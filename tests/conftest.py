@@ -1,0 +1,70 @@
+"""Fixtures for every test: real brokers, started when first asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgtool.sandbox.cluster import Cluster
+from tests.support import brokers, clients
+
+_root = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.stash[_root] = brokers.open_root()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    root = config.stash.get(_root, None)
+    if root is not None:
+        brokers.close_root(root)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Cluster:
+    """A running Kafka 4.3.1 with one broker, shared by the whole run: don't kill it."""
+    return brokers.shared_broker("4.3.1")
+
+
+@pytest.fixture(scope="session")
+def kafka_391() -> Cluster:
+    """A running Kafka 3.9.1 with the old group coordinator, shared like ``kafka``."""
+    return brokers.shared_broker("3.9.1")
+
+
+@pytest.fixture(scope="session")
+def bootstrap(kafka: Cluster) -> str:
+    """The address of ``kafka``."""
+    return kafka.bootstrap
+
+
+@pytest.fixture(scope="session")
+def kafka_tool(kafka: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Kafka's own kafka-consumer-groups on ``kafka``: ``kafka_tool("--list").stdout``."""
+
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return kafka.run_tool("kafka-consumer-groups", *args)
+
+    return run
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """Makes names nobody else uses: ``unique("orders")``."""
+    return clients.unique
+
+
+@pytest.fixture
+def new_topic(bootstrap: str) -> Callable[..., str]:
+    """Creates topics on ``kafka``: ``new_topic(partitions=3)`` returns the name."""
+
+    def create(prefix: str = "topic", partitions: int = 1, **options: object) -> str:
+        return clients.create_topic(bootstrap, clients.unique(prefix), partitions, **options)
+
+    return create

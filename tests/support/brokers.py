@@ -1,0 +1,65 @@
+"""One real broker per Kafka version for a whole test run, whoever asks first starts it.
+
+The process that started pytest owns a folder with their state. pytest-xdist's workers find it
+in the environment, start what they need under a lock, and share it; only the owner stops it, at
+the very end and also after Ctrl-C. A run that was killed outright is cleaned up by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kgtool.sandbox import ready
+from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.paths import locked
+
+VARIABLE = "KGTOOL_TEST_BROKERS"
+PREFIX = "kgtool-tests-"
+
+
+def open_root() -> Path:
+    """Called once, by the owner, before any worker exists."""
+    _remove_orphans()
+    root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    os.environ[VARIABLE] = str(root)
+    return root
+
+
+def close_root(root: Path) -> None:
+    """Stop every broker of the run and remove their data."""
+    os.environ.pop(VARIABLE, None)
+    _stop_all(root)
+
+
+def shared_broker(version: str) -> Cluster:
+    """The run's broker of that version, with its coordinators already at work."""
+    root = Path(os.environ[VARIABLE])
+    name = f"kafka-{version}"
+    with locked(root / f"{name}.lock"):
+        cluster = Cluster.attach(name, root=root)
+        if cluster is None or cluster.dead():
+            cluster = Cluster.start(name, version=version, root=root)
+            ready.wait_for_coordinators(cluster.state)
+    return cluster
+
+
+def _stop_all(root: Path) -> None:
+    for state in root.glob("*/state.json"):
+        cluster = Cluster.attach(state.parent.name, root=root)
+        if cluster is not None:
+            cluster.stop()
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _remove_orphans() -> None:
+    for root in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        owner = int(root.name.removeprefix(PREFIX).split("-")[0])
+        try:
+            os.kill(owner, 0)
+        except ProcessLookupError:
+            _stop_all(root)
+        except PermissionError:
+            continue

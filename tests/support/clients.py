@@ -1,0 +1,181 @@
+"""What tests do with a cluster through confluent-kafka: the client that isn't ours."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from kgtool.sandbox import ready
+
+_numbers = itertools.count(1)
+
+
+def unique(prefix: str) -> str:
+    """A topic or group name that no other test, worker or run uses."""
+    return f"{prefix}-{os.getpid()}-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+
+
+def admin(bootstrap: str) -> AdminClient:
+    return ready.admin(bootstrap)
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout: float = 30.0) -> Any:
+    """Poll until ``condition`` returns something true, and return that."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
+        time.sleep(0.1)
+
+
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int = 1,
+    *,
+    replication: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> str:
+    """Create a topic and wait until every partition has a leader."""
+    client = admin(bootstrap)
+    topic = NewTopic(name, partitions, replication, config=dict(config or {}))
+    client.create_topics([topic])[name].result(timeout=30)
+
+    def led() -> bool:
+        found = client.list_topics(timeout=5).topics.get(name)
+        return (
+            found is not None
+            and len(found.partitions) == partitions
+            and all(part.leader >= 0 for part in found.partitions.values())
+        )
+
+    wait_for(led, f"the leaders of {name}")
+    return name
+
+
+def delete_topics(bootstrap: str, *names: str) -> None:
+    for future in admin(bootstrap).delete_topics(list(names)).values():
+        future.result(timeout=30)
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    count: int,
+    *,
+    partition: int = 0,
+    value: bytes = b"value",
+    key: bytes | None = None,
+    timestamp_ms: int = 0,
+) -> None:
+    """Put ``count`` records into one partition and wait until they are there."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    failures: list[Any] = []
+    for _ in range(count):
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+            timestamp=timestamp_ms,
+        )
+    left = producer.flush(30)
+    assert left == 0 and not failures, (left, failures)
+
+
+def consumer(bootstrap: str, group: str, **config: Any) -> Consumer:
+    """A consumer; options with underscores for dots, e.g. ``group_protocol="consumer"``."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
+    return Consumer(settings | {key.replace("_", "."): value for key, value in config.items()})
+
+
+def commit(
+    bootstrap: str,
+    group: str,
+    offsets: Mapping[tuple[str, int], int],
+    metadata: str = "",
+) -> None:
+    """Commit as a standalone consumer (assign, no group membership)."""
+    parts = [TopicPartition(t, p, o, metadata=metadata) for (t, p), o in offsets.items()]
+    client = consumer(bootstrap, group)
+    try:
+
+        def done() -> bool:
+            try:
+                results = client.commit(offsets=parts, asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].retriable() or error.args[0].name() in _COORDINATOR_MOVING:
+                    return False
+                raise
+            for result in results or []:
+                if result.error is not None:
+                    raise KafkaException(result.error)
+            return True
+
+        wait_for(done, f"the commit of {group}")
+    finally:
+        client.close()
+
+
+_COORDINATOR_MOVING = {"COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "_WAIT_COORD"}
+
+
+def join(
+    bootstrap: str, group: str, topics: Iterable[str], *, timeout: float = 30.0, **config: Any
+) -> Consumer:
+    """Subscribe and poll until partitions are assigned; close() the consumer yourself.
+
+    A classic member must go on polling to stay in; 5 minutes are allowed between two polls.
+    """
+    client = consumer(bootstrap, group, **config)
+    client.subscribe(list(topics))
+    wait_for(lambda: client.poll(0.2) is not None or client.assignment(), f"{group}", timeout)
+    wait_for(lambda: client.poll(0.05) is None or client.assignment(), f"{group}", timeout)
+    return client
+
+
+def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    """Every committed offset of a group, as confluent-kafka sees them.
+
+    Not while coordinators move: librdkafka's admin client crashes on NOT_COORDINATOR here.
+    """
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    client = admin(bootstrap)
+    request = [ConsumerGroupTopicPartitions(group)]
+    answer = client.list_consumer_group_offsets(request)[group].result(timeout=30)
+    parts = answer.topic_partitions or []
+    for part in parts:
+        if part.error is not None:
+            raise KafkaException(part.error)
+    return {(part.topic, part.partition): part.offset for part in parts if part.offset >= 0}
+
+
+def group_ids(bootstrap: str) -> set[str]:
+    client = admin(bootstrap)
+    listed = client.list_consumer_groups(request_timeout=30).result()
+    assert not listed.errors, listed.errors
+    return {group.group_id for group in listed.valid}
+
+
+def set_topic_config(bootstrap: str, topic: str, **config: str) -> None:
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=settings)
+    client = admin(bootstrap)
+    for future in client.alter_configs([resource]).values():
+        future.result(timeout=30)
