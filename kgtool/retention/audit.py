@@ -1,0 +1,180 @@
+"""Which of the broker's removals were expiry: a cause for every tombstone in the log.
+
+A tombstone says what went, never why. What can be told is told from the state just before it:
+
+* An offset whose time had come is ``expired``, one whose time had not is ``explicit``: a broker is
+  never early. An offset of a group that never expires (orphans, share, subscribed, live) can only
+  go by hand.
+* A group that the next check would have removed anyway is ``group-empty``; one whose records go
+  on as another type of group in the same write is ``converted``; any other is ``explicit``.
+* What one write does to one group has one cause. A check removes nothing of a group that is not
+  due, so one offset that was not due makes all of that write ``explicit``: that is how
+  DeleteGroups on a group with some due offsets is recognised, and why its group tombstone is not
+  taken for an empty group's. A write is recognised by its timestamp: all records of one append
+  have the same.
+
+What can't be told from the log, here or anywhere: an OffsetDelete, DeleteGroups or topic deletion
+that hits only what was due already, between the moment it was due and the next check. Such a
+removal counts as expiry. How late a removal came does not change its cause: restarts and moved
+coordinators delay checks by hours, and a hand that happens to delete what is long overdue is
+rarer; ``latency_ms`` shows it. Where the log lacks the removed thing itself (compacted away), the
+cause is ``None``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+from kgtool.records import Record
+from kgtool.retention import rules as r
+from kgtool.retention.groups import GROUP_TYPES, OFFSET_TYPES, family
+from kgtool.retention.history import Entry, History, Key
+from kgtool.retention.rules import RuleSet, group_may_go
+
+
+class Removal(NamedTuple):
+    """One tombstone; topic and partition are ``None`` for a group's own."""
+
+    group: str
+    topic: str | None
+    partition: int | None
+    removed_at_ms: int
+    """The tombstone's timestamp."""
+    cause: str | None
+    """One of rules.CAUSE_…; ``None`` where the log lacks what was removed."""
+    expires_at_ms: int | None
+    """The earliest moment at which a check could have removed it; ``None``: never as things
+    stood, or not applicable (a group that did not go by itself)."""
+    latency_ms: int | None
+    """``removed_at_ms`` − ``expires_at_ms``: negative for what was removed before its time."""
+    log_partition: int
+    log_offset: int
+
+
+def audit(
+    entries: Iterable[Entry], rules: RuleSet, retention_ms: int, *, start_ms: int | None = None
+) -> list[Removal]:
+    """Explain every offset's and group's tombstone, by partition and offset of the log.
+
+    ``entries`` may come in any order of partitions. With ``start_ms`` (a restart, say) tombstones
+    with an earlier timestamp are only history.
+    """
+    history = History(rules, retention_ms)
+    removals: list[Removal] = []
+    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
+    for (_, at_ms), write in groupby(ordered, key=lambda e: (e.partition, e.timestamp_ms)):
+        run = _Write(history, list(write))
+        if start_ms is None or at_ms >= start_ms:
+            removals += run.explain()
+        else:
+            run.skip()
+    return removals
+
+
+class _Write:
+    """A run of records with one timestamp in one partition."""
+
+    def __init__(self, history: History, entries: list[Entry]) -> None:
+        self.history = history
+        self.entries = entries
+        self.rows: dict[str, list[Removal]] = {}
+        self.cleared_before: dict[str, int | None] = {}
+
+    def skip(self) -> None:
+        for entry in self.entries:
+            self.history.feed(entry)
+
+    def explain(self) -> list[Removal]:
+        for at, entry in enumerate(self.entries):
+            record = entry.record
+            if isinstance(record, Record) and record.value is None:
+                if record.type in OFFSET_TYPES:
+                    self._offset(entry, record)
+                elif record.type in GROUP_TYPES:
+                    self._group(entry, record, self.entries[at + 1 :])
+            self.history.feed(entry)
+        found = [row for rows in self.rows.values() for row in _one_cause(rows)]
+        return sorted(found, key=lambda row: row.log_offset)
+
+    def _add(
+        self, entry: Entry, key: Key | str, cause: str | None, expires_at_ms: int | None
+    ) -> None:
+        group, topic, partition = key if isinstance(key, Key) else (key, None, None)
+        at = entry.timestamp_ms
+        latency = None if expires_at_ms is None else at - expires_at_ms
+        row = Removal(
+            group, topic, partition, at, cause, expires_at_ms, latency,
+            entry.partition, entry.offset,
+        )  # fmt: skip
+        self.rows.setdefault(group, []).append(row)
+
+    def _offset(self, entry: Entry, record: Record) -> None:
+        key = Key(record.key.group, record.key.topic, record.key.partition)
+        self.cleared_before.setdefault(key.group, self.history.cleared_ms(key.group))
+        live = self.history.live_offset(key)
+        if live is None:
+            # Only the hands of DeleteGroups, OffsetDelete and topic deletion reach for pendings.
+            held = self.history.is_pending(key.group, key)
+            self._add(entry, key, r.CAUSE_EXPLICIT if held else None, None)
+            return
+        due = live.verdict.expires_at_ms
+        if due is None or due > entry.timestamp_ms:
+            self._add(entry, key, r.CAUSE_EXPLICIT, live.expires_at_ms)
+            return
+        # Clocks of two coordinators may differ by more than the time between their records.
+        at = min(live.expires_at_ms or due, entry.timestamp_ms)
+        self._add(entry, key, r.CAUSE_EXPIRED, at)
+
+    def _group(self, entry: Entry, record: Record, rest: list[Entry]) -> None:
+        group, history = record.key.group, self.history
+        if _goes_on(group, family(record), rest):
+            self._add(entry, group, r.CAUSE_CONVERTED, None)
+            return
+        snapshot = history.snapshot(group)
+        if snapshot is None:
+            self._add(entry, group, None, None)
+            return
+        rows = self.rows.get(group, [])
+        left = bool(history.offsets(group))
+        goes = group_may_go(
+            history.rules,
+            snapshot,
+            offsets_before=left or bool(rows),
+            offsets_left=left,
+            pending=history.is_pending(group),
+        )
+        if not goes:
+            self._add(entry, group, r.CAUSE_EXPLICIT, None)
+            return
+        cleared = self.cleared_before.get(group, history.cleared_ms(group))
+        times = [history.empty_since_ms(group), cleared, *(row.expires_at_ms for row in rows)]
+        at = max((time for time in times if time is not None), default=entry.timestamp_ms)
+        self._add(entry, group, r.CAUSE_GROUP_EMPTY, min(at, entry.timestamp_ms))
+
+
+def _goes_on(group: str, was: str | None, rest: list[Entry]) -> bool:
+    """Whether the same write makes the group one of another type."""
+    for entry in rest:
+        record = entry.record
+        if isinstance(record, Record) and record.value is not None and record.key.group == group:
+            becomes = family(record)
+            if becomes is not None and becomes != was:
+                return True
+    return False
+
+
+def _one_cause(rows: list[Removal]) -> list[Removal]:
+    """Make everything that one write took from one group explicit if part of it was."""
+    if all(row.cause != r.CAUSE_EXPLICIT for row in rows):
+        return rows
+    return [_explicit(row) for row in rows]
+
+
+def _explicit(row: Removal) -> Removal:
+    if row.cause in (r.CAUSE_CONVERTED, None):
+        return row
+    if row.topic is None:
+        row = row._replace(expires_at_ms=None, latency_ms=None)
+    return row._replace(cause=r.CAUSE_EXPLICIT)

@@ -1,0 +1,97 @@
+"""What the records of a group make of it: GroupMetadata, and the records of KIP-848's family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgtool.records import Record
+from kgtool.records.subscription import subscribed_topics
+from kgtool.retention import rules as r
+from kgtool.retention.rules import GroupSnapshot
+
+OFFSET_TYPES = (0, 1)
+CLASSIC_TYPE = 2
+GROUP_TYPES = (2, 3, 11, 17)
+"""Record types whose tombstone ends a group."""
+
+FAMILIES = {
+    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), r.TYPE_CONSUMER),
+    **dict.fromkeys(range(9, 16), r.TYPE_SHARE),
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), r.TYPE_STREAMS),
+}
+_MEMBER_TYPES = (5, 10, 19)
+_CURRENT_ASSIGNMENT_TYPES = (8, 14, 22)
+_REGEX_TYPE = 16
+_TOPOLOGY_TYPE = 23
+
+
+def family(record: Record) -> str | None:
+    """The type of group that a record belongs to; ``None`` for offsets, which any group has."""
+    if record.type == CLASSIC_TYPE:
+        return r.TYPE_CLASSIC
+    return FAMILIES.get(record.type)
+
+
+class Members:
+    """What a KIP-848, share or streams group is made of."""
+
+    def __init__(self, type_: str) -> None:
+        self.type = type_
+        self.subscribed: dict[str, frozenset[str]] = {}
+        self.regexes: dict[str, frozenset[str]] = {}
+        self.topology: frozenset[str] = frozenset()
+
+    def apply(self, record: Record) -> None:
+        """Apply a record of the group, except the tombstone that ends it."""
+        key, value = record.key, record.value
+        if record.type in _MEMBER_TYPES:
+            if value is None:
+                self.subscribed.pop(key.member_id, None)
+            else:
+                names = getattr(value, "subscribed_topic_names", ())
+                self.subscribed[key.member_id] = frozenset(names)
+        elif record.type in _CURRENT_ASSIGNMENT_TYPES:
+            if value is not None:
+                self.subscribed.setdefault(key.member_id, frozenset())
+        elif record.type == _REGEX_TYPE:
+            if value is None:
+                self.regexes.pop(key.regular_expression, None)
+            else:
+                self.regexes[key.regular_expression] = frozenset(value.topics)
+        elif record.type == _TOPOLOGY_TYPE:
+            self.topology = frozenset() if value is None else _source_topics(value)
+
+    def snapshot(self) -> GroupSnapshot:
+        """Return the group; its subscriptions are names, resolved expressions and topology."""
+        if not self.subscribed:
+            return GroupSnapshot(self.type, r.STATE_EMPTY)
+        topics = self.topology.union(*self.subscribed.values(), *self.regexes.values())
+        return GroupSnapshot(self.type, r.STATE_STABLE, subscribed_topics=topics)
+
+
+def classic_snapshot(value: Any) -> GroupSnapshot:
+    """What a GroupMetadataValue says; the state is derived, as a coordinator does on loading."""
+    members = value.members
+    subscribed: frozenset[str] | None = frozenset()
+    if members:
+        # Without the consumer protocol, or without a chosen protocol, nothing can be read.
+        readable = value.protocol_type == r.CONSUMER_PROTOCOL and value.protocol is not None
+        subscribed = subscribed_topics(m.subscription for m in members) if readable else None
+    since = value.current_state_timestamp
+    return GroupSnapshot(
+        type=r.TYPE_CLASSIC,
+        state=r.STATE_STABLE if members else r.STATE_EMPTY,
+        protocol_type=value.protocol_type,
+        state_since_ms=None if since == -1 else since,
+        subscribed_topics=subscribed,
+        generation=value.generation,
+    )
+
+
+def _source_topics(value: Any) -> frozenset[str]:
+    """What a streams group reads (``StreamsTopology.sourceTopicMap``)."""
+    topics: set[str] = set()
+    for subtopology in value.subtopologies:
+        topics.update(subtopology.source_topics)
+        topics.update(topic.name for topic in subtopology.repartition_source_topics)
+    return frozenset(topics)

@@ -1,0 +1,334 @@
+"""A group's life from its records, in log order.
+
+``History`` is what a coordinator has in memory after it has replayed the log: groups, committed
+offsets, what open transactions hold. How it replays depends on the generation
+(``RuleSet.new_coordinator``):
+
+* The new coordinator (``OffsetMetadataManager.replay``, ``GroupMetadataManager.replay``) applies
+  record by record. A commit for an unknown group makes a simple group; a group's tombstone leaves
+  its offsets behind, as *orphans* until a later commit revives the group.
+* The Scala coordinator (``doLoadGroupsAndOffsets``) collects offsets first and attaches groups at
+  the end, so nothing is ever orphaned: offsets without a group record have a simple group. It
+  skips the records of KIP-848 groups.
+
+What a coordinator knows and the log does not: rebalances in progress (a classic group is Empty
+without members, else Stable), commits in flight. Up to 3.3 an unknown key type made a broker stop
+loading the whole partition; that is not imitated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kgtool.records import Record, UnknownRecord, control, decode
+from kgtool.retention import rules as r
+from kgtool.retention.groups import (
+    CLASSIC_TYPE,
+    FAMILIES,
+    GROUP_TYPES,
+    OFFSET_TYPES,
+    Members,
+    classic_snapshot,
+)
+from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet, Verdict, verdict
+
+
+class Entry(NamedTuple):
+    """One record of ``__consumer_offsets``, decoded, with what its batch says."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    record: Record | UnknownRecord | control.Marker
+    producer_id: int = -1
+    transactional: bool = False
+    base_offset: int | None = None
+    """Of the batch; ``None`` where the input does not tell."""
+
+
+class Key(NamedTuple):
+    """What an offset is committed for."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class Stored(NamedTuple):
+    """A committed offset as the coordinator holds it."""
+
+    committed: CommittedOffset
+    value: Any
+    """The OffsetCommitValue."""
+    position: int
+    """Where in the log it was written: the newer of two commits wins."""
+
+
+class LiveOffset(NamedTuple):
+    """A committed offset that is still there."""
+
+    key: Key
+    stored: Stored
+    group: GroupSnapshot | None
+    is_pending: bool
+    verdict: Verdict
+    expires_at_ms: int | None
+    """The earliest moment at which the broker may remove it: not before the verdict's time, and
+    not before the record that took away its last protection."""
+
+
+class _Life(NamedTuple):
+    """The last verdict on an offset, and since when nothing stronger protects it."""
+
+    verdict: Verdict
+    free_since_ms: int
+
+
+def read_entry(
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    key: bytes,
+    value: bytes | None,
+    *,
+    producer_id: int = -1,
+    transactional: bool = False,
+    is_control: bool = False,
+    base_offset: int | None = None,
+) -> Entry:
+    """Decode one record as it stands in the log.
+
+    :raises DecodeError: key or value can't be read.
+    """
+    record = control.decode_marker(key, value) if is_control else decode(key, value)
+    return Entry(partition, offset, timestamp_ms, record, producer_id, transactional, base_offset)
+
+
+class History:
+    """Replays the log of one or more ``__consumer_offsets`` partitions, each in its own order.
+
+    ``retention_ms`` is only needed for the times in ``live``; the state does not depend on it.
+    """
+
+    def __init__(self, rules: RuleSet, retention_ms: int) -> None:
+        self.rules = rules
+        self.retention_ms = retention_ms
+        self._snapshots: dict[str, GroupSnapshot] = {}
+        self._members: dict[str, Members] = {}
+        self._offsets: dict[str, dict[Key, Stored]] = {}
+        self._lives: dict[Key, _Life] = {}
+        self._transactions: dict[tuple[int, int], dict[Key, Stored]] = {}
+        self._holders: dict[str, dict[Key, set[tuple[int, int]]]] = {}
+        self._empty_since: dict[str, int] = {}
+        self._cleared: dict[str, int] = {}
+
+    # --- questions ---------------------------------------------------------------------------
+
+    def group_names(self) -> list[str]:
+        """Every group that a check walks over, sorted."""
+        names = set(self._snapshots)
+        if not self.rules.new_coordinator:
+            names.update(self._offsets, self._holders)
+        return sorted(names)
+
+    def snapshot(self, group: str) -> GroupSnapshot | None:
+        """The group as the coordinator has it; ``None``: no record of it is in force."""
+        return self._snapshots.get(group)
+
+    def offsets(self, group: str) -> dict[Key, Stored]:
+        """The committed offsets of a group, known to the coordinator or not."""
+        return self._offsets.get(group, {})
+
+    def is_pending(self, group: str, key: Key | None = None) -> bool:
+        """Whether an open transaction holds a commit for the group (for that partition of it)."""
+        held = self._holders.get(group, {})
+        return bool(held) if key is None else key in held
+
+    def pending_keys(self, group: str) -> list[Key]:
+        """What open transactions hold for the group, sorted."""
+        return sorted(self._holders.get(group, {}))
+
+    def empty_since_ms(self, group: str) -> int | None:
+        """When the group became Empty, as far as the log says; ``None`` for simple groups."""
+        snapshot = self._snapshots.get(group)
+        if snapshot is not None and snapshot.state_since_ms is not None:
+            return snapshot.state_since_ms
+        return self._empty_since.get(group)
+
+    def cleared_ms(self, group: str) -> int | None:
+        """When the group last lost an offset or the hold of a transaction."""
+        return self._cleared.get(group)
+
+    def live_offset(self, key: Key) -> LiveOffset | None:
+        """What is committed for ``key``, with the verdict as things stand."""
+        stored = self._offsets.get(key.group, {}).get(key)
+        if stored is None:
+            return None
+        life = self._lives[key]
+        at = life.verdict.expires_at_ms
+        return LiveOffset(
+            key,
+            stored,
+            self.snapshot(key.group),
+            self.is_pending(key.group, key),
+            life.verdict,
+            None if at is None else max(at, life.free_since_ms),
+        )
+
+    def live(self) -> Iterator[LiveOffset]:
+        """Every committed offset, by group, topic and partition."""
+        for group in sorted(self._offsets):
+            for key in sorted(self._offsets[group]):
+                found = self.live_offset(key)
+                if found is not None:
+                    yield found
+
+    # --- replay ------------------------------------------------------------------------------
+
+    def feed(self, entry: Entry) -> None:
+        """Apply the next record of its partition."""
+        record = entry.record
+        if isinstance(record, control.Marker):
+            if record.type in (control.COMMIT, control.ABORT):
+                self._end_transaction(entry, record.type == control.COMMIT)
+        elif isinstance(record, UnknownRecord):
+            return
+        elif record.type in OFFSET_TYPES:
+            self._feed_offset(entry, record)
+        else:
+            self._feed_group(entry, record)
+
+    def _feed_offset(self, entry: Entry, record: Record) -> None:
+        key = Key(record.key.group, record.key.topic, record.key.partition)
+        producer = (entry.partition, entry.producer_id)
+        # The Scala coordinator asks the batch's transactional bit, the new one the producer id.
+        new = self.rules.new_coordinator
+        in_transaction = entry.producer_id != -1 if new else entry.transactional
+        if record.value is None:
+            self._remove_offset(entry, key, producer if in_transaction and not new else None)
+            return
+        revived = new and key.group not in self._snapshots
+        if revived:
+            self._snapshots[key.group] = GroupSnapshot()
+        stored = self._stored(entry, record)
+        if in_transaction:
+            self._transactions.setdefault(producer, {})[key] = stored
+            self._holders.setdefault(key.group, {}).setdefault(key, set()).add(producer)
+        else:
+            self._put(key, stored)
+        self._judge(self.offsets(key.group) if revived else [key], entry.timestamp_ms)
+
+    def _stored(self, entry: Entry, record: Record) -> Stored:
+        value = record.value
+        own = value.expire_timestamp if record.version == 1 else None
+        position = entry.offset
+        if not self.rules.new_coordinator and entry.base_offset is not None:
+            position = entry.base_offset
+        return Stored(CommittedOffset(value.commit_timestamp, own), value, position)
+
+    def _put(self, key: Key, stored: Stored) -> None:
+        self._offsets.setdefault(key.group, {})[key] = stored
+        self._lives.pop(key, None)
+
+    def _remove_offset(self, entry: Entry, key: Key, producer: tuple[int, int] | None) -> None:
+        if producer is not None:
+            if self._transactions.get(producer, {}).pop(key, None) is not None:
+                self._release(key, producer)
+        else:
+            self._drop(key)
+            if self.rules.tombstone_drops_pending:
+                for holder in list(self._holders.get(key.group, {}).get(key, ())):
+                    self._transactions[holder].pop(key, None)
+                    self._release(key, holder)
+        self._cleared[key.group] = entry.timestamp_ms
+        self._judge([key], entry.timestamp_ms)
+
+    def _drop(self, key: Key) -> None:
+        offsets = self._offsets.get(key.group, {})
+        offsets.pop(key, None)
+        self._lives.pop(key, None)
+        if not offsets:
+            self._offsets.pop(key.group, None)
+
+    def _release(self, key: Key, producer: tuple[int, int]) -> None:
+        held = self._holders[key.group]
+        held[key].discard(producer)
+        if not held[key]:
+            del held[key]
+        if not held:
+            del self._holders[key.group]
+
+    def _end_transaction(self, entry: Entry, is_commit: bool) -> None:
+        producer = (entry.partition, entry.producer_id)
+        for key, stored in self._transactions.pop(producer, {}).items():
+            self._release(key, producer)
+            self._cleared[key.group] = entry.timestamp_ms
+            present = self.offsets(key.group).get(key)
+            newer = present is None or stored.position > present.position
+            if is_commit and (newer or self.rules.commit_always_replaces):
+                self._put(key, stored)
+            self._judge([key], entry.timestamp_ms)
+
+    def _feed_group(self, entry: Entry, record: Record) -> None:
+        group = record.key.group
+        before = self._snapshots.get(group)
+        if record.type == CLASSIC_TYPE:
+            self._members.pop(group, None)
+            after = None if record.value is None else classic_snapshot(record.value)
+        elif self.rules.new_coordinator:
+            after = self._feed_member(record, before)
+        else:
+            return
+        if after is None:
+            self._snapshots.pop(group, None)
+            self._empty_since.pop(group, None)
+        else:
+            self._snapshots[group] = after
+        if after != before:
+            if after is not None and after.state == r.STATE_EMPTY:
+                self._empty_since[group] = entry.timestamp_ms
+            self._judge(self.offsets(group), entry.timestamp_ms)
+
+    def _feed_member(self, record: Record, before: GroupSnapshot | None) -> GroupSnapshot | None:
+        """Apply a record of a KIP-848, share or streams group; return the group after it."""
+        group, type_ = record.key.group, FAMILIES[record.type]
+        if record.value is None:
+            if before is None:
+                return None
+            if before.type != type_ and not r.is_simple(before):
+                return before
+            if record.type in GROUP_TYPES:
+                self._members.pop(group, None)
+                return None
+        members = self._members.get(group)
+        if members is None or members.type != type_:
+            members = self._members[group] = Members(type_)
+        members.apply(record)
+        return members.snapshot()
+
+    def _judge(self, keys: Any, now_ms: int) -> None:
+        """Renew the verdicts on these offsets after something about them has changed."""
+        for key in keys:
+            stored = self._offsets.get(key.group, {}).get(key)
+            if stored is None:
+                continue
+            found = verdict(
+                self.rules,
+                self._snapshots.get(key.group),
+                stored.committed,
+                key.topic,
+                self.retention_ms,
+                self.is_pending(key.group, key),
+            )
+            last = self._lives.get(key)
+            since = now_ms
+            if last is not None and not _is_sooner(found, last.verdict):
+                since = last.free_since_ms
+            self._lives[key] = _Life(found, since)
+
+
+def _is_sooner(new: Verdict, old: Verdict) -> bool:
+    if new.expires_at_ms is None:
+        return False
+    return old.expires_at_ms is None or new.expires_at_ms < old.expires_at_ms
