@@ -148,9 +148,12 @@ class GroupDescription(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """What a coordinator holds for one partition of a group; epoch is None where there is none."""
+    """What a coordinator holds for one partition of a group; epoch is None where there is none.
 
-    offset: int
+    ``offset`` is None only where the first commit of a partition is still pending.
+    """
+
+    offset: int | None
     leader_epoch: int | None
     metadata: str | None
     is_pending: bool = False
@@ -209,4 +212,12 @@ class OffsetDeletion(NamedTuple):
     topic: str
     partition: int | None
     status: str
+    error: ItemError | None = None
+
+
+class GroupOffsetDeletions(NamedTuple):
+    """One group of ``delete-offsets``: its rows, and the error that made all of them fail."""
+
+    group: str
+    rows: list[OffsetDeletion]
     error: ItemError | None = None

@@ -1,1 +1,1 @@
-"""TODO."""
+"""One file per question an admin asks, as operations (see ``kgtool.client.ops``)."""

@@ -20,7 +20,7 @@ call, old or new, is answered with ``DeadlineExceeded`` and every pause ends at 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kgtool.errors import TimedOut
@@ -81,11 +81,11 @@ def call(to: int, request: Struct, max_version: int | None = None) -> Operation[
     return replies[0]
 
 
-def gather(operations: list[Operation[T]]) -> Operation[list[T]]:
+def gather(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     """Run operations side by side and return their results in order."""
     if not operations:
         return []
     if len(operations) == 1:
         return [(yield from operations[0])]
-    results: list[T] = yield Gather(operations)
+    results: list[Any] = yield Gather(list(operations))
     return results

@@ -1,0 +1,153 @@
+"""The offsets that coordinators hold (OffsetFetch), many groups in one request.
+
+Asked with ``require_stable`` (KIP-447), so that a pending transaction shows as such instead of as
+the old value; only the partitions that answer 88 are asked once more without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import CommittedOffset, TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.api import offset_fetch
+from kgtool.protocol.codes import broker_error
+
+NAMES_VERSION = 9
+"""The last version with topic names; v10 asks by topic id, and a null-topics reply has no names."""
+
+Committed = dict[TopicPartition, "CommittedOffset | KgError"]
+"""A group's offsets; a partition that could not be read has its error."""
+
+
+def fetch_committed(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, Committed | KgError]]:
+    """Return all committed offsets of each group (null topics, KIP-88), or why they can't be had.
+
+    A group that does not exist has none: OffsetFetch doesn't tell the two apart.
+    """
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        return fetch_on(cluster, broker, ids)
+
+    return (yield from by_coordinator(cluster, groups, work))
+
+
+def fetch_on(
+    cluster: Cluster, broker: int, groups: list[str]
+) -> Operation[dict[str, Committed | KgError]]:
+    """Fetch the offsets of groups from their coordinator."""
+    version = yield from version_of(cluster, broker, offset_fetch.Request)
+    if isinstance(version, KgError):
+        return dict.fromkeys(groups, version)
+    calls = fetch_calls(broker, version, groups)
+    replies = yield calls
+    return (yield from finish_fetch(broker, version, groups, replies))
+
+
+def fetch_calls(broker: int, version: int, groups: list[str]) -> list[Call]:
+    """Make the requests for all offsets of groups: one from v8 on (KIP-709), else one each."""
+    return _calls(broker, version, dict.fromkeys(groups), stable=version >= 7)
+
+
+def finish_fetch(
+    broker: int, version: int, groups: list[str], replies: list[Any]
+) -> Operation[dict[str, Committed | KgError]]:
+    """Read the replies to ``fetch_calls``; ask again where a transaction is pending."""
+    found: dict[str, Any] = _read(version, groups, replies)
+    pending = {
+        group: parts
+        for group, committed in found.items()
+        if isinstance(committed, dict) and (parts := _unstable(committed))
+    }
+    if pending:
+        again = yield from pipelined(_calls(broker, version, pending, stable=False))
+        for group, old in _read(version, list(pending), again).items():
+            _mark_pending(found[group], pending[group], old)
+    return found
+
+
+def _unstable(committed: Committed) -> list[TopicPartition]:
+    return [
+        partition
+        for partition, value in committed.items()
+        if isinstance(value, BrokerError) and value.code == codes.UNSTABLE_OFFSET_COMMIT
+    ]
+
+
+def _mark_pending(committed: Committed, parts: list[TopicPartition], old: Any) -> None:
+    for partition in parts:
+        before = old.get(partition) if isinstance(old, dict) else old
+        if isinstance(before, KgError):
+            committed[partition] = before
+        elif before is None:
+            committed[partition] = CommittedOffset(None, None, None, is_pending=True)
+        else:
+            committed[partition] = before._replace(is_pending=True)
+
+
+def _calls(broker: int, version: int, groups: dict[str, Any], *, stable: bool) -> list[Call]:
+    if version >= 8:
+        rows = [
+            offset_fetch.RequestGroup(group_id=group, topics=_topics(parts, many=True))
+            for group, parts in groups.items()
+        ]
+        request = offset_fetch.Request(groups=rows, require_stable=stable)
+        return [Call(broker, request, NAMES_VERSION)]
+    return [
+        Call(
+            broker,
+            offset_fetch.Request(
+                group_id=group, topics=_topics(parts, many=False), require_stable=stable
+            ),
+        )
+        for group, parts in groups.items()
+    ]
+
+
+def _topics(partitions: Sequence[TopicPartition] | None, *, many: bool) -> list[Any] | None:
+    if partitions is None:
+        return None
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    row = offset_fetch.RequestGroupTopic if many else offset_fetch.RequestTopic
+    return [row(name=name, partitions=numbers) for name, numbers in topics.items()]
+
+
+def _read(version: int, groups: list[str], replies: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if version >= 8:
+        reply = replies[0]
+        if isinstance(reply, KgError):
+            return dict.fromkeys(groups, reply)
+        for row in reply.groups:
+            found[row.group_id] = _committed(row)
+    else:
+        for group, reply in zip(groups, replies, strict=True):
+            found[group] = reply if isinstance(reply, KgError) else _committed(reply)
+    for group in groups:
+        found.setdefault(group, broker_error(codes.UNKNOWN_SERVER_ERROR))
+    return found
+
+
+def _committed(row: Any) -> Committed | KgError:
+    if row.error_code:
+        return broker_error(row.error_code)
+    offsets: Committed = {}
+    for topic in row.topics:
+        name = topic.name
+        for part in topic.partitions:
+            if part.error_code:
+                offsets[TopicPartition(name, part.partition)] = broker_error(part.error_code)
+            elif part.offset >= 0:
+                epoch = part.leader_epoch if part.leader_epoch >= 0 else None
+                offsets[TopicPartition(name, part.partition)] = CommittedOffset(
+                    part.offset, epoch, part.metadata
+                )
+    return offsets

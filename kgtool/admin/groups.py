@@ -1,0 +1,419 @@
+"""Which groups there are, what they are, and how to be rid of them.
+
+A group is described by one of two APIs: ConsumerGroupDescribe (KIP-848 groups) and DescribeGroups
+(classic ones). Each says of the other's groups that they don't exist (69), and before v6
+DescribeGroups says "Dead" instead, so both are asked in the same round trip where the type is not
+known from a listing, and a group is missing only when both say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kgtool.client.cluster import (
+    Cluster,
+    by_coordinator,
+    is_final,
+    need_brokers,
+    pipelined,
+    version_of,
+)
+from kgtool.client.ops import Call, Operation, backoff, call, gather
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import (
+    Assignment,
+    GroupDeletion,
+    GroupDescription,
+    GroupListing,
+    ItemError,
+    Listing,
+    Member,
+    Target,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.api import (
+    consumer_group_describe,
+)
+from kgtool.protocol.api import (
+    delete_groups as delete_groups_api,
+)
+from kgtool.protocol.api import (
+    describe_groups as describe_groups_api,
+)
+from kgtool.protocol.api import (
+    list_groups as list_groups_api,
+)
+from kgtool.protocol.codes import broker_error
+from kgtool.records.subscription import decode_assignment, subscribed_topics
+
+UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
+"""Group types that have their own Kafka tool and are not deleted here."""
+
+
+# ---------------------------------------------------------------------------------------------
+# List
+
+
+def list_groups(
+    cluster: Cluster, states: Sequence[str] = (), types: Sequence[str] = ()
+) -> Operation[Listing]:
+    """Ask every broker for the groups that it coordinates.
+
+    A broker that fails is an error of its own; the others' groups are still there. Filters are
+    case-insensitive; where a broker is too old to filter (states before ListGroups v4, types
+    before v5) they are applied here to what it does say.
+    """
+    yield from need_brokers(cluster)
+    parts = yield from gather(
+        [_list_on(cluster, broker, states, types) for broker in sorted(cluster.brokers)]
+    )
+    groups: list[GroupListing] = []
+    errors: list[ItemError] = []
+    for found, error in parts:
+        groups.extend(found)
+        if error is not None:
+            errors.append(error)
+    for row in groups:
+        cluster.coordinators[row.group] = row.coordinator
+    unique = {row.group: row for row in groups}
+    return Listing(sorted(unique.values()), errors)
+
+
+def _list_on(
+    cluster: Cluster, broker: int, states: Sequence[str], types: Sequence[str]
+) -> Operation[tuple[list[GroupListing], ItemError | None]]:
+    reply = yield from _ask_list(cluster, broker, states, types)
+    for attempt in range(3):
+        if isinstance(reply, KgError):
+            if is_final(reply):
+                break
+        elif reply.error_code not in (
+            codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE,
+        ):  # fmt: skip
+            break
+        yield backoff(attempt)
+        reply = yield from _ask_list(cluster, broker, states, types)
+    target = Target(broker=broker)
+    if isinstance(reply, KgError):
+        return [], ItemError.of(reply, target)
+    if reply.error_code:
+        return [], ItemError.of(broker_error(reply.error_code), target)
+    rows = [
+        GroupListing(
+            row.group_id, row.group_type or None, row.group_state or None,
+            row.protocol_type, broker,
+        )
+        for row in reply.groups
+    ]  # fmt: skip
+    return [row for row in rows if _matches(row, states, types)], None
+
+
+def _ask_list(
+    cluster: Cluster, broker: int, states: Sequence[str], types: Sequence[str]
+) -> Operation[Any]:
+    version = yield from version_of(cluster, broker, list_groups_api.Request)
+    if isinstance(version, KgError):
+        return version
+    request = list_groups_api.Request(
+        states_filter=list(states) if version >= 4 else [],
+        types_filter=list(types) if version >= 5 else [],
+    )
+    return (yield from call(broker, request))
+
+
+def _matches(row: GroupListing, states: Sequence[str], types: Sequence[str]) -> bool:
+    if states and row.state and row.state.lower() not in {state.lower() for state in states}:
+        return False
+    # Before KIP-848 there was nothing but classic groups.
+    kind = row.type or "classic"
+    return not types or kind.lower() in {wanted.lower() for wanted in types}
+
+
+def is_consumer_like(row: GroupListing) -> bool:
+    """Whether Kafka's consumer tool lists the group: classic or consumer, no Connect and so on."""
+    kind = (row.type or "classic").lower()
+    return kind in ("classic", "consumer") and row.protocol_type in ("", "consumer")
+
+
+# ---------------------------------------------------------------------------------------------
+# Describe
+
+
+def describe_groups(
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str] | None = None
+) -> Operation[list[GroupDescription]]:
+    """Describe groups of either protocol, in the order asked, each with its own ``error``.
+
+    :param kinds: group types known from a listing: those are asked of one API only.
+    """
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        return _describe_on(cluster, broker, ids, kinds or {})
+
+    answers = yield from by_coordinator(cluster, groups, work)
+    return [
+        answer if isinstance(answer, GroupDescription) else _undescribed(group, answer)
+        for group, answer in answers.items()
+    ]
+
+
+def _undescribed(group: str, error: KgError) -> GroupDescription:
+    failed = ItemError.of(error, Target(group=group))
+    return GroupDescription(group, None, "Unknown", "", "", None, (), error=failed)
+
+
+def _describe_on(
+    cluster: Cluster, broker: int, groups: list[str], kinds: dict[str, str]
+) -> Operation[dict[str, Any]]:
+    """Describe groups on their coordinator in one round trip."""
+    version = yield from version_of(cluster, broker, consumer_group_describe.Request)
+    if isinstance(version, KgError):
+        return dict.fromkeys(groups, version)
+    modern = [g for g in groups if version >= 0 and kinds.get(g) != "classic"]
+    classic = [g for g in groups if kinds.get(g) != "consumer"]
+    calls = []
+    if modern:
+        calls.append(Call(broker, consumer_group_describe.Request(group_ids=modern)))
+    if classic:
+        calls.append(Call(broker, describe_groups_api.Request(groups=classic)))
+    replies = yield from pipelined(calls)
+    answers: dict[str, Any] = {}
+    rows: dict[str, list[Any]] = {group: [] for group in groups}
+    for reply, asked in zip(replies, [part for part in (modern, classic) if part], strict=True):
+        if isinstance(reply, KgError):
+            for group in asked:
+                rows[group].append(reply)
+        else:
+            for row in reply.groups:
+                rows.setdefault(row.group_id, []).append(row)
+    for group in groups:
+        answers[group] = _merge(cluster, broker, group, rows[group])
+    return answers
+
+
+def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
+    """Take the answer of the API that knows the group, else the most telling failure."""
+    errors: list[KgError] = []
+    for row in rows:
+        if isinstance(row, KgError):
+            errors.append(row)
+        elif row.error_code:
+            errors.append(broker_error(row.error_code, row.error_message))
+        elif isinstance(row, consumer_group_describe.Group):
+            return _consumer_group(cluster, broker, row)
+        elif row.group_state == "Dead" and not row.members:
+            errors.append(broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found."))
+        else:
+            return _classic_group(cluster, broker, row)
+    return _most_telling(group, errors)
+
+
+def _most_telling(group: str, errors: list[KgError]) -> KgError:
+    """Prefer a failure that says more than "no such group" and "not my protocol"."""
+    dull = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
+    for error in errors:
+        if not (isinstance(error, BrokerError) and error.code in dull):
+            return error
+    for error in errors:
+        if error.code == codes.GROUP_ID_NOT_FOUND:
+            return error
+    return broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+
+
+def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=_assignment(member.assignment),
+            subscribed=tuple(member.subscribed_topic_names),
+            subscribed_regex=member.subscribed_topic_regex or None,
+            rack=member.rack_id,
+            epoch=member.member_epoch,
+            target=_assignment(member.target_assignment),
+            is_classic=None if member.member_type < 0 else member.member_type == 0,
+        )
+        for member in row.members
+    )
+    return GroupDescription(
+        group=row.group_id,
+        type="consumer",
+        state=row.group_state,
+        protocol_type="consumer",
+        assignor=row.assignor_name,
+        coordinator=cluster.brokers.get(broker),
+        members=members,
+        group_epoch=row.group_epoch,
+        assignment_epoch=row.assignment_epoch,
+    )
+
+
+def _assignment(wire: Any) -> Assignment:
+    return tuple(
+        sorted((row.topic_name, tuple(sorted(row.partitions))) for row in wire.topic_partitions)
+    )
+
+
+def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
+    is_consumer = row.protocol_type == "consumer"
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=_classic_assignment(member.member_assignment) if is_consumer else (),
+            subscribed=_classic_subscription(member.member_metadata) if is_consumer else None,
+        )
+        for member in row.members
+    )
+    return GroupDescription(
+        group=row.group_id,
+        type="classic",
+        state=row.group_state,
+        protocol_type=row.protocol_type,
+        assignor=row.protocol_data,
+        coordinator=cluster.brokers.get(broker),
+        members=members,
+    )
+
+
+def _classic_assignment(raw: bytes) -> Assignment:
+    """Read a member's assignment; a client of its own making may hold anything there."""
+    if not raw:
+        return ()
+    try:
+        decoded = decode_assignment(raw)
+    except KgError:
+        return ()
+    return tuple(
+        sorted((row.topic, tuple(sorted(row.partitions))) for row in decoded.assigned_partitions)
+    )
+
+
+def _classic_subscription(raw: bytes) -> tuple[str, ...] | None:
+    topics = subscribed_topics([raw]) if raw else None
+    return None if topics is None else tuple(sorted(topics))
+
+
+def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
+    """Whether a member holds or subscribes to a topic; None where it can't be known.
+
+    A KIP-848 regex is resolved by the coordinator and not shown, so a topic that no member has
+    by name or by assignment is unknown as long as one of them subscribes by regex.
+    """
+    unknown = False
+    for member in members:
+        if any(name == topic for name, _ in member.assignment):
+            return True
+        if member.subscribed is None:
+            unknown = True
+        elif topic in member.subscribed:
+            return True
+        unknown = unknown or member.subscribed_regex is not None
+    return None if unknown else False
+
+
+# ---------------------------------------------------------------------------------------------
+# Delete
+
+
+def delete_groups(
+    cluster: Cluster, groups: Sequence[str], *, dry_run: bool = False, force: bool = False
+) -> Operation[list[GroupDeletion]]:
+    """Delete groups, each with its own outcome, in the order asked.
+
+    What exists is looked at first: DeleteGroups itself is type-blind and would delete a share,
+    streams or Connect group that happens to be empty. ``force`` deletes those too.
+    """
+    outcomes: dict[str, GroupDeletion] = {}
+    for description in (yield from describe_with_type(cluster, groups)):
+        problem = _undeletable(description, force)
+        if problem is not None:
+            outcomes[description.group] = GroupDeletion(description.group, "failed", problem)
+        elif dry_run:
+            outcomes[description.group] = GroupDeletion(description.group, "would-delete")
+    rest = [group for group in dict.fromkeys(groups) if group not in outcomes]
+    for group, answer in (yield from _delete(cluster, rest)).items():
+        error = ItemError.of(answer, Target(group=group)) if answer is not None else None
+        outcomes[group] = GroupDeletion(group, "failed" if error else "deleted", error)
+    return [outcomes[group] for group in dict.fromkeys(groups)]
+
+
+def describe_with_type(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[list[GroupDescription]]:
+    """Describe groups; those that neither API knows are looked for in a listing.
+
+    A share or streams group then comes back with its ``type`` and ``state`` instead of an error.
+    """
+    described = yield from describe_groups(cluster, groups)
+    missing = {d.group for d in described if d.error and d.error.code == codes.GROUP_ID_NOT_FOUND}
+    if not missing:
+        return described
+    listing = yield from list_groups(cluster)
+    listed = {row.group: row for row in listing.groups if row.group in missing}
+    return [_as_listed(d, listed[d.group]) if d.group in listed else d for d in described]
+
+
+def _as_listed(description: GroupDescription, row: GroupListing) -> GroupDescription:
+    if row.type not in UNKNOWN_TYPES:
+        return description
+    return description._replace(
+        type=row.type, state=row.state or "Unknown", protocol_type=row.protocol_type, error=None
+    )
+
+
+def _undeletable(description: GroupDescription, force: bool) -> ItemError | None:
+    target = Target(group=description.group)
+    if description.error is not None:
+        return description.error
+    tool = UNKNOWN_TYPES.get(description.type or "")
+    if tool is not None and not force:
+        return ItemError(
+            target, None, "WRONG_GROUP_TYPE",
+            f"Group '{description.group}' is a {description.type} group, not a consumer group.",
+            f"Use {tool} for it, or --force to delete it all the same.",
+        )  # fmt: skip
+    if description.protocol_type not in ("", "consumer", "share", "streams") and not force:
+        return ItemError(
+            target, None, "WRONG_GROUP_TYPE",
+            f"Group '{description.group}' is a '{description.protocol_type}' group, "
+            "not a consumer group.",
+            "Use the tool that made it, or --force to delete it all the same.",
+        )  # fmt: skip
+    if not description.is_empty:
+        return ItemError.of(
+            broker_error(codes.NON_EMPTY_GROUP, hint=_stop_members(description)), target
+        )
+    return None
+
+
+def _stop_members(description: GroupDescription) -> str:
+    count = len(description.members)
+    hosts = ", ".join(sorted({f"{m.client_id} on {m.host}" for m in description.members})[:3])
+    if not count:
+        return f"It is {description.state}; wait until its members have left."
+    return f"Stop its {count} member{'s' if count > 1 else ''} first: {hosts}."
+
+
+def _delete(cluster: Cluster, groups: list[str]) -> Operation[dict[str, KgError | None]]:
+    asked: set[str] = set()
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        reply = yield from call(broker, delete_groups_api.Request(group_ids=ids))
+        if isinstance(reply, KgError):
+            asked.update(ids)
+            return dict.fromkeys(ids, reply)
+        answers: dict[str, Any] = dict.fromkeys(ids, broker_error(codes.UNKNOWN_SERVER_ERROR))
+        for row in reply.results:
+            # Not found after an answer that got lost: it is the first request that deleted it.
+            gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in asked
+            done = row.error_code == codes.NONE or gone
+            answers[row.group_id] = None if done else broker_error(row.error_code)
+        return answers
+
+    return (yield from by_coordinator(cluster, groups, work))

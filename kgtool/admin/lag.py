@@ -1,0 +1,62 @@
+"""The arithmetic of lag: pure functions, no requests."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kgtool.errors import BrokerError, KgError, NetworkError
+from kgtool.model import CommittedOffset
+from kgtool.protocol import codes
+
+
+class LogEnds(NamedTuple):
+    """Where a partition's log begins and ends; an end is the reason why it isn't known.
+
+    ``start`` is None where it was not asked for.
+    """
+
+    start: int | None
+    end: int | KgError
+
+
+def lag(offset: int | None, end: int | KgError) -> int | None:
+    """Return the number of records between a committed offset and the end of the log.
+
+    Negative where the commit lies beyond the end; None where either is not known.
+    """
+    if offset is None or isinstance(end, KgError):
+        return None
+    return end - offset
+
+
+def status(committed: CommittedOffset | KgError | None, ends: LogEnds) -> str:
+    """Name what is to be said of a row (the contract's section 4)."""
+    if isinstance(committed, KgError):
+        return _failure(committed)
+    if isinstance(ends.end, KgError):
+        return _failure(ends.end)
+    if committed is None:
+        return "no-commit"
+    if committed.is_pending:
+        return "pending-transaction"
+    if committed.offset is None:
+        return "no-commit"
+    if committed.offset > ends.end:
+        return "beyond-end"
+    if ends.start is not None and committed.offset < ends.start:
+        return "before-start"
+    return "ok"
+
+
+def _failure(error: KgError) -> str:
+    if isinstance(error, NetworkError):
+        return "error"
+    if isinstance(error, BrokerError):
+        return {
+            codes.UNKNOWN_TOPIC_OR_PARTITION: "unknown-topic",
+            codes.UNKNOWN_TOPIC_ID: "unknown-topic",
+            codes.LEADER_NOT_AVAILABLE: "no-leader",
+            codes.TOPIC_AUTHORIZATION_FAILED: "denied",
+            codes.GROUP_AUTHORIZATION_FAILED: "denied",
+        }.get(error.code or 0, "error")
+    return "error"
