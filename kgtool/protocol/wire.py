@@ -12,6 +12,7 @@ name which a careless client wrote can still be shown, sent back and deleted.
 from __future__ import annotations
 
 import struct
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -67,6 +68,11 @@ def read_uuid(buf: bytes, pos: int) -> tuple[UUID, int]:
 def write_uuid(out: bytearray, value: UUID) -> None:
     """Append 16 raw bytes."""
     out += value.bytes
+
+
+def uuid_text(value: UUID) -> str:
+    """Write a UUID as Kafka's tools do: URL-safe base64 without padding, 22 characters."""
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def _length16(buf: bytes, pos: int) -> tuple[int, int]:

@@ -1,0 +1,215 @@
+"""Copies partitions by raw Fetch: the broker's record batches, byte for byte.
+
+Nothing is decoded on the way but the 17 bytes at the head of each batch that say where it begins
+and how long it is, and the offset delta that says where the next one begins. Transactional and
+control batches come through unchanged, which no consumer-based dump can say.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kgtool.client.cluster import Cluster, fetch_metadata, is_final
+from kgtool.client.ops import Operation, backoff, call, gather
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.api import fetch
+from kgtool.protocol.codes import broker_error
+
+NAMES_VERSION = 12
+"""The last Fetch version with topic names (v13 wants topic ids, KIP-516)."""
+
+BATCH_OVERHEAD = 12
+_HEAD = struct.Struct(">qi")
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_MAGIC_AT = 16
+_LAST_OFFSET_DELTA_AT = 23
+
+FETCH_BYTES = 16 * 1024 * 1024
+PARTITION_BYTES = 4 * 1024 * 1024
+
+Sink = Callable[[TopicPartition, int, bytes], None]
+"""Called with a partition, the offset of the first batch, and whole batches."""
+
+
+class Range(NamedTuple):
+    """Offsets to copy: from ``start`` up to, not including, ``end``."""
+
+    start: int
+    end: int
+
+
+def whole_batches(data: bytes, until: int) -> tuple[int, int]:
+    """Return how many bytes of ``data`` are whole batches that begin before offset ``until``.
+
+    The second value is the offset after the last of them (-1 if there is none). A fetch is cut
+    off at its size limit, in the middle of a batch; message sets of magic 0 and 1 have the same
+    offset and length fields and hold one offset each, or that of their last message.
+    """
+    pos, following = 0, -1
+    size = len(data)
+    while pos + BATCH_OVERHEAD <= size:
+        base, length = _HEAD.unpack_from(data, pos)
+        end = pos + BATCH_OVERHEAD + length
+        if end > size or length < 0 or base >= until:
+            break
+        following = base + 1
+        if length >= _LAST_OFFSET_DELTA_AT + 4 - BATCH_OVERHEAD and data[pos + _MAGIC_AT] >= 2:
+            (delta,) = _LAST_OFFSET_DELTA.unpack_from(data, pos + _LAST_OFFSET_DELTA_AT)
+            following = base + delta + 1
+        pos = end
+    return pos, following
+
+
+def copy_partitions(
+    cluster: Cluster, ranges: Mapping[TopicPartition, Range], sink: Sink
+) -> Operation[dict[TopicPartition, KgError | None]]:
+    """Copy each range into ``sink``; say for each partition whether all of it came.
+
+    Leaders that move are followed, and a connection that breaks is made again, from where the
+    copy stands, until the time of the command (without progress) is up.
+    """
+    state = _Copy(dict(ranges), sink)
+    attempt = 0
+    while state.open_partitions():
+        before = state.bytes
+        parts: dict[int, list[TopicPartition]] = {}
+        for partition in state.open_partitions():
+            leader = cluster.leader(partition)
+            if leader in cluster.brokers:
+                parts.setdefault(leader, []).append(partition)
+            else:
+                state.problems[partition] = broker_error(codes.LEADER_NOT_AVAILABLE)
+        yield from gather([_from_leader(broker, mine, state) for broker, mine in parts.items()])
+        if not state.open_partitions():
+            break
+        attempt = 0 if state.bytes > before else attempt + 1
+        yield backoff(attempt)
+        if not (yield from _refresh(cluster, state)):
+            break
+    return {partition: state.outcome(partition) for partition in ranges}
+
+
+class _Copy:
+    """How far the copy of each partition is."""
+
+    def __init__(self, ranges: dict[TopicPartition, Range], sink: Sink) -> None:
+        self.ranges = ranges
+        self.next = {partition: wanted.start for partition, wanted in ranges.items()}
+        self.problems: dict[TopicPartition, KgError] = {}
+        self.sink = sink
+        self.bytes = 0
+        self._given_up: set[TopicPartition] = set()
+
+    def is_open(self, partition: TopicPartition) -> bool:
+        if partition in self._given_up:
+            return False
+        return self.next[partition] < self.ranges[partition].end
+
+    def open_partitions(self) -> list[TopicPartition]:
+        return [partition for partition in self.ranges if self.is_open(partition)]
+
+    def outcome(self, partition: TopicPartition) -> KgError | None:
+        done = self.next[partition] >= self.ranges[partition].end
+        return None if done else self.problems.get(partition)
+
+    def fail(self, partition: TopicPartition, error: KgError, *, final: bool) -> None:
+        self.problems[partition] = error
+        if final:
+            self._given_up.add(partition)
+
+    def take(self, partition: TopicPartition, row: Any, *, first: bool) -> None:
+        """Write what a fetch brought, and move on.
+
+        Only the ``first`` partition of a fetch always gets a batch if there is one; for the
+        others nothing may just mean that the fetch was full.
+        """
+        data = row.records or b""
+        until = self.ranges[partition].end
+        size, following = whole_batches(data, until)
+        if size:
+            (base,) = struct.unpack_from(">q", data)
+            self.sink(partition, base, data if size == len(data) else data[:size])
+            self.bytes += size
+            self.next[partition] = following
+            self.problems.pop(partition, None)
+        elif data and size == 0:
+            # The next batch lies wholly behind the end that was agreed: compaction made a gap.
+            (base,) = struct.unpack_from(">q", data)
+            if base >= until:
+                self.next[partition] = until
+        elif first and not data and row.high_watermark >= until:
+            # Nothing is left before the end that was agreed.
+            self.next[partition] = until
+
+
+def _from_leader(broker: int, mine: list[TopicPartition], state: _Copy) -> Operation[None]:
+    """Fetch from one broker until everything of it is copied, or something is in the way."""
+    stuck: set[TopicPartition] = set()
+    turn = 0
+    while wanted := [p for p in mine if p not in stuck and state.is_open(p)]:
+        # The broker fills a fetch in the order asked: begin with another partition each time.
+        turn %= len(wanted)
+        wanted = wanted[turn:] + wanted[:turn]
+        reply = yield from call(broker, _request(wanted, state.next), NAMES_VERSION)
+        turn += 1
+        if isinstance(reply, KgError):
+            for partition in wanted:
+                state.fail(partition, reply, final=is_final(reply))
+            return
+        for topic in reply.topics:
+            for row in topic.partitions:
+                partition = TopicPartition(topic.topic, row.partition)
+                if row.error_code:
+                    _on_error(state, partition, row)
+                    stuck.add(partition)
+                else:
+                    state.take(partition, row, first=partition == wanted[0])
+
+
+def _on_error(state: _Copy, partition: TopicPartition, row: Any) -> None:
+    error = broker_error(row.error_code)
+    if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
+        error = broker_error(
+            row.error_code, f"Not allowed to read {partition.topic}.",
+            hint=f"It takes the ACL operation READ on topic {partition.topic}.",
+        )  # fmt: skip
+    if row.error_code == codes.OFFSET_OUT_OF_RANGE and row.log_start_offset > state.next[partition]:
+        state.next[partition] = row.log_start_offset  # the log was cut at its beginning meanwhile
+        return
+    retriable = isinstance(error, BrokerError) and error.retriable
+    state.fail(partition, error, final=not retriable)
+
+
+def _request(partitions: list[TopicPartition], positions: Mapping[TopicPartition, int]) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(
+            fetch.RequestPartition(
+                partition=partition.partition,
+                fetch_offset=positions[partition],
+                partition_max_bytes=PARTITION_BYTES,
+            )
+        )
+    return fetch.Request(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        topics=[fetch.RequestTopic(topic=name, partitions=rows) for name, rows in topics.items()],
+    )
+
+
+def _refresh(cluster: Cluster, state: _Copy) -> Operation[bool]:
+    """Look the leaders up again; False when there is no time left to use them."""
+    names = sorted({partition.topic for partition in state.open_partitions()})
+    try:
+        yield from fetch_metadata(cluster, names)
+    except KgError as error:
+        for partition in state.open_partitions():
+            state.problems.setdefault(partition, error)
+        return False
+    return True

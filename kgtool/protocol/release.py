@@ -1,0 +1,33 @@
+"""Guesses a broker's release from what it offers: no API tells it.
+
+The guess is a lower bound: "at least 4.1". It is as fine as the retention rules need it, whose
+generations are the releases named here (``facts``: KIP-211 in 2.1, KIP-496 in 2.4, the new
+coordinator as a preview in 3.7, its default in 4.0, its last change in 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Offered = Mapping[int, tuple[int, int]]
+"""API key → (lowest, highest version)."""
+
+# (release, API key, lowest version that must be at least, highest that must be at least).
+_MARKS: tuple[tuple[tuple[int, int], int, int, int], ...] = (
+    ((4, 1), 9, 1, 10),  # OffsetFetch v10: topic ids
+    ((4, 0), 2, 1, 0),  # ListOffsets v0 was taken away (KIP-896)
+    ((3, 9), 10, 0, 6),  # FindCoordinator v6: share groups
+    ((3, 7), 69, 0, 0),  # ConsumerGroupDescribe
+    ((2, 8), 60, 0, 0),  # DescribeCluster
+    ((2, 4), 47, 0, 0),  # OffsetDelete (KIP-496)
+    ((2, 3), 44, 0, 0),  # IncrementalAlterConfigs
+    ((2, 1), 9, 0, 5),  # OffsetFetch v5: leader epoch (KIP-320)
+)
+
+
+def release(offered: Offered) -> tuple[int, int]:
+    """Return the release, as (major, minor), that a broker has at least; (0, 0): before 2.1."""
+    for number, key, low, high in _MARKS:
+        if key in offered and offered[key][0] >= low and offered[key][1] >= high:
+            return number
+    return (0, 0)
