@@ -78,6 +78,8 @@ def properties(state: State, node: Node) -> dict[str, str]:
         "share.coordinator.state.topic.num.partitions": "2",
         "log.cleaner.dedupe.buffer.size": "8388608",
         "group.initial.rebalance.delay.ms": "0",
+        # The seeded world keeps a transaction open for as long as the sandbox runs.
+        "transaction.max.timeout.ms": "86400000",
         **_version_defaults(state.version),
         **state.config,
     }
@@ -88,7 +90,12 @@ def _version_defaults(version: str) -> dict[str, str]:
     # protocols it serves, and must not be told of `share` or `streams`: features decide those.
     if version.startswith("3."):
         return {}
-    return {"group.coordinator.rebalance.protocols": "classic,consumer,streams,share"}
+    return {
+        "group.coordinator.rebalance.protocols": "classic,consumer,streams,share",
+        # KIP-848 members hear of a rebalance at their next heartbeat: 1 s instead of 5.
+        "group.consumer.min.heartbeat.interval.ms": "1000",
+        "group.consumer.heartbeat.interval.ms": "1000",
+    }
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _SPAWN = 'umask 077; echo $$ > "$1"; shift; exec "$@"'
@@ -23,7 +23,12 @@ _SPAWN = 'umask 077; echo $$ > "$1"; shift; exec "$@"'
 _children: dict[Path, subprocess.Popen[bytes]] = {}
 
 
-def spawn(command: Sequence[str], folder: Path, output: Path) -> int:
+def spawn(
+    command: Sequence[str],
+    folder: Path,
+    output: Path,
+    environ: Mapping[str, str] | None = None,
+) -> int:
     """Start ``command`` in its own session, output to a file; the pid.
 
     The command must have ``folder`` in its arguments.
@@ -37,6 +42,7 @@ def spawn(command: Sequence[str], folder: Path, output: Path) -> int:
             stdout=out,
             stderr=subprocess.STDOUT,
             cwd=folder,
+            env=environ,
             start_new_session=True,
         )
     _children[folder] = child

@@ -1,0 +1,269 @@
+"""The process that keeps the seeded groups alive: ``python -m kgtool.sandbox.members``.
+
+Arguments: its folder (which is how it is found and ended), the bootstrap address, the Kafka
+version. It writes ``ready`` into the folder once every member has its partitions and every offset
+is committed, then polls until it is ended or its folder is gone.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgtool.errors import SandboxError
+from kgtool.sandbox import rawgroup, world
+from kgtool.sandbox.world import Live
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+
+SETTLE_S = 60.0
+HEARTBEAT_S = 3.0
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Gather everybody, say so, stay."""
+    folder, bootstrap, version = Path(arguments[0]), arguments[1], arguments[2]
+    modern = not version.startswith("3.")
+    crowd = Crowd(bootstrap, [live for live in world.LIVE if modern or not live.is_848])
+    crowd.gather()
+    open_transaction = begin_transaction(bootstrap)
+    worker = ConnectWorker(bootstrap)
+    sharing = share_member(bootstrap) if modern else None
+    worker.tick()
+    (folder / "ready").touch()
+    while folder.exists():
+        crowd.poll()
+        worker.tick()
+        if sharing is not None:
+            sharing()
+        open_transaction.poll(0)
+        time.sleep(0.2)
+
+
+class Crowd:
+    """Consumers of several groups, polled together in one thread."""
+
+    def __init__(self, bootstrap: str, groups: Sequence[Live]) -> None:
+        self._bootstrap = bootstrap
+        self._groups = groups
+        self._members: dict[str, list[Consumer]] = {}
+
+    def gather(self) -> None:
+        """Let everybody join, commit, drop the topics they have dropped, and join again."""
+        for live in self._groups:
+            if live.was_on:
+                self._add(live, 0).subscribe(list(live.was_on))
+        self._settle()
+        self._commit()
+        for live in self._groups:
+            joined = self._members.get(live.group, [])
+            for index in range(len(joined), live.members):
+                joined = [*joined, self._add(live, index)]
+            for member in joined:
+                member.subscribe(list(live.topics))
+        self._settle()
+        self._commit()
+
+    def leave(self) -> None:
+        """Everybody leaves in good order: the groups are empty."""
+        for members in self._members.values():
+            for member in members:
+                member.close()
+        self._members.clear()
+
+    def poll(self) -> None:
+        """Let every consumer do its heartbeats and rebalances; the records are of no interest."""
+        for members in self._members.values():
+            for member in members:
+                member.poll(0)
+
+    def _add(self, live: Live, index: int) -> Consumer:
+        member = consumer(
+            self._bootstrap, live.group, **member_settings(live, f"{live.group}-{index + 1}", index)
+        )
+        self._members.setdefault(live.group, []).append(member)
+        return member
+
+    def _settle(self) -> None:
+        """Poll until the members of each group share all partitions of what they read."""
+        deadline = time.monotonic() + SETTLE_S
+        while not all(self._is_settled(group) for group in self._members):
+            if time.monotonic() > deadline:
+                raise SandboxError(f"the seeded groups did not settle within {SETTLE_S:.0f} s")
+            self.poll()
+            time.sleep(0.02)
+
+    def _is_settled(self, group: str) -> bool:
+        live = next(live for live in self._groups if live.group == group)
+        members = self._members[group]
+        topics = live.topics if len(members) == live.members else live.was_on
+        if live.was_on and len(members) == 1 and live.members > 1:
+            topics = live.was_on
+        shares = [{(tp.topic, tp.partition) for tp in member.assignment()} for member in members]
+        together = [tp for share in shares for tp in share]
+        return all(shares) and sorted(together) == sorted(_partitions(topics))
+
+    def _commit(self) -> None:
+        """Each member commits its own partitions; those without an offset stay without."""
+        for group, members in self._members.items():
+            offsets = world.live_offsets(group)
+            for member in members:
+                mine = {(tp.topic, tp.partition) for tp in member.assignment()}
+                commit(member, {tp: at for tp, at in offsets.items() if tp in mine})
+
+
+def _partitions(topics: Sequence[str]) -> list[tuple[str, int]]:
+    names = ["clicks" if topic.startswith("^") else topic for topic in topics]
+    return [(name, number) for name in names for number in range(world.TOPICS[name][0])]
+
+
+def member_settings(live: Live, client_id: str, index: int) -> dict[str, Any]:
+    """librdkafka's settings for one member."""
+    settings: dict[str, Any] = {"client.id": client_id, "group.protocol": live.protocol}
+    if live.instance:
+        settings["group.instance.id"] = f"{live.instance}-{index + 1}"
+    if not live.is_848:
+        settings |= {
+            "partition.assignment.strategy": live.strategy,
+            # How soon a member hears that somebody else joined.
+            "heartbeat.interval.ms": 500,
+        }
+    return settings
+
+
+def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
+    """A consumer that commits only what it is told to."""
+    from confluent_kafka import Consumer
+
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "log_level": 0,
+            **settings,
+        }
+    )
+
+
+def commit(member: Consumer, offsets: world.Offsets, metadata: Sequence[str] = ()) -> None:
+    """Commit and look at every partition's own result; again while the group rebalances."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    texts = list(metadata) or [""] * len(offsets)
+    rows = [
+        TopicPartition(topic, partition, at, metadata=text)
+        for ((topic, partition), at), text in zip(offsets.items(), texts, strict=True)
+    ]
+    deadline = time.monotonic() + 30.0
+    while rows:
+        try:
+            results = member.commit(offsets=rows, asynchronous=False)
+            failed = [row.error for row in results if row.error is not None]
+            if not failed:
+                return
+            raise KafkaException(failed[0])
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise SandboxError(f"an offset could not be seeded: {error}") from None
+        member.poll(0.1)
+
+
+def begin_transaction(bootstrap: str) -> Producer:
+    """A transaction that stays open: records and offsets of two groups are pending in it."""
+    producer = transactional(bootstrap, "transfers-open")
+    producer.begin_transaction()
+    for number in range(world.TRANSFERS_OPEN):
+        producer.produce(world.TRANSFERS, f"open {number}".encode(), partition=0)
+    pend(producer, bootstrap, "transfers", {(world.TRANSFERS, 0): 100})
+    pend(producer, bootstrap, "transfers-pending", {(world.TRANSFERS, 1): 40})
+    producer.flush(30)
+    return producer
+
+
+def transactional(bootstrap: str, transactional_id: str) -> Producer:
+    """A transactional producer whose transactions may stay open for a day."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": 86_400_000,
+            "message.timeout.ms": 30_000,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(30)
+    return producer
+
+
+def pend(producer: Producer, bootstrap: str, group: str, offsets: world.Offsets) -> None:
+    """Send offsets to the running transaction, as a consumer that never joined."""
+    from confluent_kafka import TopicPartition
+
+    reader = consumer(bootstrap, group)
+    try:
+        rows = [TopicPartition(topic, number, at) for (topic, number), at in offsets.items()]
+        producer.send_offsets_to_transaction(rows, reader.consumer_group_metadata(), 30)
+    finally:
+        reader.close()
+
+
+def share_member(bootstrap: str) -> Callable[[], object] | None:
+    """Join the share group; returns what keeps the member in. None if the library is too old."""
+    import confluent_kafka
+
+    kind = getattr(confluent_kafka, "ShareConsumer", None)
+    if kind is None:
+        return None
+    settings = {"bootstrap.servers": bootstrap, "group.id": world.SHARE_GROUP, "log_level": 0}
+    member = kind(settings | {"client.id": f"{world.SHARE_GROUP}-1"})
+    member.subscribe(["notifications"])
+    return lambda: member.poll(timeout=0.05)
+
+
+class ConnectWorker:
+    """The only member of a Connect cluster's group."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._socket: rawgroup.GroupSocket | None = None
+        self._next = 0.0
+
+    def tick(self) -> None:
+        """Join if not in, else send a heartbeat when it is time."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + HEARTBEAT_S
+        try:
+            if self._socket is None:
+                self._join()
+            elif self._socket is not None:
+                self._socket.heartbeat(self._who)
+        except (OSError, SandboxError):
+            # The broker went away or forgot us: join again next time.
+            if self._socket is not None:
+                self._socket.close()
+            self._socket = None
+
+    def _join(self) -> None:
+        url = "http://127.0.0.1:8083/"
+        self._socket = rawgroup.connect(self._bootstrap, world.CONNECT_GROUP, "connect-worker-1")
+        # ConnectProtocol v0: version, the worker's URL, the offset of its configuration.
+        metadata = struct.pack(">h", 0) + rawgroup.string(url) + struct.pack(">q", 12)
+        self._who = self._socket.join(world.CONNECT_GROUP, "connect", "default", metadata)
+        share = struct.pack(">hh", 0, 0) + rawgroup.string(self._who.member_id)
+        share += rawgroup.string(url) + struct.pack(">q", 12)
+        connectors = [rawgroup.string("s3-sink") + rawgroup.array([struct.pack(">i", 0)])]
+        self._socket.sync(self._who, share + rawgroup.array(connectors))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
