@@ -21,7 +21,7 @@ from kgtool.client.ops import (
     call,
     gather,
 )
-from kgtool.errors import BrokerError, KgError, NetworkError
+from kgtool.errors import BrokerError, ConnectionLost, KgError, NetworkError
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, metadata
@@ -95,16 +95,16 @@ def is_final(reply: object) -> bool:
 
 
 def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
-    """Ask whichever broker answers; a connection that breaks on the way is tried again."""
+    """Ask whichever broker answers; a connection that breaks on the way is tried again.
+
+    That no broker can be reached at all is final: the network layer has tried them all.
+    """
     reply = yield from call(ANY, request, max_version)
     for attempt in range(3):
-        if is_final(reply):
+        if not isinstance(reply, ConnectionLost):
             break
         yield backoff(attempt)
-        again = yield from call(ANY, request, max_version)
-        if isinstance(again, DeadlineExceeded):
-            break
-        reply = again
+        reply = _later(reply, (yield from call(ANY, request, max_version)))
     return reply
 
 

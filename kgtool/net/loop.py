@@ -19,6 +19,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY, Call, DeadlineExceeded, Gather, Operation, Pause, Versions
 from kgtool.errors import ConnectFailed, KgError, NetworkError, ResolveFailed
 from kgtool.net.connection import Connection
+from kgtool.net.diagnose import explain
 
 CONNECT_SECONDS = 10.0
 """``socket.connection.setup.timeout.ms``: TCP and ApiVersions together."""
@@ -87,6 +88,7 @@ class Loop:
         self._version_waiting: list[tuple[Connection, _Task]] = []
         self._candidates: list[tuple[str, int]] = []
         self._bootstrapping: Connection | None = None
+        self._bootstrapping_at = ("", 0)
         self._bootstrap_errors: list[KgError] = []
         self._bootstrap_began = 0.0
         self._deadline = time.monotonic() + timeout_ms / 1000
@@ -240,7 +242,8 @@ class Loop:
 
     def _next_candidate(self) -> None:
         if self._candidates:
-            self._bootstrapping = self._connection(*self._candidates.pop(0))
+            self._bootstrapping_at = self._candidates.pop(0)
+            self._bootstrapping = self._connection(*self._bootstrapping_at)
             return
         self._bootstrapping = None
         refused = all(
@@ -287,7 +290,7 @@ class Loop:
                 self._send(connection, token, request, cap)
         elif connection.is_closed:
             if connection.error is not None:
-                self._bootstrap_errors.append(connection.error)
+                self._bootstrap_errors.append(explain(connection.error, *self._bootstrapping_at))
             self._bootstrapping = None
             self._next_candidate()
 

@@ -1,0 +1,42 @@
+# Everything a person or a CI needs to do, one word each. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+help:  ## list what can be made
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo:  ## the whole product on a real Kafka, then everything stopped again
+	@$(SHELL) tools/java.sh
+	@$(MAKE) --no-print-directory venv
+	@$(BIN)/python tools/demo.py
+
+test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
+	@$(SHELL) tools/java.sh
+	@$(BIN)/python tools/run_tests.py
+
+lint: venv  ## ruff, mypy strict and the layer test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
+
+format: venv  ## let ruff put the sources in order
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+venv: $(VENV)/.installed  ## the environment in .venv, with everything the tests need
+
+$(VENV)/.installed: setup.py kgtool/__init__.py
+	@echo "Setting up $(VENV) (Python packages, once) …"
+	@$(PYTHON) -c 'import sys; sys.exit("kgtool needs Python 3.10 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 10) else 0)'
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian, apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+clean:  ## remove what was made here (not the caches in your home folder)
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.PHONY: help demo test lint format venv clean

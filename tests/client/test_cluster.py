@@ -1,0 +1,192 @@
+"""Routing and retries, as scripts: which broker is asked what, and when it is asked again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgtool.client.cluster import Cluster, by_coordinator, by_leader, fetch_metadata
+from kgtool.client.ops import ANY, DeadlineExceeded, call
+from kgtool.errors import BrokerError, ConnectFailed, ConnectionLost
+from kgtool.model import Broker, TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.api import find_coordinator, list_groups, metadata
+from kgtool.protocol.codes import broker_error
+from tests.support.script import ALL_VERSIONS, Script
+
+
+def two_brokers() -> Cluster:
+    cluster = Cluster()
+    cluster.brokers = {1: Broker(1, "one", 9092), 2: Broker(2, "two", 9092)}
+    return cluster
+
+
+def coordinator(key: str, node: int, error: int = 0) -> find_coordinator.Coordinator:
+    return find_coordinator.Coordinator(key=key, node_id=node, host="h", port=1, error_code=error)
+
+
+def ask(broker: int, groups: list[str]) -> Any:
+    reply = yield from call(broker, list_groups.Request())
+    if isinstance(reply, Exception):
+        return dict.fromkeys(groups, reply)
+    return {group: reply for group in groups}
+
+
+def answers(coordinators: list[dict[str, int]], work: list[Any]) -> Any:
+    """Answer FindCoordinator from ``coordinators`` and work from ``work``, each in turn."""
+
+    def answer(_to: int, request: Any) -> Any:
+        if isinstance(request, find_coordinator.Request):
+            known = coordinators.pop(0) if len(coordinators) > 1 else coordinators[0]
+            rows = [coordinator(key, known[key]) for key in request.coordinator_keys]
+            return find_coordinator.Response(coordinators=rows)
+        reply = work.pop(0)
+        return reply(_to) if callable(reply) else reply
+
+    return answer
+
+
+def test_groups_are_asked_of_their_own_coordinators() -> None:
+    script = Script(answers([{"a": 1, "b": 2, "c": 1}], [lambda to: to] * 2))
+    found = script.run(by_coordinator(two_brokers(), ["a", "b", "c"], ask))
+    assert found == {"a": 1, "b": 2, "c": 1}
+    assert [to for to, _ in script.calls] == [ANY, 1, 2]
+
+
+def test_a_coordinator_that_moved_is_looked_up_again() -> None:
+    moved = broker_error(codes.NOT_COORDINATOR)
+    script = Script(answers([{"a": 1}, {"a": 2}], [moved, lambda to: to]))
+    assert script.run(by_coordinator(two_brokers(), ["a"], ask)) == {"a": 2}
+    assert [to for to, _ in script.calls] == [ANY, 1, ANY, 2]
+    assert script.pauses == [0.1]
+
+
+def test_a_coordinator_that_loads_is_asked_again_without_looking_it_up() -> None:
+    loading = broker_error(codes.COORDINATOR_LOAD_IN_PROGRESS)
+    script = Script(answers([{"a": 1}], [loading, loading, lambda to: to]))
+    assert script.run(by_coordinator(two_brokers(), ["a"], ask)) == {"a": 1}
+    assert [to for to, _ in script.calls] == [ANY, 1, 1, 1]
+    assert script.pauses == [0.1, 0.2]
+
+
+def test_what_is_unanswered_at_the_end_keeps_its_real_reason() -> None:
+    refused = ConnectFailed("Nobody accepts connections at two:9092.")
+    script = Script(answers([{"a": 2}], [refused, DeadlineExceeded("too late")]))
+    found = script.run(by_coordinator(two_brokers(), ["a"], ask))
+    assert found == {"a": refused}
+
+
+def test_a_group_that_may_not_be_seen_does_not_hide_the_others() -> None:
+    def answer(to: int, request: Any) -> Any:
+        if isinstance(request, find_coordinator.Request):
+            rows = [coordinator("a", -1, codes.GROUP_AUTHORIZATION_FAILED), coordinator("b", 2)]
+            return find_coordinator.Response(coordinators=rows)
+        return to
+
+    found = Script(answer).run(by_coordinator(two_brokers(), ["a", "b"], ask))
+    assert isinstance(found["a"], BrokerError)
+    assert found["a"].code == codes.GROUP_AUTHORIZATION_FAILED
+    assert found["b"] == 2
+
+
+def test_brokers_before_2_4_are_asked_for_one_coordinator_at_a_time() -> None:
+    def answer(to: int, request: Any) -> Any:
+        if isinstance(request, find_coordinator.Request):
+            assert request.coordinator_keys == []
+            return find_coordinator.Response(node_id=1, host="h", port=1)
+        return request
+
+    script = Script(answer, {**ALL_VERSIONS, 10: (0, 2)})
+    script.run(by_coordinator(two_brokers(), ["a", "b"], ask))
+    assert [r.key for _, r in script.calls if isinstance(r, find_coordinator.Request)] == ["a", "b"]
+
+
+def test_a_coordinator_that_does_not_exist_yet_is_waited_for() -> None:
+    replies = [codes.COORDINATOR_NOT_AVAILABLE, codes.COORDINATOR_NOT_AVAILABLE, 0]
+
+    def answer(to: int, request: Any) -> Any:
+        if isinstance(request, find_coordinator.Request):
+            error = replies.pop(0)
+            return find_coordinator.Response(coordinators=[coordinator("a", 1, error)])
+        return to
+
+    script = Script(answer)
+    assert script.run(by_coordinator(two_brokers(), ["a"], ask)) == {"a": 1}
+    assert script.pauses == [0.1, 0.2]
+
+
+def test_groups_are_asked_for_in_bounded_requests() -> None:
+    groups = [f"g{n}" for n in range(10)]
+    sizes: list[int] = []
+
+    def work(broker: int, ids: list[str]) -> Any:
+        sizes.append(len(ids))
+        yield [call_ for call_ in ()]
+        return dict.fromkeys(ids, broker)
+
+    script = Script(answers([dict.fromkeys(groups, 1)], []))
+    script.run(by_coordinator(two_brokers(), groups, work, chunk=4))
+    assert sizes == [4, 4, 2]
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def topic(name: str, *leaders: int, error: int = 0) -> metadata.Topic:
+    rows = [metadata.Partition(partition=n, leader_id=to) for n, to in enumerate(leaders)]
+    return metadata.Topic(name=name, partitions=rows, error_code=error)
+
+
+def read(broker: int, partitions: list[TopicPartition]) -> Any:
+    reply = yield from call(broker, list_groups.Request())
+    return dict.fromkeys(partitions, reply)
+
+
+def leader_script(topics: list[list[metadata.Topic]], replies: list[Any]) -> Script:
+    def answer(to: int, request: Any) -> Any:
+        if isinstance(request, metadata.Request):
+            return metadata.Response(topics=topics.pop(0) if len(topics) > 1 else topics[0])
+        return replies.pop(0)
+
+    return Script(answer)
+
+
+def test_a_leader_that_moved_is_looked_up_again() -> None:
+    moved = broker_error(codes.NOT_LEADER_OR_FOLLOWER)
+    script = leader_script([[topic("t", 1)], [topic("t", 2)]], [moved, "ok"])
+    found = script.run(by_leader(two_brokers(), [TopicPartition("t", 0)], read))
+    assert found == {TopicPartition("t", 0): "ok"}
+    assert [to for to, _ in script.calls] == [ANY, 1, ANY, 2]
+
+
+def test_an_unknown_partition_is_final_after_one_refresh() -> None:
+    """The Java client asks 18,510 times in 4 s for a partition that is not there."""
+    script = leader_script([[topic("t", 1)]], [])
+    found = script.run(by_leader(two_brokers(), [TopicPartition("t", 7)], read))
+    assert found[TopicPartition("t", 7)].code == codes.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(script.calls) == 2
+
+
+def test_a_partition_without_leader_does_not_hide_the_others() -> None:
+    script = leader_script([[topic("t", 1, -1)]], ["ok"])
+    parts = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    found = script.run(by_leader(two_brokers(), parts, read))
+    assert found[parts[0]] == "ok"
+    assert found[parts[1]].code == codes.LEADER_NOT_AVAILABLE
+
+
+def test_metadata_never_creates_topics() -> None:
+    script = leader_script([[topic("t", 1)]], [])
+    script.run(fetch_metadata(two_brokers(), ["t"]))
+    assert script.calls[0][1].allow_auto_topic_creation is False
+
+
+def test_no_broker_at_all_is_an_error_of_the_whole() -> None:
+    def answer(to: int, request: Any) -> Any:
+        return ConnectionLost("gone")
+
+    script = Script(answer)
+    with pytest.raises(ConnectionLost):
+        script.run(fetch_metadata(Cluster(), []))
+    assert len(script.calls) == 4

@@ -1,0 +1,208 @@
+"""Real sockets: what a user is told when the other end is no healthy Kafka broker."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.admin.groups import list_groups
+from kgtool.client.cluster import need_brokers
+from kgtool.client.ops import Pause, gather
+from kgtool.config import Settings
+from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, ResolveFailed, TimedOut
+from kgtool.net.session import Session
+
+
+def session(*addresses: str, timeout_ms: int = 30_000) -> Session:
+    pairs = tuple((a.rpartition(":")[0], int(a.rpartition(":")[2])) for a in addresses)
+    return Session(Settings(bootstrap=pairs, timeout_ms=timeout_ms))
+
+
+def failure(*addresses: str, timeout_ms: int = 30_000) -> KgError:
+    with session(*addresses, timeout_ms=timeout_ms) as open_session:
+        with pytest.raises(KgError) as caught:
+            open_session.connect()
+    return caught.value
+
+
+@contextlib.contextmanager
+def serve(handle: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Accept connections and hand each to ``handle`` in a thread of its own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    held: list[socket.socket] = []
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                held.append(peer)
+                threading.Thread(target=_guard, args=(handle, peer), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.close()
+        for peer in held:
+            peer.close()
+
+
+def _guard(handle: Callable[[socket.socket], None], peer: socket.socket) -> None:
+    with contextlib.suppress(OSError, ssl.SSLError):
+        handle(peer)
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def test_a_port_where_nobody_listens_is_named_in_under_5_s() -> None:
+    began = time.monotonic()
+    port = closed_port()
+    error = failure(f"127.0.0.1:{port}")
+    assert isinstance(error, ConnectFailed)
+    assert f"127.0.0.1:{port}" in str(error)
+    assert error.exit_code == 4
+    assert time.monotonic() - began < 5
+
+
+def test_a_host_name_without_address_is_named() -> None:
+    error = failure("no-such-host.invalid:9092")
+    assert isinstance(error, ResolveFailed)
+    assert "no-such-host.invalid" in str(error)
+
+
+def test_a_web_server_is_recognised_at_once() -> None:
+    server = http.server.HTTPServer(("127.0.0.1", 0), _Quiet)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    began = time.monotonic()
+    try:
+        error = failure(f"127.0.0.1:{server.server_address[1]}")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert isinstance(error, NotKafka)
+    assert "web server" in str(error)
+    assert time.monotonic() - began < 5
+
+
+class _Quiet(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_tls_port_is_recognised_at_once(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+         "-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+
+    def handshake(peer: socket.socket) -> None:
+        context.wrap_socket(peer, server_side=True)
+
+    began = time.monotonic()
+    with serve(handshake) as address:
+        error = failure(address)
+    assert isinstance(error, NotKafka)
+    assert "speaks TLS" in str(error)
+    assert time.monotonic() - began < 5
+
+
+def test_a_peer_that_hangs_up_is_named() -> None:
+    with serve(lambda peer: peer.close()) as address:
+        error = failure(address)
+    assert isinstance(error, NetworkError)
+    assert address in str(error)
+
+
+def test_a_black_hole_costs_no_more_than_the_timeout() -> None:
+    began = time.monotonic()
+    with serve(lambda peer: time.sleep(30)) as address:
+        error = failure(address, timeout_ms=700)
+    assert isinstance(error, NetworkError)
+    assert address in str(error)
+    assert 0.5 < time.monotonic() - began < 3
+
+
+def test_a_slow_drip_costs_no_more_than_the_timeout() -> None:
+    def drip(peer: socket.socket) -> None:
+        for byte in b"\x00\x00\x00\x40" + bytes(100):
+            peer.send(bytes([byte]))
+            time.sleep(0.1)
+
+    began = time.monotonic()
+    with serve(drip) as address:
+        error = failure(address, timeout_ms=700)
+    assert isinstance(error, NetworkError)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.broker
+def test_a_dead_bootstrap_address_costs_nothing(bootstrap: str) -> None:
+    with session(f"127.0.0.1:{closed_port()}", bootstrap) as open_session:
+        open_session.connect()
+        assert open_session.cluster_id
+
+
+@pytest.mark.broker
+def test_list_takes_one_connection_and_two_requests(bootstrap: str) -> None:
+    with session(bootstrap) as open_session:
+        open_session.run(list_groups(open_session.cluster))
+        assert open_session.loop.requests_sent == 2  # Metadata, ListGroups; ApiVersions beside
+
+
+@pytest.mark.broker
+def test_the_deadline_ends_pauses_and_answers_later_calls(bootstrap: str) -> None:
+    def sleepy(cluster: Any) -> Any:
+        yield from need_brokers(cluster)
+        yield Pause(60)
+        listing = yield from list_groups(cluster)
+        return listing
+
+    began = time.monotonic()
+    with session(bootstrap, timeout_ms=400) as open_session:
+        listing = open_session.run(sleepy(open_session.cluster))
+    assert time.monotonic() - began < 3
+    assert listing.groups == []
+    assert [error.name for error in listing.errors] == [TimedOut.name]
+
+
+@pytest.mark.broker
+def test_gathered_operations_run_side_by_side(bootstrap: str) -> None:
+    def nap(number: int) -> Any:
+        yield Pause(0.3)
+        return number
+
+    began = time.monotonic()
+    with session(bootstrap) as open_session:
+        assert open_session.run(gather([nap(n) for n in range(20)])) == list(range(20))
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.broker
+def test_an_operation_that_raises_leaves_the_session_usable(bootstrap: str) -> None:
+    def broken() -> Any:
+        yield Pause(0)
+        raise ConnectFailed("on purpose")
+
+    with session(bootstrap) as open_session:
+        with pytest.raises(ConnectFailed):
+            open_session.run(gather([broken(), list_groups(open_session.cluster)]))
+        listing = open_session.run(list_groups(open_session.cluster))
+        assert listing.errors == []

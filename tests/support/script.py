@@ -1,0 +1,52 @@
+"""Drives operations without sockets: calls are answered by functions, pauses are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kgtool.client.ops import Call, Gather, Pause, Versions
+
+ALL_VERSIONS = {key: (0, 100) for key in range(100)}
+
+
+class Script:
+    """Answers each call with ``answer(broker, request)``, one operation after the other.
+
+    ``calls`` and ``pauses`` record what was asked. Gathered operations run one by one, which is
+    one of the orders that the real loop may choose.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[int, Any], Any],
+        versions: dict[int, tuple[int, int]] | None = None,
+    ) -> None:
+        self.answer = answer
+        self.versions = ALL_VERSIONS if versions is None else versions
+        self.calls: list[tuple[int, Any]] = []
+        self.pauses: list[float] = []
+
+    def run(self, operation: Any) -> Any:
+        value = None
+        while True:
+            try:
+                wish = operation.send(value)
+            except StopIteration as stop:
+                return stop.value
+            value = self._grant(wish)
+
+    def _grant(self, wish: Any) -> Any:
+        if isinstance(wish, Pause):
+            self.pauses.append(wish.seconds)
+            return None
+        if isinstance(wish, Versions):
+            return self.versions
+        if isinstance(wish, Gather):
+            return [self.run(operation) for operation in wish.operations]
+        replies = []
+        for call in wish:
+            assert isinstance(call, Call)
+            self.calls.append((call.to, call.request))
+            replies.append(self.answer(call.to, call.request))
+        return replies
