@@ -1,1 +1,16 @@
-"""TODO."""
+"""One file a command; each holds a click command called ``command``.
+
+This table is what ``kgtool --help`` shows, so that no command needs to be imported for it; a test
+compares it with the commands themselves.
+"""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "list": "Show the groups with type, state and coordinator.",
+    "describe": "Show groups: committed offsets and lag, members, or state.",
+    "delete": "Delete groups that have no members.",
+    "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
+    "validate-regex": "Check a regular expression as brokers read it (RE2).",
+    "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
+}

@@ -1,0 +1,121 @@
+"""``kgtool delete``: remove groups, with everything they have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kgtool.cli import consent, render, rows
+from kgtool.cli.choose import choose
+from kgtool.cli.escape import escape
+from kgtool.cli.options import (
+    change_options,
+    connection_options,
+    output_options,
+    selection_options,
+)
+from kgtool.cli.output import Output, hint_of
+from kgtool.cli.selection import Selection
+from kgtool.model import GroupDeletion
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+
+
+@click.command("delete")
+@selection_options
+@click.option("--force", is_flag=True,
+              help="Also groups of other types (share, streams, connect).")  # fmt: skip
+@change_options
+@connection_options()
+@output_options
+def command(
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    force: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Delete groups that have no members."""
+    selection.check("delete")
+    consent.require(yes, dry_run)
+    from kgtool.admin.groups import delete_groups
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        groups = choose(session, output, selection, rows.DELETE).groups
+        foreseen = session.run(delete_groups(session.cluster, groups, dry_run=True, force=force))
+        good = [row.group for row in foreseen if row.status == "would-delete"]
+        if dry_run or not good:
+            _report(output, foreseen)
+            return output.finish()
+        _show_plan(output, foreseen, good)
+        consent.ask(session, output, f"Delete {_count(len(good))}?", yes)
+        done = session.run(delete_groups(session.cluster, good, force=force))
+    outcome = {row.group: row for row in done}
+    _report(output, [outcome.get(row.group, row) for row in foreseen])
+    return output.finish()
+
+
+def _count(groups: int) -> str:
+    return f"{groups} group{'' if groups == 1 else 's'}"
+
+
+def _show_plan(output: Output, foreseen: Sequence[GroupDeletion], good: Sequence[str]) -> None:
+    """Say on stderr what is about to happen; what will be refused is said again at the end."""
+    output.note(f"This deletes {_count(len(good))} and all their committed offsets:")
+    for group in good:
+        output.note(f"  {escape(group)}")
+    for row in foreseen:
+        if row.error is not None:
+            said = f"{row.error.message}{hint_of(row.error)}"
+            output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
+    output.note(consent.NO_WAY_BACK)
+
+
+def kafka_form(
+    settings: Settings, output: Output, selection: Selection, dry_run: bool, force: bool
+) -> int:
+    """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        groups = choose(session, output, selection, rows.DELETE).groups
+        done = _delete(session, groups, dry_run, force)
+    _report(output, done)
+    return output.finish()
+
+
+def _delete(
+    session: Session, groups: Sequence[str], dry_run: bool, force: bool
+) -> list[GroupDeletion]:
+    from kgtool.admin.groups import delete_groups
+
+    return session.run(delete_groups(session.cluster, groups, dry_run=dry_run, force=force))
+
+
+def _report(output: Output, done: Sequence[GroupDeletion]) -> None:
+    """Put out the rows; in text, the sentences of Kafka's tool."""
+    failed = [row for row in done if row.error is not None]
+    output.done += len(done) - len(failed)
+    if failed:
+        output.note("Error: Deletion of some consumer groups failed:")
+    for row in done:
+        if row.error is None:
+            output.row(rows.deletion(row))
+            continue
+        said = f"{render.java_error(row.error)}{hint_of(row.error)}"
+        output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {escape(said)}")
+        output.failed(row.error, row=rows.deletion(row), quiet=True)
+    good = [row for row in done if row.error is None]
+    names = ", ".join(f"'{escape(row.group)}'" for row in good)
+    if good and good[0].status == "would-delete":
+        output.text(f"Dry run: these consumer groups would be deleted: {names}")
+    elif not failed:
+        output.text(f"Deletion of requested consumer groups ({names}) was successful.")
+    elif good:
+        output.text(f"\nThese consumer groups were deleted successfully: {names}")

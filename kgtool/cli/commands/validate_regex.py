@@ -1,0 +1,29 @@
+"""``kgtool validate-regex``: is this a regular expression that brokers understand?"""
+
+from __future__ import annotations
+
+import click
+
+from kgtool.cli import exits, rows
+from kgtool.cli.options import output_options
+from kgtool.cli.output import Output
+from kgtool.cli.selection import regex_problem
+
+
+@click.command("validate-regex")
+@click.argument("regex")
+@output_options
+def command(output: Output, regex: str) -> int:
+    """Check a regular expression as brokers read it (RE2)."""
+    return run(output, regex)
+
+
+def run(output: Output, regex: str) -> int:
+    """Say whether it is valid, in the words of Kafka's tool; 1 if it is not. Asks no broker."""
+    problem = regex_problem(regex)
+    verdict = "valid" if problem is None else f"invalid: {problem}"
+    output.text(f"The regular expression `{regex}` is {verdict}.")
+    output.begin(rows.REGEX)
+    output.row({"regex": regex, "valid": problem is None, "message": problem})
+    output.finish()
+    return exits.DONE if problem is None else exits.NOTHING_DONE

@@ -1,0 +1,50 @@
+"""Asking before a change (contract, section 5): on a terminal, or never without ``--yes``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from kgtool.cli.output import Output
+from kgtool.errors import KgError, UsageError
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+
+NO_WAY_BACK = (
+    "Warning: there is no way back: this version of kgtool keeps no journal. "
+    "Save what you may need first: kgtool describe --group GROUP -o json > FILE"
+)
+
+
+class Declined(KgError):
+    """The user said no."""
+
+    name = "DECLINED"
+
+
+def is_interactive() -> bool:
+    """Whether somebody can read the question and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def require(yes: bool, dry_run: bool) -> None:
+    """Raise UsageError, before anything is sent, where nobody could be asked."""
+    if not (yes or dry_run or is_interactive()):
+        raise UsageError("This changes the cluster, and there is no terminal to ask on: give --yes "
+                         "to do it, or --dry-run to see what would be done.")  # fmt: skip
+
+
+def ask(session: Session, output: Output, question: str, yes: bool) -> None:
+    """Ask, unless ``yes``; raise Declined on anything but yes. The time it takes does not count."""
+    if yes:
+        return
+    import click
+
+    output.flush()
+    began = time.monotonic()
+    agreed = click.confirm(question, err=True)
+    session.loop.extend(time.monotonic() - began)
+    if not agreed:
+        raise Declined("Stopped, nothing was changed.")

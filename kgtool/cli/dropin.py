@@ -1,0 +1,148 @@
+"""Kafka's form: ``kgtool --bootstrap-server b:9092 --describe --group g``.
+
+One Click command with every option of kafka-consumer-groups.sh 4.3.1 and kgtool's own. What may
+stand together is decided by ``checks`` before Click looks; the work is done by the commands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kgtool.cli import checks
+from kgtool.cli.argv import ACTIONS, Scan
+from kgtool.cli.options import (
+    Name,
+    TopicSpecType,
+    change_options,
+    connection_params,
+    get_output,
+    make_settings,
+    output_params,
+)
+from kgtool.cli.output import Output
+from kgtool.cli.overview import KAFKA_OPTIONS, overview
+from kgtool.cli.selection import Selection
+from kgtool.config import BOOTSTRAP_VARIABLE
+from kgtool.errors import KgError
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HELP = {name.split()[0]: text for name, text in KAFKA_OPTIONS.items()}
+_FLAGS = (
+    "--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets", "--all-groups",
+    "--all-topics", "--members", "--offsets", "--verbose", "--lagging", "--force", "--execute",
+    "--export", "--to-earliest", "--to-latest", "--to-current",
+)  # fmt: skip
+_VALUES: dict[str, Any] = {
+    "--validate-regex": str, "--regex": str, "--from-file": str, "--to-offset": int,
+    "--shift-by": int, "--to-datetime": str, "--by-duration": str, "--sort": click.Choice(["lag"]),
+}  # fmt: skip
+
+
+class KafkaForm(click.Command):
+    """Shows the help of the whole program: Kafka's form has no page of its own."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help text that is also shown without Click."""
+        return overview().rstrip("\n")
+
+
+def _kafka_params(function: F) -> F:
+    options = [click.option(name, is_flag=True, help=_HELP[name]) for name in _FLAGS]
+    options += [click.option(n, type=type_, help=_HELP[n]) for n, type_ in _VALUES.items()]
+    options += [
+        click.option("--state", is_flag=False, flag_value="", help=_HELP["--state"]),
+        click.option("--type", is_flag=False, flag_value="", help=_HELP["--type"]),
+        click.option("--group", multiple=True, type=Name(), help=_HELP["--group"]),
+        click.option("--match", multiple=True, help=_HELP["--match"]),
+        click.option("--topic", multiple=True, type=TopicSpecType(), help=_HELP["--topic"]),
+    ]
+    for option in options:
+        function = option(function)
+    return function
+
+
+def check_line(seen: Scan) -> None:
+    """Raise UsageError for what Kafka's tool refuses, before Click reads the line."""
+    has_file = "command-config" in seen.names
+    checks.check(seen, has_file or bool(os.environ.get(BOOTSTRAP_VARIABLE)))
+
+
+@click.command("kgtool", cls=KafkaForm)
+@_kafka_params
+@change_options
+@connection_params
+@output_params
+@click.pass_context
+def kafka_form(ctx: click.Context, /, **given: Any) -> int:
+    """Do what kafka-consumer-groups.sh does with the same options."""
+    output = get_output(ctx)
+    action = next(name for name in ACTIONS if given[_key(name)])
+    output.command = action
+    if action == "validate-regex":
+        from kgtool.cli.commands.validate_regex import run as validate
+
+        return validate(output, given["validate_regex"])
+    if action == "reset-offsets":
+        raise KgError(
+            "--reset-offsets is not part of this version of kgtool yet; nothing was changed.",
+            hint="Use kafka-consumer-groups.sh for it until then.",
+        )
+    connection = {name: given[name] for name in ("bootstrap_server", "command_config", "timeout")}
+    settings = make_settings(ctx, connection, required=True)
+    groups = tuple(dict.fromkeys(given["group"]))
+    selection = Selection(groups, given["all_groups"], given["match"], given["regex"])
+    return _ACTIONS[action](settings, output, selection, given)
+
+
+def _key(option: str) -> str:
+    return option.replace("-", "_")
+
+
+def _list(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:
+    from kgtool.cli.commands.list import kafka_form as run
+
+    return run(settings, output, given["state"], given["type"], selection)
+
+
+def _describe(
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+) -> int:
+    from kgtool.cli.commands.describe import View, run
+
+    name = "offsets"
+    if given["members"]:
+        name = "members"
+    elif given["state"] is not None:
+        name = "state"
+    view = View(name, given["verbose"], (), given["lagging"], given["sort"], kafka_form=True)
+    return run(settings, output, selection, view)
+
+
+def _delete(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:
+    from kgtool.cli.commands.delete import kafka_form as run
+
+    return run(settings, output, selection, given["dry_run"], given["force"])
+
+
+def _delete_offsets(
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+) -> int:
+    from kgtool.cli.commands.delete_offsets import kafka_form as run
+
+    return run(settings, output, selection, given["topic"], given["dry_run"], given["force"])
+
+
+_ACTIONS = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "delete-offsets": _delete_offsets,
+}

@@ -1,0 +1,204 @@
+"""The program's entry: which form a command line has, and how every run ends.
+
+``--version`` and ``--help`` are answered before Click is imported. Everything else ends in exactly
+one of the statuses of ``exits``; every error becomes one sentence on stderr, and with ``-o json``
+also a document on stdout.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgtool import __version__
+
+if TYPE_CHECKING:
+    import click
+
+    from kgtool.cli.argv import Scan
+    from kgtool.cli.output import Output
+    from kgtool.errors import KgError
+
+PROGRAM = "kgtool"
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived. Not an Exception: nothing but ``main`` may catch it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        return _say(f"{PROGRAM} {__version__}\n")
+    if arguments == ["--help"]:
+        from kgtool.cli.overview import overview
+
+        return _say(overview())
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding can't show must not end the run.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    return _run(arguments)
+
+
+def _say(text: str) -> int:
+    import errno
+
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.EPIPE:
+            raise
+        _discard_stdout()
+    return 0
+
+
+def _discard_stdout() -> None:
+    """Nobody reads stdout any more; without this the interpreter complains when it exits."""
+    import os
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _run(arguments: list[str]) -> int:
+    import os
+
+    if f"_{PROGRAM.upper()}_COMPLETE" in os.environ:
+        from kgtool.cli.root import root
+
+        root.main(arguments, prog_name=PROGRAM)
+    from kgtool.cli import exits
+    from kgtool.cli.output import FORMATS, Output
+
+    from kgtool.cli.argv import last_value, scan  # isort: skip
+
+    seen = scan(arguments)
+    format_ = last_value(arguments, "output", "-o")
+    output = Output(format_ if format_ in FORMATS else "text")
+    output.is_debug = "--debug" in arguments
+    previous = _on_sigterm()
+    try:
+        return _dispatch(seen, output)
+    except BrokenPipeError:
+        _discard_stdout()
+        return exits.DONE
+    except KeyboardInterrupt:
+        return _end(output, exits.INTERRUPTED, "INTERRUPTED", "Interrupted.")
+    except Terminated:
+        return _end(output, exits.TERMINATED, "INTERRUPTED", "Terminated.")
+    except Exception as error:  # noqa: BLE001 - the one place where everything ends
+        return _fail(error, output)
+    finally:
+        _restore_sigterm(previous)
+
+
+def _dispatch(seen: Scan, output: Output) -> int:
+    """Choose the Click command for the form of the command line, and run it."""
+    if "version" in seen.names:
+        return _say(f"{PROGRAM} {__version__}\n")
+    if not seen.words or (("help" in seen.names) and seen.command is None):
+        from kgtool.cli.overview import overview
+
+        if seen.words:
+            return _say(overview())
+        output.note(overview(), end="")
+        return 2
+    command: click.Command
+    if seen.command is None or seen.is_kafka_form:
+        from kgtool.cli.dropin import check_line, kafka_form
+
+        check_line(seen)
+        command = kafka_form
+    else:
+        from kgtool.cli.root import check_command, root
+
+        check_command(seen)
+        command = root
+        output.command = seen.command
+    return invoke(command, seen.words, output)
+
+
+def invoke(command: click.Command, words: list[str], output: Output) -> int:
+    """Run a Click command; what it returns is the exit status (None: 0)."""
+    from click.exceptions import Exit
+
+    try:
+        with command.make_context(PROGRAM, words, obj=output) as ctx:
+            status = command.invoke(ctx)
+    except Exit as ended:
+        status = ended.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _fail(error: Exception, output: Output) -> int:
+    """Turn an exception into one sentence, a document where one was asked for, and a status."""
+    from kgtool.cli import exits
+
+    if output.is_debug:
+        import traceback
+
+        output.note("".join(traceback.format_exception(error)), end="")
+    known = _as_kg_error(error)
+    if known is None:
+        return _end(output, exits.INTERRUPTED, "INTERRUPTED", "Interrupted.")
+    return output.abort(known)
+
+
+def _as_kg_error(error: Exception) -> KgError | None:
+    """Translate Click's exceptions; None for a Ctrl-C at a prompt."""
+    from kgtool.errors import KgError, UsageError
+
+    if isinstance(error, KgError):
+        return error
+    import click
+
+    if isinstance(error, click.UsageError):
+        return UsageError(_one_line(error.format_message()))
+    if isinstance(error, click.ClickException):
+        return KgError(_one_line(error.format_message()))
+    if isinstance(error, click.Abort):
+        if isinstance(error.__context__, KeyboardInterrupt):
+            return None
+        return KgError("Stopped, nothing was changed.")
+    return KgError(
+        f"Unexpected {type(error).__name__}: {error}",
+        hint="This is a fault of kgtool; --debug shows where.",
+    )
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _end(output: Output, status: int, name: str, message: str) -> int:
+    from kgtool.errors import KgError
+
+    error = KgError(message)
+    error.name = name
+    output.abort(error)
+    return status
+
+
+def _on_sigterm() -> Any:
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        return None
+
+    def terminate(_number: int, _frame: Any) -> None:
+        raise Terminated
+
+    return signal.signal(signal.SIGTERM, terminate)
+
+
+def _restore_sigterm(previous: Any) -> None:
+    if previous is not None:
+        import signal
+
+        signal.signal(signal.SIGTERM, previous)

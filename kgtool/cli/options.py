@@ -1,0 +1,218 @@
+"""Options that many commands share, as decorators, and the types of their values.
+
+``connection_options`` gives a command ``settings``, ``output_options`` gives it ``output``. Both
+sets are accepted before the command too: ``kgtool --bootstrap-server b:9092 list``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kgtool.cli.output import FORMATS, Output
+from kgtool.errors import UsageError
+from kgtool.model import TopicSpec
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+if TYPE_CHECKING:  # generic since Click 8.4
+    _Text = click.ParamType[str]
+    _Spec = click.ParamType[TopicSpec]
+    _Number = click.ParamType[int]
+else:
+    _Text = _Spec = _Number = click.ParamType
+
+_CONNECTION = ("bootstrap_server", "command_config", "timeout")
+
+
+class Name(_Text):
+    """A group or topic name: any text that can be sent, which is UTF-8."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse bytes that are no UTF-8: no broker knows such a name."""
+        text = str(value)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self.fail("the name is no valid UTF-8 text.", param, ctx)
+        return text
+
+
+class TopicSpecType(_Spec):
+    """``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
+
+    name = "topic[:partitions]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> TopicSpec:
+        """Read the topic and the partitions."""
+        return value if isinstance(value, TopicSpec) else parse_topic(str(value))
+
+
+class Milliseconds(_Number):
+    """A whole, positive number of milliseconds."""
+
+    name = "ms"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse what is no number in the words of Kafka's tool."""
+        option = param.name if param else "timeout"
+        try:
+            number = int(str(value))
+        except ValueError:
+            raise UsageError(f"Cannot parse argument '{value}' of option {option}") from None
+        if number < 1:
+            raise UsageError(f"--{option} takes at least 1 ms, not {number}.")
+        return number
+
+
+def parse_topic(text: str) -> TopicSpec:
+    """Read ``t`` or ``t:0,1`` as ``ConsumerGroupCommand.parseTopicsWithPartitions`` does.
+
+    >>> parse_topic("orders:1,0,1")
+    TopicSpec(topic='orders', partitions=(1, 0))
+    """
+    topic, colon, rest = text.partition(":")
+    if not topic or ":" in rest or (colon and not rest):
+        raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
+    if not colon:
+        return TopicSpec(topic)
+    numbers = [_partition(word.strip(), text) for word in (rest.rstrip(",") or rest).split(",")]
+    return TopicSpec(topic, tuple(dict.fromkeys(numbers)))
+
+
+def _partition(word: str, text: str) -> int:
+    if not (word.isascii() and word.isdigit() and int(word) < 2**31):
+        raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
+    return int(word)
+
+
+def get_output(ctx: click.Context) -> Output:
+    """Return the run's output; a new one where the command was not started by ``main``."""
+    output = ctx.find_root().ensure_object(Output)
+    if not output.command:
+        output.command = ctx.info_name or ""
+    return output
+
+
+def _set_output(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        get_output(ctx).format = value
+
+
+def _set_color(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        get_output(ctx).use_color = False
+
+
+def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        get_output(ctx).is_debug = True
+
+
+def connection_params(function: F) -> F:
+    """Declare the connection options."""
+    for option in (
+        click.option("--timeout", type=Milliseconds(), metavar="MS",
+                     help="How long the whole command may take, in ms (default: 30000)."),
+        click.option("--command-config", type=click.Path(), metavar="FILE",
+                     help="A Java properties file with the client's configuration."),
+        click.option("--bootstrap-server", metavar="HOST:PORT,…",
+                     help="The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER)."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def output_params(function: F) -> F:
+    """Declare the options about output; they act on the run's ``Output``."""
+    for option in (
+        click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug,
+                     help="Show tracebacks."),
+        click.option("--no-color", is_flag=True, expose_value=False, callback=_set_color,
+                     help="Never use colours (also NO_COLOR)."),
+        click.option("-o", "--output", type=click.Choice(FORMATS), expose_value=False,
+                     callback=_set_output, help="The format of the results (default: text)."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def connection_options(*, required: bool = True) -> Callable[[F], F]:
+    """Give a command ``settings: Settings`` (None where nothing names a cluster, if that is ok)."""
+
+    def decorate(function: F) -> F:
+        def wrapper(**kwargs: Any) -> Any:
+            given = {name: kwargs.pop(name) for name in _CONNECTION}
+            kwargs["settings"] = make_settings(click.get_current_context(), given, required)
+            return function(**kwargs)
+
+        return connection_params(update_wrapper(wrapper, function))  # type: ignore[return-value]
+
+    return decorate
+
+
+def output_options(function: F) -> F:
+    """Give a command ``output: Output``."""
+
+    def wrapper(**kwargs: Any) -> Any:
+        return function(output=get_output(click.get_current_context()), **kwargs)
+
+    return output_params(update_wrapper(wrapper, function))  # type: ignore[return-value]
+
+
+def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> Any:
+    """Combine the options behind the command with those before it, the environment and files."""
+    from kgtool import config
+
+    before = ctx.find_root().params
+    chosen = {name: before.get(name) if value is None else value for name, value in given.items()}
+    settings = config.settings(
+        chosen["bootstrap_server"], chosen["command_config"], chosen["timeout"]
+    )
+    if settings is None and required:
+        raise UsageError(
+            'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
+            f"or set {config.BOOTSTRAP_VARIABLE}."
+        )
+    return settings
+
+
+def selection_options(function: F) -> F:
+    """Give a command ``selection: Selection``: which groups."""
+    from kgtool.cli.selection import Selection
+
+    def wrapper(**kwargs: Any) -> Any:
+        selection = Selection(
+            kwargs.pop("group"), kwargs.pop("all_groups"), kwargs.pop("match"), kwargs.pop("regex")
+        )
+        return function(selection=selection, **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    for option in (
+        click.option("--regex", metavar="RE", help="Groups whose whole name matches (RE2)."),
+        click.option("--match", multiple=True, metavar="GLOB",
+                     help="Groups whose name matches, with * ? [a-z]; repeatable."),
+        click.option("--all-groups", is_flag=True,
+                     help="Every group that Kafka's own tool lists."),
+        click.option("--group", multiple=True, type=Name(), metavar="GROUP",
+                     help="A group's exact name; repeatable."),
+    ):  # fmt: skip
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def change_options(function: F) -> F:
+    """Add ``--dry-run`` and ``--yes``, which every change has."""
+    for option in (
+        click.option("--yes", is_flag=True, help="Do not ask."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
+    ):
+        function = option(function)
+    return function

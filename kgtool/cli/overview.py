@@ -1,0 +1,90 @@
+"""The text of ``kgtool --help``, made without Click so that it costs next to nothing.
+
+The options of Kafka's form are described here once; ``dropin`` takes them over.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from kgtool.cli.commands import COMMANDS
+
+_WIDTH = 79
+
+OWN_OPTIONS = {
+    "--bootstrap-server HOST:PORT,…": "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).",
+    "--command-config FILE": "A Java properties file with the client's configuration.",
+    "--timeout MS": "How long the whole command may take, in ms (default: 30000).",
+    "-o, --output FORMAT": "text, json, ndjson, csv or yaml (default: text).",
+    "--no-color": "Never use colours (also NO_COLOR).",
+    "--debug": "Show tracebacks.",
+    "--version": "Show the version.",
+    "--help": "Show this text; behind a command, the command's.",
+}
+
+KAFKA_OPTIONS = {
+    "--list": "List all consumer groups.",
+    "--describe": "Describe groups: --offsets (default), --members or --state.",
+    "--delete": "Delete groups that have no members.",
+    "--delete-offsets": "Delete the committed offsets of --topic, of one or more groups.",
+    "--reset-offsets": "Set the committed offsets of groups (not in this version yet).",
+    "--validate-regex RE": "Check a regular expression as brokers read it (RE2).",
+    "--group GROUP": "A group's exact name; repeatable.",
+    "--all-groups": "All groups that --list shows.",
+    "--match GLOB": "Groups whose name matches, with * ? [a-z]; repeatable.",
+    "--regex RE": "Groups whose whole name matches (RE2).",
+    "--topic TOPIC[:0,1]": "A topic, or some of its partitions; repeatable.",
+    "--all-topics": "With --reset-offsets: every partition with a committed offset.",
+    "--state [STATES]": "With --list: show, or select by, state. With --describe: the state.",
+    "--type [TYPES]": "With --list: show, or select by, type (classic, consumer).",
+    "--members": "With --describe: the members.",
+    "--offsets": "With --describe: the committed offsets and the lag.",
+    "--verbose": "With --describe: more columns.",
+    "--lagging": "With --describe: only partitions with something left to read.",
+    "--sort KEY": "With --describe: lag sorts by lag, largest first.",
+    "--dry-run": "Show what would be done, and do nothing.",
+    "--yes": "Do not ask (Kafka's form never asks).",
+    "--force": "Do what Kafka's tool would do, for groups of other types too.",
+    "--execute": "With --reset-offsets: do it.",
+    "--export": "With --reset-offsets: print CSV.",
+    "--from-file FILE": "With --reset-offsets: take the offsets from a CSV file.",
+    "--to-offset N": "With --reset-offsets: to this offset.",
+    "--shift-by N": "With --reset-offsets: by this many records, forwards or back.",
+    "--to-datetime TIME": "With --reset-offsets: to the first record from this time on.",
+    "--by-duration DURATION": "With --reset-offsets: back by an ISO 8601 duration.",
+    "--to-earliest": "With --reset-offsets: to the start of the log.",
+    "--to-latest": "With --reset-offsets: to the end of the log.",
+    "--to-current": "With --reset-offsets: to where it is.",
+}
+
+
+def overview() -> str:
+    """Return the help text of the program."""
+    return "\n".join(
+        (
+            "Usage: kgtool [OPTIONS] COMMAND [ARGS]…",
+            "       kgtool --bootstrap-server HOST:PORT --list|--describe|… "
+            "(as kafka-consumer-groups.sh)",
+            "",
+            "Look after Kafka consumer groups and their committed offsets.",
+            "",
+            "Commands (kgtool COMMAND --help says more):",
+            *_block(COMMANDS, 20),
+            "",
+            "Options, before or after the command:",
+            *_block(OWN_OPTIONS, 34),
+            "",
+            "Kafka's form takes one action and the options of kafka-consumer-groups.sh 4.3.1:",
+            *_block(KAFKA_OPTIONS, 34),
+            "",
+        )
+    )
+
+
+def _block(entries: dict[str, str], column: int) -> list[str]:
+    lines = []
+    for name, text in entries.items():
+        first, *rest = textwrap.wrap(text, _WIDTH - column)
+        lines.append(f"  {name}".ljust(column) + first)
+        lines.extend(" " * column + line for line in rest)
+    return lines

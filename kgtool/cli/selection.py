@@ -1,0 +1,125 @@
+"""Which groups a command is about: ``--group``, ``--all-groups``, ``--match``, ``--regex``.
+
+Names given one by one are taken as they are, of whatever type. The others choose from what
+Kafka's own tool would list (contract, section 2): classic and consumer groups whose protocol type
+is ``""`` or ``consumer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.errors import UsageError
+from kgtool.model import GroupListing, Listing
+
+
+class Selection(NamedTuple):
+    """What the user asked for, unresolved."""
+
+    groups: tuple[str, ...] = ()
+    all_groups: bool = False
+    match: tuple[str, ...] = ()
+    regex: str | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything was asked for."""
+        return bool(self.groups) or self.needs_listing
+
+    @property
+    def needs_listing(self) -> bool:
+        """Whether the cluster's list of groups is needed to resolve it."""
+        return self.all_groups or self.has_filter
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether names are chosen by a pattern."""
+        return bool(self.match) or self.regex is not None
+
+    def check(self, action: str) -> None:
+        """Raise UsageError, in the words of Kafka's tool, unless it says which groups."""
+        if not self.is_given:
+            scopes = "[all-groups], [group]" if action == "describe" else "[group], [all-groups]"
+            raise UsageError(f"Option [{action}] takes one of these options: {scopes}")
+        if self.groups and self.all_groups:
+            raise UsageError('Option "[group]" can\'t be used with option "[all-groups]"')
+        self.predicate()
+
+    def predicate(self) -> Callable[[str], bool]:
+        """Return the test that ``--match`` and ``--regex`` put to a name (True without them)."""
+        tests = [_glob(pattern) for pattern in self.match]
+        if self.regex is not None:
+            tests.append(full_match(self.regex))
+        return lambda name: not tests or any(test(name) for test in tests)
+
+    def resolve(self, listing: Listing | None) -> list[str]:
+        """Return the chosen names, each once, in the order of Kafka's ``--describe``."""
+        names = set(self.groups)
+        if listing is not None and self.needs_listing:
+            test = self.predicate()
+            names.update(g.group for g in listing.groups if is_listed_by_kafka(g) and test(g.group))
+        return sorted(names, key=java_order)
+
+
+def is_listed_by_kafka(group: GroupListing) -> bool:
+    """Whether Kafka's ``--list`` shows the group (``ListConsumerGroupsOptions``)."""
+    return group.type in (None, "classic", "consumer") and group.protocol_type in ("", "consumer")
+
+
+def java_order(text: str) -> bytes:
+    """Sort key of ``java.lang.String.compareTo``: by UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _glob(pattern: str) -> Callable[[str], bool]:
+    from fnmatch import fnmatchcase
+
+    return lambda name: fnmatchcase(name, pattern)
+
+
+def full_match(pattern: str) -> Callable[[str], bool]:
+    """Compile an RE2 pattern into a test of whole names; UsageError if it is invalid."""
+    problem = regex_problem(pattern)
+    if problem is not None:
+        raise UsageError(f"The regular expression `{pattern}` is invalid: {problem}.")
+    compiled = _compile(pattern)
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def regex_problem(pattern: str) -> str | None:
+    """Say what is wrong with an RE2 pattern, in the words of RE2J; None if it is valid."""
+    import re2
+
+    try:
+        _compile(pattern)
+    except re2.error as error:
+        said = error.args[0]
+        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        return next(
+            (words for prefix, words in _RE2J_WORDS if said.startswith(prefix)),
+            said.split(": ")[0],
+        )
+    return None
+
+
+def _compile(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False  # RE2 would write to stderr by itself
+    return re2.compile(pattern, options=options)
+
+
+_RE2J_WORDS: Sequence[tuple[str, str]] = (
+    ("missing )", "missing closing )"),
+    ("missing ]", "missing closing ]"),
+    ("invalid perl operator", "invalid or unsupported Perl syntax"),
+    ("trailing \\", "trailing backslash at end of expression"),
+    ("no argument for repetition operator", "missing argument to repetition operator"),
+    ("bad repetition operator", "invalid nested repetition operator"),
+    ("invalid repetition size", "invalid repeat count"),
+    ("invalid named capture group", "invalid named capture"),
+    ("unexpected )", "unexpected )"),
+)
+"""RE2's messages and those of RE2J, which the broker and Kafka's tool use."""
