@@ -77,7 +77,8 @@ def encode(message: Struct, version: int) -> bytes:
 
 
 def _name(cls: type[Struct]) -> str:
-    return f"{cls.NAME}{cls.__name__}" if hasattr(cls, "NAME") else cls.__qualname__
+    name = cls.__name__
+    return f"{cls.NAME}{name}" if name in ("Request", "Response") else name
 
 
 @cache
@@ -120,8 +121,12 @@ def _read_tags(
     if count * 2 > len(buf) - pos:
         raise ValueError(f"{count} tagged fields in {len(buf) - pos} bytes")
     unknown = []
+    last = -1
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
+        if tag <= last:  # KIP-482: ascending, each once
+            raise ValueError(f"tag {tag} comes after tag {last}")
+        last = tag
         size, pos = read_uvarint(buf, pos)
         end = pos + size
         wire.need(buf, end)

@@ -201,7 +201,7 @@ class StructMeta(type):
     """Turns the ``Field`` rows of a class body into properties of a tuple."""
 
     def __new__(
-        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **message: Any
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **message: Any
     ) -> Any:
         """Collect the fields in the order of the class body."""
         fields: list[Field] = []
@@ -220,7 +220,7 @@ class StructMeta(type):
         return super().__new__(mcs, name, bases, namespace)
 
     def __init__(
-        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: Any
     ) -> None:
         super().__init__(name, bases, namespace)
 
