@@ -63,7 +63,9 @@ class Cluster:
         folder = sandbox_dir(name, root)
         with locked(folder / "lock"):
             old = state.load(folder)
-            if old is not None and len(broker.any_dead(old)) < len(old.nodes):
+            alive = old is not None and len(broker.any_dead(old)) < len(old.nodes)
+            # A start that is under way holds the lock: this one was killed in the middle.
+            if old is not None and alive and old.phase != STARTING:
                 raise SandboxError(
                     f"the sandbox {name!r} is already running at {old.bootstrap}",
                     hint=f"kgtool sandbox down --name {name}",
@@ -157,6 +159,11 @@ class Cluster:
     def state(self) -> State:
         """Everything that is remembered about it."""
         return self._state
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its state; the data is elsewhere if ``directory`` was given."""
+        return self._folder
 
     @property
     def phase(self) -> str:

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -150,12 +150,13 @@ def _run(way: Way, wanted: Sequence[Pin], work: Path, watcher: Watcher) -> str |
     """Run it to its end; None, or the reason why it failed."""
     shutil.rmtree(work / "libs", ignore_errors=True)
     log = work / "download.log"
-    with log.open("w") as out:
+    total = sum(pin.size for pin in wanted)
+    with log.open("w") as out, watcher.download(total) as report:
         process = subprocess.Popen(
             way.command, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
         )
         try:
-            stalled = _follow(process, sum(pin.size for pin in wanted), work, watcher)
+            stalled = _follow(process, work, lambda done: report(min(done, total)))
         finally:
             process.kill()
             process.wait()
@@ -167,7 +168,7 @@ def _run(way: Way, wanted: Sequence[Pin], work: Path, watcher: Watcher) -> str |
     return _reason(log) or f"{missing[0].file_name} is missing (exit {process.returncode})"
 
 
-def _follow(process: subprocess.Popen[bytes], total: int, work: Path, watcher: Watcher) -> bool:
+def _follow(process: subprocess.Popen[bytes], work: Path, report: Callable[[int], None]) -> bool:
     """Report the bytes on disk until the process ends; True if it had to be given up."""
     seen, since = 0, time.monotonic()
     while process.poll() is None:
@@ -176,10 +177,9 @@ def _follow(process: subprocess.Popen[bytes], total: int, work: Path, watcher: W
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > STALL_S:
             return True
-        # 100 % is for the end: Ivy holds every jar twice while it copies.
-        watcher.progress(min(seen, total - 1), total)
+        report(seen)
         time.sleep(0.1)
-    watcher.progress(total, total)
+    report(_jar_bytes(work))
     return False
 
 

@@ -52,22 +52,17 @@ class Crowd:
         self._bootstrap = bootstrap
         self._groups = groups
         self._members: dict[str, list[Consumer]] = {}
+        self._topics: dict[str, tuple[str, ...]] = {}  # what the members of a group are now on
 
     def gather(self) -> None:
         """Let everybody join, commit, drop the topics they have dropped, and join again."""
         for live in self._groups:
             if live.was_on:
-                self._add(live, 0).subscribe(list(live.was_on))
-        self._settle()
-        self._commit()
+                self._subscribe(live, 1, live.was_on)
+        self._settle_and_commit()
         for live in self._groups:
-            joined = self._members.get(live.group, [])
-            for index in range(len(joined), live.members):
-                joined = [*joined, self._add(live, index)]
-            for member in joined:
-                member.subscribe(list(live.topics))
-        self._settle()
-        self._commit()
+            self._subscribe(live, live.members, live.topics)
+        self._settle_and_commit()
 
     def leave(self) -> None:
         """Everybody leaves in good order: the groups are empty."""
@@ -82,39 +77,39 @@ class Crowd:
             for member in members:
                 member.poll(0)
 
-    def _add(self, live: Live, index: int) -> Consumer:
-        member = consumer(
-            self._bootstrap, live.group, **member_settings(live, f"{live.group}-{index + 1}", index)
-        )
-        self._members.setdefault(live.group, []).append(member)
-        return member
+    def _subscribe(self, live: Live, count: int, topics: tuple[str, ...]) -> None:
+        members = self._members.setdefault(live.group, [])
+        for number in range(len(members) + 1, count + 1):
+            members.append(consumer(self._bootstrap, live.group, **member_settings(live, number)))
+        for member in members:
+            member.subscribe(list(topics))
+        self._topics[live.group] = topics
 
-    def _settle(self) -> None:
-        """Poll until the members of each group share all partitions of what they read."""
+    def _settle_and_commit(self) -> None:
+        """Poll until the members of each group share all partitions, then commit."""
         deadline = time.monotonic() + SETTLE_S
         while not all(self._is_settled(group) for group in self._members):
             if time.monotonic() > deadline:
                 raise SandboxError(f"the seeded groups did not settle within {SETTLE_S:.0f} s")
             self.poll()
             time.sleep(0.02)
+        for group, members in self._members.items():
+            for member in members:
+                _commit_own(member, world.live_offsets(group))
 
     def _is_settled(self, group: str) -> bool:
-        live = next(live for live in self._groups if live.group == group)
-        members = self._members[group]
-        topics = live.topics if len(members) == live.members else live.was_on
-        if live.was_on and len(members) == 1 and live.members > 1:
-            topics = live.was_on
-        shares = [{(tp.topic, tp.partition) for tp in member.assignment()} for member in members]
-        together = [tp for share in shares for tp in share]
-        return all(shares) and sorted(together) == sorted(_partitions(topics))
+        shares = [
+            {(row.topic, row.partition) for row in member.assignment()}
+            for member in self._members[group]
+        ]
+        together = sorted(partition for share in shares for partition in share)
+        return all(shares) and together == sorted(_partitions(self._topics[group]))
 
-    def _commit(self) -> None:
-        """Each member commits its own partitions; those without an offset stay without."""
-        for group, members in self._members.items():
-            offsets = world.live_offsets(group)
-            for member in members:
-                mine = {(tp.topic, tp.partition) for tp in member.assignment()}
-                commit(member, {tp: at for tp, at in offsets.items() if tp in mine})
+
+def _commit_own(member: Consumer, offsets: world.Offsets) -> None:
+    """Commit what the member owns; partitions without an offset stay without."""
+    mine = {(row.topic, row.partition) for row in member.assignment()}
+    commit(member, {partition: at for partition, at in offsets.items() if partition in mine})
 
 
 def _partitions(topics: Sequence[str]) -> list[tuple[str, int]]:
@@ -122,11 +117,14 @@ def _partitions(topics: Sequence[str]) -> list[tuple[str, int]]:
     return [(name, number) for name in names for number in range(world.TOPICS[name][0])]
 
 
-def member_settings(live: Live, client_id: str, index: int) -> dict[str, Any]:
-    """librdkafka's settings for one member."""
-    settings: dict[str, Any] = {"client.id": client_id, "group.protocol": live.protocol}
+def member_settings(live: Live, number: int) -> dict[str, Any]:
+    """librdkafka's settings for the first, second, … member of a group."""
+    settings: dict[str, Any] = {
+        "client.id": f"{live.group}-{number}",
+        "group.protocol": live.protocol,
+    }
     if live.instance:
-        settings["group.instance.id"] = f"{live.instance}-{index + 1}"
+        settings["group.instance.id"] = f"{live.instance}-{number}"
     if not live.is_848:
         settings |= {
             "partition.assignment.strategy": live.strategy,
@@ -245,7 +243,7 @@ class ConnectWorker:
         try:
             if self._socket is None:
                 self._join()
-            elif self._socket is not None:
+            else:
                 self._socket.heartbeat(self._who)
         except (OSError, SandboxError):
             # The broker went away or forgot us: join again next time.

@@ -83,18 +83,18 @@ class GroupSocket:
         answer = self._ask(LEAVE, 0, string(who.group) + string(who.member_id))
         _raise(struct.unpack_from(">h", answer)[0], f"leaving {who.group!r}")
 
-    def commit(self, who: Membership, offsets: Mapping[tuple[str, int], int]) -> None:
-        """OffsetCommit v6: one topic entry per partition, which brokers accept."""
+    def commit(self, who: Membership, topic: str, offsets: Mapping[int, int]) -> None:
+        """OffsetCommit v6 for the partitions of one topic."""
         rows = [
-            string(topic) + array([struct.pack(">iqi", partition, offset, -1) + string("")])
-            for (topic, partition), offset in offsets.items()
+            struct.pack(">iqi", partition, offset, -1) + string("")
+            for partition, offset in offsets.items()
         ]
-        answer = self._ask(OFFSET_COMMIT, 6, _identity(who) + array(rows))
-        at = 8  # throttle time, number of topics
-        for _ in rows:
-            at += 2 + struct.unpack_from(">h", answer, at)[0] + 4
-            _raise(struct.unpack_from(">h", answer, at + 4)[0], f"the commit of {who.group!r}")
-            at += 6
+        body = _identity(who) + array([string(topic) + array(rows)])
+        answer = self._ask(OFFSET_COMMIT, 6, body)
+        # Throttle time, one topic, its name, then (partition, error) for each.
+        at = 8 + len(string(topic)) + 4
+        for _, error in struct.iter_unpack(">ih", answer[at:]):
+            _raise(error, f"the commit of {who.group!r}")
 
     def coordinator(self, group: str) -> tuple[str, int]:
         """FindCoordinator v0 until there is one: its host and port."""

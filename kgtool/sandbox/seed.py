@@ -14,7 +14,7 @@ from kgtool.errors import SandboxError
 from kgtool.sandbox import broker, processes, rawgroup, ready, world
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.members import Crowd, commit, consumer, pend, transactional
-from kgtool.sandbox.paths import locked, make_dir, state_root
+from kgtool.sandbox.paths import locked, make_dir
 from kgtool.sandbox.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def seed(cluster: Cluster, watcher: Watcher) -> None:
         return
     from confluent_kafka import KafkaException
 
-    with locked(state_root() / f".seed-{cluster.name}.lock"):
+    with locked(cluster.folder / "seed.lock"):
         processes.end([cluster.state.members_dir])
         try:
             Seeder(cluster, watcher).run()
@@ -250,7 +250,7 @@ def _come_and_go(home: tuple[str, int], groups: Sequence[str]) -> None:
             who = coordinator.join(group, "consumer", "range", rawgroup.subscription(["clicks"]))
             coordinator.sync(who, rawgroup.assignment("clicks", partitions))
             read = int(group[-5:]) % 51
-            coordinator.commit(who, {("clicks", number): read for number in partitions})
+            coordinator.commit(who, "clicks", dict.fromkeys(partitions, read))
             coordinator.leave(who)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 
@@ -11,8 +13,8 @@ class Watcher(Protocol):
     def say(self, text: str) -> None:
         """One line about what begins now."""
 
-    def progress(self, done: int, total: int) -> None:
-        """Bytes of the running download; ``done == total`` ends it."""
+    def download(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """A download of ``total`` bytes begins; the function takes the bytes that are there."""
 
 
 class Silent:
@@ -21,5 +23,6 @@ class Silent:
     def say(self, text: str) -> None:
         """Drop the line."""
 
-    def progress(self, done: int, total: int) -> None:
+    def download(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
         """Drop the numbers."""
+        return nullcontext(lambda done: None)

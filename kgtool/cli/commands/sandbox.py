@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +30,11 @@ def command() -> None:
 
 
 @command.command("up")
-@click.option("--brokers", type=click.IntRange(1, 9), default=1, show_default=True, metavar="N")
 @click.option(
-    "--kafka-version", type=click.Choice(VERSIONS), default=VERSIONS[0], show_default=True
+    "--brokers", type=click.IntRange(1, 9), metavar="N", help="How many brokers (default: 1)."
+)
+@click.option(
+    "--kafka-version", type=click.Choice(VERSIONS), help=f"Which Kafka (default: {VERSIONS[0]})."
 )
 @click.option(
     "--config", multiple=True, metavar="KEY=VALUE", help="Broker configuration; repeatable."
@@ -43,36 +47,24 @@ def command() -> None:
     help="Where the data goes (default: the user's state folder).",
 )
 @name_option
-@click.pass_context
 def up(
-    ctx: click.Context,
-    brokers: int,
-    kafka_version: str,
+    brokers: int | None,
+    kafka_version: str | None,
     config: tuple[str, ...],
     directory: Path | None,
     name: str,
 ) -> None:
     """Start it; prints the bootstrap address."""
-    from kgtool.sandbox.cluster import Cluster
+    from kgtool.sandbox import lifecycle
 
-    settings = _settings(config)
-    watcher = _watcher()
-    cluster = Cluster.attach(name, watcher=watcher)
-    if cluster is not None and _reusable(cluster, watcher):
-        _refuse_other_shape(ctx, cluster, brokers, kafka_version)
-        if cluster.dead():
-            cluster.resume()
-        else:
-            watcher.say(f"the sandbox {name!r} is already running")
-    else:
-        cluster = Cluster.start(
-            name,
-            brokers=brokers,
-            version=kafka_version,
-            config=settings,
-            directory=directory,
-            watcher=watcher,
-        )
+    cluster = lifecycle.up(
+        name,
+        _watcher(),
+        brokers=brokers,
+        version=kafka_version,
+        config=_settings(config),
+        directory=directory,
+    )
     click.echo(cluster.bootstrap)
 
 
@@ -140,42 +132,6 @@ def _settings(words: tuple[str, ...]) -> Mapping[str, str]:
     return settings
 
 
-def _reusable(cluster: Cluster, watcher: Watcher) -> bool:
-    """Whether brokers live, or their data was kept on purpose; else it is rubble."""
-    from kgtool.sandbox.state import RUNNING, STOPPED
-
-    alive = len(cluster.dead()) < len(cluster.nodes)
-    if cluster.phase == STOPPED or (cluster.phase == RUNNING and alive):
-        return True
-    watcher.say(f"the sandbox {cluster.name!r} was killed: removing what is left of it")
-    cluster.stop()
-    return False
-
-
-def _refuse_other_shape(
-    ctx: click.Context, cluster: Cluster, brokers: int, kafka_version: str
-) -> None:
-    """A running sandbox can't become another one; only what the user typed counts."""
-    from kgtool.errors import SandboxError
-
-    typed = {
-        option
-        for option in ("brokers", "kafka_version", "config", "directory")
-        if ctx.get_parameter_source(option) == click.core.ParameterSource.COMMANDLINE
-    }
-    same = {
-        "brokers": brokers == len(cluster.nodes),
-        "kafka_version": kafka_version == cluster.version,
-    }
-    differ = sorted(option for option in typed if not same.get(option, False))
-    if differ:
-        raise SandboxError(
-            f"the sandbox {cluster.name!r} exists already ({len(cluster.nodes)} broker(s) of Kafka "
-            f"{cluster.version} at {cluster.bootstrap}) and can't be changed",
-            hint=f"kgtool sandbox down --name {cluster.name}, or another --name",
-        )
-
-
 def _running(name: str) -> Cluster:
     from kgtool.errors import SandboxError
     from kgtool.sandbox.cluster import Cluster
@@ -209,57 +165,47 @@ def _facts(cluster: Cluster | None, name: str) -> dict[str, Any]:
 
 
 def _watcher() -> Watcher:
-    import sys
-
     return Bar() if sys.stderr.isatty() else Lines()
 
 
 class Lines:
     """Says everything in plain lines on stderr, the download in quarters."""
 
-    def __init__(self) -> None:
-        self._quarter = 0
-
     def say(self, text: str) -> None:
         """Print one line."""
         click.echo(text, err=True)
 
-    def progress(self, done: int, total: int) -> None:
+    @contextlib.contextmanager
+    def download(self, total: int) -> Iterator[Callable[[int], None]]:
         """Print a line at every quarter that is reached."""
-        quarter = 4 * done // total
-        if quarter > self._quarter:
-            click.echo(f"  {25 * quarter} % of {total / 1e6:.0f} MB", err=True)
-        self._quarter = quarter
+        reached = 0
+
+        def report(done: int) -> None:
+            nonlocal reached
+            quarter = 4 * done // total
+            if quarter > reached:
+                self.say(f"  {25 * quarter} % of {total / 1e6:.0f} MB")
+            reached = max(reached, quarter)
+
+        yield report
 
 
 class Bar(Lines):
     """Draws the download as a bar where stderr is a terminal."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._bar: Any = None
+    @contextlib.contextmanager
+    def download(self, total: int) -> Iterator[Callable[[int], None]]:
+        """Draw the bar; it goes away when the download ends, whichever way."""
+        from rich import progress
+        from rich.console import Console
 
-    def progress(self, done: int, total: int) -> None:
-        """Draw the bar; it goes away when the download is done."""
-        if self._bar is None:
-            self._bar = _rich_bar()
-            self._bar.start()
-            self._task = self._bar.add_task("downloading", total=total)
-        self._bar.update(self._task, completed=done)
-        if done >= total:
-            self._bar.stop()
-            self._bar = None
-
-
-def _rich_bar() -> Any:
-    from rich import progress
-    from rich.console import Console
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.DownloadColumn(),
-        progress.TransferSpeedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+        )
+        console = Console(stderr=True)
+        with progress.Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("downloading", total=total)
+            yield lambda done: bar.update(task, completed=done)

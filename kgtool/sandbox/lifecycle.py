@@ -1,0 +1,81 @@
+"""``sandbox up``: whatever state a sandbox is in, make it run, or say why it can't."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kgtool.errors import SandboxError
+from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.jars import DEFAULT_VERSION, pins
+from kgtool.sandbox.paths import locked, sandbox_dir
+from kgtool.sandbox.state import RUNNING, STOPPED
+from kgtool.sandbox.watcher import Watcher
+
+
+def up(
+    name: str,
+    watcher: Watcher,
+    *,
+    brokers: int | None = None,
+    version: str | None = None,
+    config: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> Cluster:
+    """Start a sandbox, or find the one that runs; None means: as it is, else the default.
+
+    One whose brokers were killed is removed first; one that lost some of its brokers, or was
+    stopped with its data kept, goes on with its data. SandboxError if one exists already and is
+    not what was asked for.
+    """
+    with locked(sandbox_dir(name) / "up.lock"):
+        if version is not None:
+            pins(version)
+        found = Cluster.attach(name, watcher=watcher)
+        if found is None or _is_rubble(found, watcher):
+            return Cluster.start(
+                name,
+                brokers=brokers or 1,
+                version=version or DEFAULT_VERSION,
+                config=config,
+                directory=directory,
+                watcher=watcher,
+            )
+        _refuse_another(found, brokers, version, config, directory)
+        if found.dead():
+            watcher.say(f"starting the brokers of {name!r} again, with the data they had")
+            found.resume()
+        else:
+            watcher.say(f"the sandbox {name!r} is already running")
+        return found
+
+
+def _is_rubble(cluster: Cluster, watcher: Watcher) -> bool:
+    """Remove a sandbox that was killed, or whose start was; True if it was one."""
+    alive = len(cluster.dead()) < len(cluster.nodes)
+    if cluster.phase == STOPPED or (cluster.phase == RUNNING and alive):
+        return False
+    watcher.say(f"the sandbox {cluster.name!r} was killed: removing what is left of it")
+    cluster.stop()
+    return True
+
+
+def _refuse_another(
+    cluster: Cluster,
+    brokers: int | None,
+    version: str | None,
+    config: Mapping[str, str] | None,
+    directory: Path | None,
+) -> None:
+    same = (
+        brokers in (None, len(cluster.nodes))
+        and version in (None, cluster.version)
+        and (not config or dict(config) == cluster.state.config)
+        and (directory is None or directory.absolute() == cluster.state.directory.parent)
+    )
+    if not same:
+        raise SandboxError(
+            f"the sandbox {cluster.name!r} exists already, as {len(cluster.nodes)} broker(s) of "
+            f"Kafka {cluster.version} at {cluster.bootstrap}, and can't become another one",
+            hint=f"kgtool sandbox down --name {cluster.name}, or choose another --name",
+        )
