@@ -29,9 +29,8 @@ def session(*addresses: str, timeout_ms: int = 30_000) -> Session:
 
 
 def failure(*addresses: str, timeout_ms: int = 30_000) -> KgError:
-    with session(*addresses, timeout_ms=timeout_ms) as open_session:
-        with pytest.raises(KgError) as caught:
-            open_session.connect()
+    with session(*addresses, timeout_ms=timeout_ms) as opened, pytest.raises(KgError) as caught:
+        opened.connect()
     return caught.value
 
 
