@@ -12,5 +12,6 @@ COMMANDS = {
     "delete": "Delete groups that have no members.",
     "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
     "validate-regex": "Check a regular expression as brokers read it (RE2).",
+    "export": "Copy __consumer_offsets, byte for byte, into a folder.",
     "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
 }
