@@ -29,9 +29,10 @@ CLASSIC = [
     message
     for message in EVERY
     if not message.flexible
-    and (message.version + 1) not in message.cls.VERSIONS
-    or (not message.flexible and (message.version + 1) in message.cls.FLEXIBLE)
+    and message.version + 1 in message.cls.FLEXIBLE
+    and message.version + 1 in message.cls.VERSIONS
 ]
+"""The last version before the flexible ones."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +49,11 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def sample(message: Message, seed: object = 0) -> bytes:
+def sample(message: Message, seed: int, limit: int = 600) -> bytes:
     """A random message, not too long, so that every byte of it can be tried."""
     maker = Maker((message, seed), unknown_tags=True)
     made = [encode(maker.message(message), message.version) for _ in range(6)]
-    return min(made, key=lambda raw: (len(raw) > 600, -len(raw)))
+    return min(made, key=lambda raw: (len(raw) > limit, abs(limit - len(raw))))
 
 
 def damaged(raw: bytes, rng: random.Random) -> bytes:
@@ -77,7 +78,7 @@ def damaged(raw: bytes, rng: random.Random) -> bytes:
 
 @pytest.mark.parametrize("message", EVERY, ids=str)
 def test_every_truncation_is_a_decode_error(message: Message) -> None:
-    raw = sample(message)
+    raw = sample(message, 0, limit=300)
     for end in range(len(raw)):
         with pytest.raises(DecodeError):
             decode(message.cls, message.version, raw[:end])
@@ -102,11 +103,11 @@ def test_mutations_are_decode_errors_or_messages(message: Message) -> None:
 
 @pytest.mark.parametrize("message", LATEST + CLASSIC, ids=str)
 def test_inflated_lengths_do_not_take_memory(message: Message) -> None:
-    raw = sample(message, 2)[:300]
+    raw = sample(message, 2, limit=100)[:250]
     tracemalloc.start()
     try:
         for at in range(len(raw)):
-            for huge in HUGE:
+            for huge in HUGE[:4]:
                 bad = raw[:at] + huge + raw[at + len(huge) :]
                 tracemalloc.reset_peak()
                 before, _ = tracemalloc.get_traced_memory()

@@ -190,6 +190,12 @@ def test_a_tag_must_be_as_long_as_it_says() -> None:
             decode(Sample, 2, raw)
 
 
+@pytest.mark.parametrize("second", ["01", "00"])
+def test_tags_come_once_and_in_order(second: str) -> None:
+    with pytest.raises(DecodeError, match="after tag 1"):
+        decode(Sample, 1, unhex(f"00 ff  02  01 00  {second} 00"))
+
+
 def test_tags_have_no_place_in_a_classic_version() -> None:
     read = decode(Sample, 1, unhex("00 ff  01 01 00"))
     with pytest.raises(EncodeError, match="tagged"):
