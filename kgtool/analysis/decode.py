@@ -45,6 +45,8 @@ def decode_splits(tables: Iterable[Any], as_of_ms: int | None = None) -> Iterato
     for table in tables:
         for row in table.to_pylist():
             source = Source(row["path"], row["partition"])
+            # Every file has a row in the quality table, also one with nothing in it.
+            yield _rows(source, schema.KIND_QUALITY, 1, {"path": [source.path], "records": [0]})
             try:
                 for part in chunks(row["path"], row["start"], row["end"]):
                     yield from decode_part(source, part, as_of_ms)

@@ -12,22 +12,27 @@ from typing import Final, NamedTuple
 GROUP_METADATA: Final = 2
 CONSUMER_GROUP: Final = 3
 CONSUMER_MEMBER: Final = 5
+CONSUMER_CURRENT: Final = 8
 SHARE_MEMBER: Final = 10
 SHARE_GROUP: Final = 11
+SHARE_CURRENT: Final = 14
 REGULAR_EXPRESSION: Final = 16
 STREAMS_GROUP: Final = 17
 STREAMS_MEMBER: Final = 19
+STREAMS_CURRENT: Final = 22
 STREAMS_TOPOLOGY: Final = 23
 
 GROUP_TYPES: Final = (GROUP_METADATA, CONSUMER_GROUP, SHARE_GROUP, STREAMS_GROUP)
 """A null value of these ends the group."""
+MEMBER_TYPES: Final = (CONSUMER_MEMBER, SHARE_MEMBER, STREAMS_MEMBER)
+CURRENT_ASSIGNMENT_TYPES: Final = (CONSUMER_CURRENT, SHARE_CURRENT, STREAMS_CURRENT)
+"""Written for members only, so each of them shows that there is one."""
 DECODED_TYPES: Final = frozenset(
     (
         *GROUP_TYPES,
-        CONSUMER_MEMBER,
-        SHARE_MEMBER,
+        *MEMBER_TYPES,
+        *CURRENT_ASSIGNMENT_TYPES,
         REGULAR_EXPRESSION,
-        STREAMS_MEMBER,
         STREAMS_TOPOLOGY,
     )
 )
@@ -118,7 +123,7 @@ def decode(key_type: int, key: bytes, value: bytes | None) -> GroupRecord:
     reader.number("h")
     group = reader.text()
     record = GroupRecord(group)
-    if key_type in (CONSUMER_MEMBER, SHARE_MEMBER, STREAMS_MEMBER):
+    if key_type in MEMBER_TYPES or key_type in CURRENT_ASSIGNMENT_TYPES:
         record = record._replace(member=reader.text())
     elif key_type == REGULAR_EXPRESSION:
         record = record._replace(regex=reader.text())
@@ -139,14 +144,16 @@ def _group_metadata(record: GroupRecord, body: _Reader, version: int) -> GroupRe
     body.flexible = version == 4
     protocol_type = body.text()
     generation = body.number("i")
-    body.string()  # protocol
+    chosen = body.string()  # protocol
     body.string()  # leader
     since = body.number("q") if version >= 2 else -1
     members = body.length()
     topics: set[str] | None = set()
     for _ in range(members):
         subscription = _member_subscription(body, version)
-        found = subscribed_topics(subscription) if protocol_type == "consumer" else None
+        # Without the consumer protocol, or without a chosen protocol, nothing can be read.
+        readable = protocol_type == "consumer" and chosen is not None
+        found = subscribed_topics(subscription) if readable else None
         topics = None if found is None or topics is None else topics | set(found)
     return record._replace(
         protocol_type=protocol_type,
@@ -190,8 +197,7 @@ def _kip_848(record: GroupRecord, key_type: int, body: _Reader) -> GroupRecord:
         for _ in range(4):  # instance id, rack id, client id, client host
             body.string()
         topics = body.strings()
-        # "" (librdkafka) and null both mean that there is none.
-        return record._replace(topics=topics, regex=body.string() or None)
+        return record._replace(topics=topics)
     if key_type == REGULAR_EXPRESSION:
         return record._replace(topics=body.strings())
     if key_type == STREAMS_TOPOLOGY:

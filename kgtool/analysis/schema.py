@@ -86,11 +86,18 @@ TIMELINE: Final[Schema] = (
     ("topics", "array<string>"),
     ("judged_since_ms", "bigint"),
     ("released", "map<string,bigint>"),
+    ("dated_before_ms", "bigint"),
+    ("dated_until_ms", "bigint"),
+    ("converted_from", "bigint"),
+    ("converted_at_once", "boolean"),
 )
 """A group's state from one log offset on. ``known`` is false where the coordinator does not have
 the group; ``state_since_ms`` is currentStateTimestamp, ``entered_ms`` the time of the record that
 brought the state; ``topics`` null means not known. An offset of a topic has been judged by its
-time alone since ``released[topic]``, or else since ``judged_since_ms`` (null: always)."""
+time alone since ``released[topic]``, or else since ``judged_since_ms`` (null: always).
+Until ``dated_until_ms`` all offsets shared a date, ``dated_before_ms``, that no longer counts.
+``converted_from`` is the log offset of the tombstone that ended this group's life as another type,
+``converted_at_once`` whether that was in the same write."""
 
 LIVE: Final[Schema] = (
     ("group", "string"),

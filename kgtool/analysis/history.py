@@ -1,0 +1,196 @@
+"""An offset's life: what was stored just before each tombstone, and at the end of the log.
+
+One row each time a key (group, topic, partition) loses its offset, and one for the key's last
+record. Windows are keyed by the whole key, so a group with most of the records is still many
+small windows. Positions are log offsets of the ``__consumer_offsets`` partition; a transactional
+commit counts from its own record as pending, and from its COMMIT marker as stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kgtool.analysis import schema
+from kgtool.retention.rules import RuleSet
+
+KEY = ("partition", "group", "topic", "topic_partition")
+NEVER = 2**63 - 1
+"""Position of a transaction's end that the log does not show."""
+
+
+def history(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
+    """Rows of ``schema.RECORDS`` → one row for each tombstone and each key's last record.
+
+    Columns: the key; ``position``, ``timestamp_ms``, ``tombstone``, ``is_last``; ``first`` (the
+    offset is stored here for the first time, and there are such rows too); ``pending_change``
+    (1, -1: a transaction begins, ceases to hold the key, rows too); and as of just before a
+    tombstone, else just after the row: ``stored`` (the committed offset, null if there is none),
+    ``pending``, ``pending_ended_ms``.
+    """
+
+    def transform(records: DataFrame) -> DataFrame:
+        return records.transform(_events).transform(_lives(rules)).transform(_states(rules))
+
+    return transform
+
+
+def _events(records: DataFrame) -> DataFrame:
+    """Every change of every key: plain commits, tombstones, pending commits, COMMITs."""
+    is_offset = F.col("kind") == schema.KIND_OFFSET
+    transactional = F.col("producer_id").isNotNull() & ~F.col("tombstone")
+    plain = records.where(is_offset & ~transactional)
+    pending = records.where(is_offset & transactional).transform(_transaction_ends(records))
+    ends = F.coalesce(F.col("ended.log_offset"), F.lit(NEVER))
+    begun = _event(
+        pending, F.col("log_offset"), F.col("timestamp_ms"), visible=F.lit(False), ends=ends
+    )
+    closed = pending.where(F.col("ended").isNotNull())
+    stored = _event(
+        closed,
+        F.col("ended.log_offset"),
+        F.col("ended.timestamp_ms"),
+        visible=F.col("ended.committed"),
+        ends=None,
+    )
+    position, at = F.col("log_offset"), F.col("timestamp_ms")
+    return (
+        _event(plain, position, at, visible=F.lit(True), ends=None)
+        .unionByName(begun)
+        .unionByName(stored)
+    )
+
+
+def _event(
+    rows: DataFrame, position: Column, at: Column, *, visible: Column, ends: Column | None
+) -> DataFrame:
+    ended_ms = F.lit(None).cast("bigint") if ends is None else F.col("ended.timestamp_ms")
+    return rows.select(
+        *KEY,
+        position.alias("position"),
+        at.alias("timestamp_ms"),
+        "tombstone",
+        visible.alias("visible"),
+        "log_offset",
+        "offset",
+        "commit_timestamp_ms",
+        "expire_timestamp_ms",
+        "topic_id",
+        (F.lit(None).cast("bigint") if ends is None else ends).alias("pending_until"),
+        ended_ms.alias("pending_until_ms"),
+    )
+
+
+def _transaction_ends(records: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Add ``ended``: the marker that ended each pending commit's transaction, if there is one."""
+
+    def transform(pending: DataFrame) -> DataFrame:
+        markers = records.where(F.col("kind") == schema.KIND_MARKER)
+        both = pending.unionByName(markers)
+        # Backwards, because Spark evaluates "until the end of the window" in quadratic time.
+        backwards = (
+            Window.partitionBy("partition", "producer_id")
+            .orderBy(F.col("log_offset").desc())
+            .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        )
+        marker = F.when(
+            F.col("kind") == schema.KIND_MARKER,
+            F.struct("log_offset", "timestamp_ms", "committed"),
+        )
+        ended = F.last(marker, ignorenulls=True).over(backwards)
+        return both.withColumn("ended", ended).where(F.col("kind") == schema.KIND_OFFSET)
+
+    return transform
+
+
+def _lives(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
+    """Add ``life``, the number of tombstones before, and drop what a tombstone took along."""
+
+    def transform(events: DataFrame) -> DataFrame:
+        before = (
+            Window.partitionBy(*KEY).orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+        )
+        gone = F.when(F.col("tombstone"), F.col("position"))
+        numbered = events.withColumn(
+            "life", F.coalesce(F.count(gone).over(before), F.lit(0))
+        ).withColumn("last_tombstone", F.max(gone).over(before))
+        if not rules.tombstone_drops_pending:
+            return numbered
+        dropped = F.col("visible") & (F.col("last_tombstone") > F.col("log_offset"))
+        return numbered.withColumn("visible", F.col("visible") & ~F.coalesce(dropped, F.lit(False)))
+
+    return transform
+
+
+def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
+    """Add what is stored and pending at each event, and keep the events that matter."""
+    order = F.col("position") if rules.commit_always_replaces else F.col("log_offset")
+    spec = Window.partitionBy(*KEY).orderBy("position")
+    so_far = spec.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    commits = F.col("visible") & ~F.col("tombstone")
+    best = F.max(
+        F.when(
+            commits,
+            F.struct(
+                "life",
+                order.alias("order"),
+                "offset",
+                "commit_timestamp_ms",
+                "expire_timestamp_ms",
+                "topic_id",
+                "timestamp_ms",
+            ),
+        )
+    ).over(so_far)
+    epoch = F.col("life") if rules.tombstone_drops_pending else F.lit(0).cast("bigint")
+    open_until = F.max(
+        F.when(
+            F.col("pending_until").isNotNull(),
+            F.struct(epoch.alias("life"), "pending_until", "pending_until_ms"),
+        )
+    ).over(so_far)
+    count_in_life = F.sum(commits.cast("int")).over(
+        Window.partitionBy(*KEY, "life")
+        .orderBy("position")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+
+    def transform(events: DataFrame) -> DataFrame:
+        still_open = F.coalesce(F.col("open_until.pending_until") > F.col("position"), F.lit(False))
+        holds = (still_open & ~_drops(rules)).cast("int")
+        state = (
+            events.withColumn("best", best)
+            .withColumn("open_until", open_until)
+            .withColumn(
+                "open_until", F.when(F.col("open_until.life") == epoch, F.col("open_until"))
+            )
+            .withColumn("is_last", F.lead("position").over(spec).isNull())
+            .withColumn("first", commits & (count_in_life == 1))
+            .withColumn("holds", holds)
+            .withColumn(
+                "pending_change",
+                F.col("holds") - F.coalesce(F.lag("holds").over(spec), F.lit(0)),
+            )
+        )
+        matters = F.col("tombstone") | F.col("is_last") | F.col("first")
+        return state.where(matters | (F.col("pending_change") != 0)).select(
+            *KEY,
+            "position",
+            "timestamp_ms",
+            "tombstone",
+            "is_last",
+            "first",
+            "pending_change",
+            F.when(F.col("best.life") == F.col("life"), F.col("best")).alias("stored"),
+            still_open.alias("pending"),
+            F.when(~still_open, F.col("open_until.pending_until_ms")).alias("pending_ended_ms"),
+        )
+
+    return transform
+
+
+def _drops(rules: RuleSet) -> Column:
+    """Whether the row takes along what open transactions hold for its key."""
+    return F.col("tombstone") & F.lit(rules.tombstone_drops_pending)
