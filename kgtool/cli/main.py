@@ -112,6 +112,7 @@ def _dispatch(seen: Scan, output: Output) -> int:
     if seen.command is None or seen.is_kafka_form:
         from kgtool.cli.dropin import check_line, kafka_form
 
+        output.is_kafka_form = True
         check_line(seen)
         command = kafka_form
     else:

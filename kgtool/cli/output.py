@@ -43,6 +43,7 @@ class Output:
         self.errors: list[ItemError] = []
         self.done = 0
         self.is_debug = False
+        self.is_kafka_form = False
         self.use_color: bool | None = None
         self._stdout, self._stderr = stdout, stderr
         self._columns: tuple[str, ...] = ()
@@ -117,7 +118,7 @@ class Output:
         failure.
         """
         item = ItemError.of(error, Target())
-        is_verbatim = getattr(error, "is_verbatim", False)
+        is_verbatim = self.is_kafka_form and getattr(error, "is_verbatim", False)
         self.note(sentence(item, prefix="" if is_verbatim else "Error: "))
         self.failed(item, quiet=True)
         self._close()

@@ -5,8 +5,6 @@ The options of Kafka's form are described here once; ``dropin`` takes them over.
 
 from __future__ import annotations
 
-import textwrap
-
 from kgtool.cli.commands import COMMANDS
 
 _WIDTH = 79
@@ -84,7 +82,11 @@ def overview() -> str:
 def _block(entries: dict[str, str], column: int) -> list[str]:
     lines = []
     for name, text in entries.items():
-        first, *rest = textwrap.wrap(text, _WIDTH - column)
-        lines.append(f"  {name}".ljust(column) + first)
-        lines.extend(" " * column + line for line in rest)
+        line = f"  {name}".ljust(column)
+        for word in text.split():
+            if len(line) + len(word) > _WIDTH:
+                lines.append(line.rstrip())
+                line = " " * column
+            line += f"{word} "
+        lines.append(line.rstrip())
     return lines

@@ -7,7 +7,7 @@ it ends is part of the format (``ConsumerGroupCommand.ConsumerGroupService``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kgtool.cli.escape import escape
 from kgtool.cli.selection import java_order
@@ -43,13 +43,13 @@ def shown(value: object) -> str:
     return escape(value) if isinstance(value, str) else str(value)
 
 
-def widest(values: Iterable[str], least: int = MIN_WIDTH) -> int:
-    """Return the width of a column."""
-    return max((width(value) for value in values), default=least) if values else least
-
-
 def _column(header: str, values: Sequence[str], least: int) -> list[str]:
-    size = max(least, widest(values, least))
+    """Return a column as wide as its longest value, at least ``least``."""
+    return _fixed(header, values, max([least, *map(width, values)]))
+
+
+def _fixed(header: str, values: Sequence[str], size: int) -> list[str]:
+    """Return a column of one width: longer values push the rest of their line to the right."""
     return [pad(header, size), *(pad(value, size) for value in values)]
 
 
@@ -60,9 +60,9 @@ def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -
         return "".join(f"{name}\n" for name in names)
     columns = [_column("GROUP", names, max([MIN_WIDTH, *map(width, names)]) + 10)]
     if with_type:
-        columns.append(_column("TYPE", [type_name(group.type) for group in groups], 20))
+        columns.append(_fixed("TYPE", [type_name(group.type) for group in groups], 20))
     if with_state:
-        columns.append(_column("STATE", [group.state or "Unknown" for group in groups], 20))
+        columns.append(_fixed("STATE", [group.state or "Unknown" for group in groups], 20))
     return "".join(" ".join(line) + "\n" for line in zip(*columns, strict=True))
 
 
@@ -81,14 +81,14 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool = False, status: bool = Fal
     columns = [
         _column("GROUP", [shown(row.group) for row in rows], MIN_WIDTH),
         _column("TOPIC", [shown(row.topic) for row in rows], MIN_WIDTH),
-        _column("PARTITION", [shown(row.partition) for row in rows], 10),
+        _fixed("PARTITION", [shown(row.partition) for row in rows], 10),
     ]
     if verbose:
-        columns.append(_column("LEADER-EPOCH", [shown(row.leader_epoch) for row in rows], 15))
+        columns.append(_fixed("LEADER-EPOCH", [shown(row.leader_epoch) for row in rows], 15))
     columns += [
-        _column("CURRENT-OFFSET", [shown(row.current_offset) for row in rows], 15),
-        _column("LOG-END-OFFSET", [shown(row.log_end_offset) for row in rows], 15),
-        _column("LAG", [shown(row.lag) for row in rows], 15),
+        _fixed("CURRENT-OFFSET", [shown(row.current_offset) for row in rows], 15),
+        _fixed("LOG-END-OFFSET", [shown(row.log_end_offset) for row in rows], 15),
+        _fixed("LAG", [shown(row.lag) for row in rows], 15),
         _column("CONSUMER-ID", [shown(row.member_id) for row in rows], MIN_WIDTH),
         _column("HOST", [shown(row.host) for row in rows], MIN_WIDTH),
         *_last(rows, status),
@@ -116,7 +116,7 @@ def members(group: GroupDescription, verbose: bool = False) -> str:
     columns += [
         _column("HOST", [shown(member.host) for member in found], MIN_WIDTH),
         _column("CLIENT-ID", [shown(member.client_id) for member in found], MIN_WIDTH),
-        _column("#PARTITIONS", [str(member.partition_count) for member in found], 15),
+        _fixed("#PARTITIONS", [str(member.partition_count) for member in found], 15),
     ]
     if not verbose:
         return "\n" + "".join(" ".join(line) + " \n" for line in zip(*columns, strict=True))
@@ -126,9 +126,9 @@ def members(group: GroupDescription, verbose: bool = False) -> str:
 def _verbose_members(group: GroupDescription, columns: list[list[str]]) -> str:
     found = group.members
     columns += [
-        _column("CURRENT-EPOCH", [shown(member.epoch) for member in found], 15),
+        _fixed("CURRENT-EPOCH", [shown(member.epoch) for member in found], 15),
         _column("CURRENT-ASSIGNMENT", [assignment(m.assignment) for m in found], 20),
-        _column("TARGET-EPOCH", [shown(target_epoch(group, member)) for member in found], 15),
+        _fixed("TARGET-EPOCH", [shown(target_epoch(group, member)) for member in found], 15),
         _column("TARGET-ASSIGNMENT", [assignment(m.target or ()) for m in found], 20),
     ]
     upgraded = [upgrade(group, member) for member in found]
@@ -161,13 +161,13 @@ def state(group: GroupDescription, verbose: bool = False) -> str:
     columns = [
         _column("GROUP", [shown(group.group)], MIN_WIDTH),
         _column("COORDINATOR (ID)", [coordinator(group)], 25),
-        _column("ASSIGNMENT-STRATEGY", [shown(group.assignor or None)], 20),
-        _column("STATE", [group.state], 20),
+        _fixed("ASSIGNMENT-STRATEGY", [shown(group.assignor or None)], 20),
+        _fixed("STATE", [group.state], 20),
     ]
     if verbose:
         columns += [
-            _column("GROUP-EPOCH", [shown(group.group_epoch)], 15),
-            _column("TARGET-ASSIGNMENT-EPOCH", [shown(group.assignment_epoch)], 25),
+            _fixed("GROUP-EPOCH", [shown(group.group_epoch)], 15),
+            _fixed("TARGET-ASSIGNMENT-EPOCH", [shown(group.assignment_epoch)], 25),
         ]
     columns.append(["#MEMBERS", str(len(group.members))])
     return "".join("\n" + " ".join(line) for line in zip(*columns, strict=True)) + "\n"
@@ -196,8 +196,8 @@ def offset_deletions(rows: Sequence[OffsetDeletion]) -> str:
     ordered = sorted(rows, key=_deletion_order)
     columns = [
         _column("TOPIC", [escape(row.topic) for row in ordered], MIN_WIDTH),
-        _column("PARTITION", [shown(row.partition) for row in ordered], 10),
-        _column("STATUS", [_deletion_status(row) for row in ordered], 15),
+        _fixed("PARTITION", [shown(row.partition) for row in ordered], 10),
+        _fixed("STATUS", [_deletion_status(row) for row in ordered], 15),
     ]
     return "".join("\n" + " ".join(line) for line in zip(*columns, strict=True)) + "\n"
 

@@ -62,7 +62,7 @@ def command(
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE_OFFSETS).groups
-        results = _plan(session, output, groups, topics, force)
+        results = _plan(session, output, groups, topics, dry_run, force)
         wanted = [group for group, result in results.items() if _would_delete(result)]
         if wanted and not dry_run:
             count = sum(len(_would_delete(results[group])) for group in wanted)
@@ -101,6 +101,7 @@ def _plan(
     output: Output,
     groups: Sequence[str],
     topics: Sequence[TopicSpec],
+    dry_run: bool,
     force: bool,
 ) -> dict[str, GroupOffsetDeletions]:
     """Foresee the outcome; show on stderr the offsets that are about to go."""
@@ -127,7 +128,8 @@ def _plan(
         ],
     )
     output.note(table, end="")
-    _warn(output, now)
+    if not dry_run:
+        _warn(output, now)
     return results
 
 

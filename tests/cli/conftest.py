@@ -1,0 +1,52 @@
+"""Fixtures of the command line's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.fake import FakeSession, Unreachable
+from tests.cli.run import Result, call
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KGTOOL_BOOTSTRAP_SERVER", raising=False)
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cluster is unreachable, at once."""
+    monkeypatch.setattr("kgtool.net.session.Session", Unreachable)
+
+
+@pytest.fixture
+def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Replace admin operations by their results: ``canned(groups__list_groups=Listing(…))``.
+
+    A result that is callable gets the operation's arguments (without the cluster).
+    """
+    monkeypatch.setattr("kgtool.net.session.Session", FakeSession)
+
+    def use(**results: Any) -> None:
+        for name, result in results.items():
+            module, _, function = name.partition("__")
+
+            def operation(_cluster: object, *args: Any, _result: Any = result, **kw: Any) -> Any:
+                return _result(*args, **kw) if callable(_result) else _result
+
+            monkeypatch.setattr(f"kgtool.admin.{module}.{function}", operation)
+
+    return use
+
+
+@pytest.fixture
+def kgtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run the command line in this process, against 127.0.0.1:1."""
+
+    def run(*argv: str) -> Result:
+        return call(capsys, "--bootstrap-server", "127.0.0.1:1", *argv)
+
+    return run

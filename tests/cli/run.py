@@ -1,0 +1,60 @@
+"""Runs kgtool: in this process for speed, as a process of its own where that matters."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kgtool.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: str) -> Result:
+    """Run in this process."""
+    capsys.readouterr()
+    status = main(argv)
+    out, err = capsys.readouterr()
+    return Result(status, out, err)
+
+
+def command_line(*argv: str) -> list[str]:
+    return [sys.executable, "-m", "kgtool.cli", *argv]
+
+
+def start(*argv: str, **options: Any) -> subprocess.Popen[str]:
+    env = {**os.environ, **options.pop("env", {})}
+    env.pop("KGTOOL_BOOTSTRAP_SERVER", None)
+    return subprocess.Popen(
+        command_line(*argv),
+        stdin=options.pop("stdin", subprocess.DEVNULL),
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=options.pop("stderr", subprocess.PIPE),
+        text=True,
+        env=env,
+        cwd=ROOT,
+        **options,
+    )
+
+
+def kgtool(*argv: str, **options: Any) -> Result:
+    """Run as a process of its own, without a terminal."""
+    with start(*argv, **options) as process:
+        out, err = process.communicate(timeout=60)
+    return Result(process.returncode, out, err)

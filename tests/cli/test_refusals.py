@@ -1,0 +1,172 @@
+"""What Kafka's tool refuses, kgtool refuses: its sentence, one line, status 2, nothing sent."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kgtool.cli.argv import scan
+from tests.cli import recorded
+from tests.cli.recorded import Run
+from tests.cli.run import call
+
+NOBODY = "127.0.0.1:1"
+REFUSED = [run for run in recorded.runs() if run.exit == 1 and run.name not in ("noargs", "help")]
+JOPT = re.compile(r'^Exception in thread "main" joptsimple\.\w+: ')
+
+
+def _sets(text: str) -> tuple[str, list[str]]:
+    """Kafka prints sets of names in another order at each run."""
+    head, _, names = text.partition(": ")
+    return head, sorted(re.findall(r"[\w-]+", names))
+
+
+@pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in REFUSED])
+def test_recorded(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [NOBODY if word.startswith("127.0.0.1:") else word for word in run.argv]
+    if "--help" in argv:
+        assert call(capsys, *argv).status == 0  # README: help is on stdout, with status 0
+        return
+    result = call(capsys, *argv)
+    assert result.status == 2
+    assert result.out == ""
+    said = result.err.splitlines()
+    assert len(said) == 1
+    expected = run.stderr
+    if JOPT.match(expected):
+        expected = JOPT.sub("Error: ", expected)
+        said[0] = said[0].split(" (did you mean")[0]
+    assert _sets(said[0]) == _sets(expected)
+
+
+BOOTSTRAP = ["--bootstrap-server", NOBODY]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([*BOOTSTRAP, "--list", "foo"], "Error: Unexpected argument 'foo'"),
+        ([*BOOTSTRAP, "--list", "describe"], "Error: Unexpected argument 'describe'"),
+        ([*BOOTSTRAP, "--list", "--", "x"], "Error: Unexpected argument '--'"),
+        ([*BOOTSTRAP, "--list", "--timeout", "abc"],
+         "Error: Cannot parse argument 'abc' of option timeout"),
+        ([*BOOTSTRAP, "--list", "--timeout", "0"], "Error: --timeout takes at least 1 ms"),
+        ([*BOOTSTRAP, "--list", "--timeout", "1000", "--timeout", "2000"],
+         "Error: Found multiple arguments for option timeout, but you asked for only one"),
+        ([*BOOTSTRAP, *BOOTSTRAP, "--list"],
+         "Error: Found multiple arguments for option bootstrap-server, but you asked for only one"),
+        (["--bootstrap-server", "localhost", "--list"],
+         "Error: Invalid url in bootstrap.servers: localhost"),
+        (["--bootstrap-server", "localhost:99999", "--list"],
+         "Error: Invalid port in bootstrap.servers: localhost:99999"),
+        (["--bootstrap-server", "", "--list"], "Error: No bootstrap server is given"),
+        ([*BOOTSTRAP, "--list", "--command-config", "/nonexistent"],
+         "Error: Can't read /nonexistent: No such file or directory."),
+        ([*BOOTSTRAP, "--list", "--lagging=yes"], "Error: Option lagging does not take a value"),
+        ([*BOOTSTRAP, "--reset-offsets", "--group", "g", "--all-topics", "--topic", "t",
+          "--to-earliest"], 'Option "[topic]" can\'t be used with option "[all-topics]"'),
+        ([*BOOTSTRAP, "--describe", "--match", "["], None),
+        ([*BOOTSTRAP, "--describe", "--regex", "(a"],
+         "Error: The regular expression `(a` is invalid: missing closing )."),
+        ([*BOOTSTRAP, "--delete-offsets", "--group", "g", "--topic", ":0"],
+         "Invalid topic arg ':0', expected topic name and partitions"),
+        ([*BOOTSTRAP, "--delete-offsets", "--group", "g", "--topic", "t:-1"],
+         "Invalid partition '-1' specified in topic arg 't:-1''"),
+        ([*BOOTSTRAP, "--list", "-o", "xml"], "Error: Invalid value for '-o' / '--output'"),
+        ([*BOOTSTRAP, "--list", "--state", ",,"], "Invalid state list ',,'. Valid states are: "),
+        (["list", *BOOTSTRAP, "--type", "bad"], "Invalid types list 'bad'. Valid types are: "),
+        (["list", *BOOTSTRAP, "foo"], "Error: Got unexpected extra argument"),
+        (["list"], 'Error: Missing required argument "[bootstrap-server]"'),
+        (["lsit", *BOOTSTRAP], "Error: No such command 'lsit' (did you mean list?)"),
+        ([*BOOTSTRAP, "nosuchcommand"], "Error: No such command 'nosuchcommand'."),
+        (["describe", *BOOTSTRAP], "Option [describe] takes one of these options: [all-groups]"),
+        (["describe", *BOOTSTRAP, "--grup", "g"], "Error: No such option"),
+        (["describe", *BOOTSTRAP, "--group", "g", "--members", "--lagging"], "Error: --topic, "),
+        (["delete", *BOOTSTRAP, "--group", "g"], "Error: This changes the cluster"),
+        (["delete-offsets", *BOOTSTRAP, "--group", "g", "--topic", "t"],
+         "Error: This changes the cluster"),
+        (["delete-offsets", *BOOTSTRAP, "--group", "g", "--topic", "t:x"],
+         "Error: Invalid partition 'x' specified in topic arg 't:x''"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("unreachable")
+def test_ours(argv: list[str], said: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, *argv)
+    if said is None:  # nothing wrong with the line: it goes as far as the network
+        assert result.status == 4
+        return
+    assert result.err.removeprefix("Error: ").startswith(said.removeprefix("Error: "))
+    assert len(result.err.splitlines()) == 1
+    assert result.status == 2
+    assert result.out == ""
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--list", "--all-groups"],
+        ["--describe", "--group", "g", "--execute"],
+        ["--list", "--state", "Dead", "--export", "--to-earliest"],
+        ["--list", "--state", "Stable , empty,"],
+        ["--list", "--state="],
+        ["--list", "--state", "--type"],
+        ["--list", "--type=Consumer"],
+        ["-list"],
+        ["--list", "--timeout", "99999999999"],
+        ["--describe", "--group", "--list"],
+        ["--describe", "--group", "-offsets", "-offsets"],
+        ["--describe", "--group", "a,b", "--group", "a,b"],
+        ["--delete", "--group", ""],
+        ["list", "--state", "NotReady", "--type", "share,streams"],
+    ],
+)
+@pytest.mark.usefixtures("unreachable")
+def test_accepted_as_far_as_the_network(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = call(capsys, "--bootstrap-server", NOBODY, *argv)
+    assert (result.status, result.out) == (4, "")
+    assert result.err.startswith("Error: Nobody accepts connections at 127.0.0.1:1.")
+
+
+def test_reset_offsets_says_honestly_that_it_is_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = call(
+        capsys, *BOOTSTRAP, "--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest"
+    )
+    assert result.status == 1
+    assert "not part of this version" in result.err
+    assert "nothing was changed" in result.err
+
+
+class TestScan:
+    def test_single_dash_only_where_it_is_an_option(self) -> None:
+        seen = scan(["-describe", "--group", "-list", "-unknown", "-o", "json"])
+        assert seen.words == ["--describe", "--group", "-list", "-unknown", "-o", "json"]
+
+    def test_values_are_no_commands(self) -> None:
+        assert scan(["--group", "list", "describe"]).command == "describe"
+
+    def test_optional_values(self) -> None:
+        assert scan(["--list", "--state", "Empty", "--type", "--verbose"]).options == [
+            ("list", None), ("state", "Empty"), ("type", None), ("verbose", None),
+        ]  # fmt: skip
+
+    def test_behind_a_command_nothing_is_rewritten(self) -> None:
+        assert scan(["list", "-list", "--", "-state"]).words == ["list", "-list", "--", "-state"]
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
+def test_security_is_refused_in_one_sentence(
+    protocol: str, tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = f"{tmp_path}/client.properties"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"# comment\nbootstrap.servers = {NOBODY}\nsecurity.protocol={protocol}\n")
+    result = call(capsys, "list", "--command-config", path)
+    assert result.status == 2
+    assert protocol.upper() in result.err
+    assert "PLAINTEXT only" in result.err
+    assert len(result.err.splitlines()) == 1

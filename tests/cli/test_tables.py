@@ -1,0 +1,145 @@
+"""Tables are byte for byte those that kafka-consumer-groups.sh 4.3.1 printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgtool.cli import render
+from kgtool.model import GroupDescription, GroupListing, Member, OffsetDeletion, OffsetRow
+from kgtool.protocol.codes import CODES
+from tests.cli import recorded
+from tests.cli.recorded import Run
+
+RUNS = [run for run in recorded.runs() if run.exit == 0]
+BY_CLASS = {code.exception: (code.code, code.name) for code in CODES.values() if code.exception}
+
+
+def _named(runs: list[Run]) -> list[object]:
+    assert runs
+    return [pytest.param(run, id=run.name) for run in runs]
+
+
+def _describes(*views: str, without: tuple[str, ...] = ()) -> list[object]:
+    return _named(
+        [
+            run
+            for run in RUNS
+            if "--describe" in run.argv
+            and all(view in run.argv for view in views)
+            and not any(view in run.argv for view in without)
+            and run.stdout.startswith("\nGROUP")
+        ]
+    )
+
+
+@pytest.mark.parametrize("run", _describes(without=("--members", "--state")))
+def test_offsets(run: Run) -> None:
+    tables = recorded.blocks(run.stdout)
+    verbose = "--verbose" in run.argv
+    assert tables
+    shown = [render.offsets(recorded.offset_rows(table), verbose) for table in tables]
+    assert "".join(shown) == run.stdout
+
+
+@pytest.mark.parametrize("run", _describes("--members"))
+def test_members(run: Run) -> None:
+    verbose = "--verbose" in run.argv
+    shown = [
+        render.members(recorded.described(table[0]["GROUP"] if table else "g", table), verbose)
+        for table in recorded.blocks(run.stdout)
+    ]
+    assert "".join(shown) == run.stdout
+
+
+@pytest.mark.parametrize("run", _describes("--state"))
+def test_state(run: Run) -> None:
+    verbose = "--verbose" in run.argv
+    shown = [
+        render.state(recorded.state_of(table[0]), verbose) for table in recorded.blocks(run.stdout)
+    ]
+    assert "".join(shown) == run.stdout
+
+
+@pytest.mark.parametrize(
+    "run",
+    _named([run for run in RUNS if "--list" in run.argv and "Error" not in run.stdout]),
+)
+def test_list(run: Run) -> None:
+    with_type = any(word.startswith("--type") for word in run.argv)
+    with_state = any(word.startswith("--state") for word in run.argv)
+    lines = [line.split() for line in run.stdout.splitlines()][with_type or with_state :]
+    groups = [
+        GroupListing(
+            line[0], line[1].lower() if with_type else None,
+            line[-1] if with_state else None, "", 1,
+        )
+        for line in lines
+    ]  # fmt: skip
+    assert render.listing(groups, with_type, with_state) == run.stdout
+
+
+@pytest.mark.parametrize(
+    "run",
+    _named(
+        [
+            run
+            for run in RUNS
+            if "--delete-offsets" in run.argv
+            # What Java says of a coordinator it can't find is no code's message.
+            and not any(text in run.stdout for text in ("CoordinatorKey", "Timed out", "Invalid u"))
+        ]
+    ),
+)
+def test_delete_offsets(run: Run) -> None:
+    rows = recorded.deletions(run.stdout, BY_CLASS)
+    table = render.offset_deletions(list(reversed(rows)))  # Kafka's order, not ours
+    assert run.stdout.endswith(table)
+    assert "TOPIC" not in run.stdout.removesuffix(table)
+
+
+def test_widths_count_utf_16_units() -> None:
+    """Java pads by UTF-16 units: a character outside the BMP takes two."""
+    plain, astral = (
+        render.offsets([_row(topic=name)]).splitlines()[2] for name in ("ab", "\U0001f680")
+    )
+    assert plain.index("  7  ") - 2 == astral.index("  7  ") - 1
+
+
+def test_a_group_without_rows_has_no_table() -> None:
+    assert render.offsets([]) == ""
+
+
+def test_assignments_sort_as_the_text_they_become() -> None:
+    assert render.assignment((("t1", (1,)), ("t12", (0, 2, 10)))) == "t12:0,2,10;t1:1"
+
+
+def test_unknown_partition_sorts_as_minus_one() -> None:
+    rows = [OffsetDeletion("g", "t", 0, "deleted"), OffsetDeletion("g", "t", None, "deleted")]
+    lines = render.offset_deletions(rows).splitlines()
+    assert [line.split()[1] for line in lines[2:]] == ["-", "0"]
+
+
+@pytest.mark.parametrize("char", ["\x1b[31m", "\n", "\r", "\u202e", "\u2028", "\udc80", "\x9b"])
+def test_no_cell_can_command_the_terminal(char: str) -> None:
+    name = f"a{char}b"
+    member = Member(name, name, name, name, ((name, (0,)),), None)
+    group = GroupDescription(name, "classic", "Stable", "consumer", name, None, (member,))
+    shown = [
+        render.offsets([_row(topic=name, metadata=name)]),
+        render.members(group, verbose=True),
+        render.state(group),
+        render.listing([GroupListing(name, "classic", "Empty", "", 1)], True, True),
+        render.offset_deletions([OffsetDeletion(name, name, 0, "deleted")]),
+        render.table(["X"], [[name]]),
+        render.group_note(group._replace(state="Empty")) or "",
+    ]
+    for text in shown:
+        assert "a\\" in text
+        for line in text.split("\n"):
+            assert line.isprintable(), line
+
+
+def _row(topic: str = "t", metadata: str = "") -> OffsetRow:
+    return OffsetRow(
+        "g", topic, 7, 1, 0, 2, 1, None, metadata, None, None, None, None, "ok"
+    )  # fmt: skip
