@@ -144,15 +144,20 @@ def start_node(java: Path, class_path: str, state: State, node: Node) -> None:
 
 
 def last_words(folder: Path, lines: int = 5) -> str:
-    """What a dead broker's logs say about why, the causes without their stack traces."""
+    """What a process's logs say about why it died: the first errors and their causes.
+
+    What comes after them is only the noise of its shutting down.
+    """
     text = "\n".join(_tail(folder / name) for name in ("server.log", "console.log"))
-    wanted = re.compile(r"\bERROR\b|\bFATAL\b|Exception|\bError\b|Caused by")
-    found = [line.strip() for line in text.splitlines() if wanted.search(line)]
-    found = [line for line in found if not line.startswith("at ")]
-    if not found:
-        found = [line.strip() for line in text.splitlines() if line.strip()]
-    unique = list(dict.fromkeys(line[:300] for line in found))
-    return "\n".join(f"  {line}" for line in unique[-lines:])
+    plain = [_PREFIX.sub("", line).strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in plain if _TELLING.search(line) and not line.startswith("at ")]
+    chosen = list(dict.fromkeys(errors))[:lines] or plain[-lines:]
+    return "\n".join(f"  {line[:300]}" for line in chosen)
+
+
+# 2024-11-05 10:00:00.000 [main] ERROR kafka.Kafka$ - Exiting Kafka …
+_PREFIX = re.compile(r"^\d{4}-\d\d-\d\d \S+ \[[^]]*\] ")
+_TELLING = re.compile(r"^(ERROR|FATAL)\b|\w(Exception|Error)(:|$)|^Caused by")
 
 
 def _tail(path: Path, size: int = 200_000) -> str:

@@ -68,7 +68,7 @@ class Cluster:
             if old is not None and alive and old.phase != STARTING:
                 raise SandboxError(
                     f"the sandbox {name!r} is already running at {old.bootstrap}",
-                    hint=f"kgtool sandbox down --name {name}",
+                    hint=f"Stop it with: kgtool sandbox down --name {name}",
                 )
             cls._clean(folder, old)
             data = (directory.absolute() / f"kgtool-{name}") if directory else folder / "data"
@@ -101,7 +101,7 @@ class Cluster:
         if self._state.directory.exists():
             raise SandboxError(
                 f"the folder {self._state.directory} exists already",
-                hint="choose another --dir, or remove it if nothing in it is needed",
+                hint="Choose another --dir, or remove it if nothing in it is needed.",
             )
         state.save(self._folder, self._state)
         try:
@@ -292,5 +292,5 @@ class Cluster:
             said = (done.stderr or done.stdout).strip().splitlines()
             raise SandboxError(
                 f"Kafka {self.version} refuses its configuration: {said[0] if said else '?'}",
-                hint="check the --config settings",
+                hint="Check the --config settings.",
             )

@@ -84,8 +84,8 @@ def verify(version: str, libs: Path) -> None:
             raise SandboxError(
                 f"the jar {path} is not the one that Kafka {version} was pinned with: its SHA-256 "
                 f"is {found}, expected {pin.sha256}",
-                hint=f"remove {libs.parent} to download it again; if that doesn't help, don't "
-                "trust the repository that it comes from",
+                hint=f"Remove {libs.parent} to download it again; if that doesn't help, don't "
+                "trust the repository that it comes from.",
             )
 
 

@@ -13,8 +13,8 @@ from kgtool.errors import SandboxError
 
 MINIMUM = 17
 HOW = (
-    "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; Fedora: dnf install "
-    "java-17-openjdk-headless; macOS: brew install openjdk@17) or point JAVA_HOME to it"
+    "Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; Fedora: dnf install "
+    "java-17-openjdk-headless; macOS: brew install openjdk@17) or point JAVA_HOME to it."
 )
 
 # Kafka's brokers and tools live for seconds to minutes here: the quick compiler and the small

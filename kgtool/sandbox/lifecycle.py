@@ -77,5 +77,5 @@ def _refuse_another(
         raise SandboxError(
             f"the sandbox {cluster.name!r} exists already, as {len(cluster.nodes)} broker(s) of "
             f"Kafka {cluster.version} at {cluster.bootstrap}, and can't become another one",
-            hint=f"kgtool sandbox down --name {cluster.name}, or choose another --name",
+            hint=f"Run kgtool sandbox down --name {cluster.name}, or choose another --name.",
         )

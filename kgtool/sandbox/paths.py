@@ -52,7 +52,7 @@ def locked(path: Path, *, timeout: float = 300.0) -> Iterator[None]:
                 if time.monotonic() > deadline:
                     raise SandboxError(
                         f"another kgtool has been working on {path.parent} for {timeout:.0f} s",
-                        hint="wait for it or end it, then try again",
+                        hint="Wait for it or end it, then try again.",
                     ) from None
                 time.sleep(0.05)
         yield

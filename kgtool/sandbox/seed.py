@@ -41,7 +41,7 @@ def seed(cluster: Cluster, watcher: Watcher) -> None:
         except KafkaException as error:
             raise SandboxError(
                 f"the sandbox {cluster.name!r} could not be seeded: {error.args[0].str()}",
-                hint="run it again; it goes on from where it stopped",
+                hint="Run it again; it goes on from where it stopped.",
             ) from error
         cluster.remember_seed()
 

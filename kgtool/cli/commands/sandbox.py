@@ -139,7 +139,8 @@ def _running(name: str) -> Cluster:
     cluster = Cluster.attach(name)
     if cluster is None or cluster.dead():
         raise SandboxError(
-            f"the sandbox {name!r} is not running", hint=f"kgtool sandbox up --name {name}"
+            f"the sandbox {name!r} is not running",
+            hint=f"Start it with: kgtool sandbox up --name {name}",
         )
     return cluster
 

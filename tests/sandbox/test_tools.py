@@ -1,0 +1,27 @@
+"""Every script's class is really in the jars of the version."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+
+from kgtool.sandbox.jars import VERSIONS, kafka_jars
+from kgtool.sandbox.tools import NEW_IN_4, TOOLS, tool_class
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_tool_has_its_class(version):
+    names: set[str] = set()
+    for jar in kafka_jars(version):
+        if "kafka" in jar.name:
+            with zipfile.ZipFile(jar) as opened:
+                names.update(opened.namelist())
+    there = TOOLS.keys() - (NEW_IN_4 if version.startswith("3.") else set())
+    classes = {tool: tool_class(tool, version) for tool in there}
+    missing = {t: c for t, c in classes.items() if c.replace(".", "/") + ".class" not in names}
+    assert missing == {}
+
+
+def test_a_class_name_stays_what_it_is():
+    assert tool_class("com.example.Tool", "4.3.1") == "com.example.Tool"
