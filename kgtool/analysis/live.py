@@ -68,7 +68,8 @@ def judge(rules: RuleSet, retention_ms: int) -> Callable[[DataFrame], DataFrame]
     """
 
     def transform(rows: DataFrame) -> DataFrame:
-        judged = rows.withColumn("verdict", expire.verdict(rules, snapshot(), retention_ms))
+        verdict = expire.verdict(rules, snapshot(), retention_ms)
+        judged = rows.withColumn("verdict", F.when(F.col("stored").isNotNull(), verdict))
         due = F.col("verdict.expires_at_ms")
         moments = [due, F.col("stored.timestamp_ms"), *_released(rules)]
         return judged.withColumns(
