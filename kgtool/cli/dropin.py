@@ -84,7 +84,7 @@ def check_line(seen: Scan) -> None:
 def kafka_form(ctx: click.Context, /, **given: Any) -> int:
     """Do what kafka-consumer-groups.sh does with the same options."""
     output = get_output(ctx)
-    action = next(name for name in ACTIONS if given[_key(name)])
+    action = next(name for name in ACTIONS if given[_key(name)] not in (None, False))
     output.command = action
     if action == "validate-regex":
         from kgtool.cli.commands.validate_regex import run as validate

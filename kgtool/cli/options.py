@@ -123,7 +123,7 @@ def connection_params(function: F) -> F:
                      help="How long the whole command may take, in ms (default: 30000)."),
         click.option("--command-config", type=click.Path(), metavar="FILE",
                      help="A Java properties file with the client's configuration."),
-        click.option("--bootstrap-server", metavar="HOST:PORT,…",
+        click.option("--bootstrap-server", metavar="HOST:PORT,...",
                      help="The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER)."),
     ):  # fmt: skip
         function = option(function)

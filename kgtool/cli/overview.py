@@ -10,7 +10,7 @@ from kgtool.cli.commands import COMMANDS
 _WIDTH = 79
 
 OWN_OPTIONS = {
-    "--bootstrap-server HOST:PORT,…": "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).",
+    "--bootstrap-server HOST:PORT,...": "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).",
     "--command-config FILE": "A Java properties file with the client's configuration.",
     "--timeout MS": "How long the whole command may take, in ms (default: 30000).",
     "-o, --output FORMAT": "text, json, ndjson, csv or yaml (default: text).",
@@ -60,9 +60,9 @@ def overview() -> str:
     """Return the help text of the program."""
     return "\n".join(
         (
-            "Usage: kgtool [OPTIONS] COMMAND [ARGS]…",
-            "       kgtool --bootstrap-server HOST:PORT --list|--describe|… "
-            "(as kafka-consumer-groups.sh)",
+            "Usage: kgtool [OPTIONS] COMMAND [ARGS]...",
+            "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... "
+            "(Kafka's form)",
             "",
             "Look after Kafka consumer groups and their committed offsets.",
             "",

@@ -22,7 +22,7 @@ ALL_TYPES = ("Consumer", "Classic", "Share", "Streams")
 
 @click.command("list")
 @click.option("--state", is_flag=False, flag_value="", metavar="[STATES]",
-              help="Only groups in these states (Stable,Empty,…; any case).")  # fmt: skip
+              help="Only groups in these states (Stable,Empty,...; any case).")  # fmt: skip
 @click.option("--type", "type_", is_flag=False, flag_value="", metavar="[TYPES]",
               help="Only groups of these types (classic,consumer,share,streams).")  # fmt: skip
 @click.option("--match", multiple=True, metavar="GLOB",

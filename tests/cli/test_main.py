@@ -1,0 +1,257 @@
+"""How runs end: one sentence, the status of the contract, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kgtool import __version__
+from kgtool.cli.commands import COMMANDS
+from kgtool.cli.overview import KAFKA_OPTIONS, OWN_OPTIONS, overview
+from kgtool.cli.root import root
+from tests.cli import run
+from tests.cli.run import Result
+
+Kgtool = Callable[..., Result]
+
+
+@pytest.fixture
+def silent_port() -> Iterator[str]:
+    """An address that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def http_port() -> Iterator[str]:
+    """An address that speaks HTTP, whatever it is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(timeout=5)
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["--version", "--list"], ["--list", "--version"]])
+def test_version(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.call(capsys, *argv) == (0, f"kgtool {__version__}\n", "")
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--list", "--help"], ["--help", "--list"]])
+def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.call(capsys, *argv) == (0, overview(), "")
+
+
+def test_help_names_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+    from kgtool.cli.dropin import kafka_form
+
+    text = overview()
+    assert max(map(len, text.splitlines())) <= 80
+    options = [option for parameter in kafka_form.params for option in parameter.opts]
+    for option in options:
+        assert f"  {option}" in text or f", {option}" in text, option
+    assert set(COMMANDS) == set(root.list_commands(click.Context(root)))
+    assert len(KAFKA_OPTIONS) + len(OWN_OPTIONS) > 30
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run.call(capsys, name, "--help")
+    assert (result.status, result.err) == (0, "")
+    assert "Usage: kgtool " in result.out
+    assert " ".join(COMMANDS[name].split()).rstrip(".") in " ".join(result.out.split())
+
+
+def test_no_arguments_show_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.call(capsys) == (2, "", overview())
+
+
+@pytest.mark.usefixtures("unreachable")
+class TestUnreachable:
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            ["--list"], ["--describe", "--all-groups"], ["--describe", "--group", "g", "--state"],
+            ["--delete", "--group", "g"], ["--delete-offsets", "--group", "g", "--topic", "t"],
+            ["list"], ["describe", "--group", "g"], ["delete", "--group", "g", "--yes"],
+            ["delete-offsets", "--group", "g", "--topic", "t", "--yes"],
+        ],
+    )  # fmt: skip
+    def test_is_4_and_one_line(self, kgtool: Kgtool, argv: list[str]) -> None:
+        result = kgtool(*argv)
+        assert result == (
+            4, "", "Error: Nobody accepts connections at 127.0.0.1:1. Check the port.\n",
+        )  # fmt: skip
+        document = kgtool(*argv, "-o", "json").json
+        assert document["command"] == argv[0].removeprefix("--")
+        assert document["results"] == []
+        assert [error["name"] for error in document["errors"]] == ["UNREACHABLE"]
+
+    def test_options_before_the_command(self, kgtool: Kgtool) -> None:
+        result = kgtool("-o", "json", "list")
+        assert result.status == 4
+        assert result.json["command"] == "list"
+
+    def test_environment(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KGTOOL_BOOTSTRAP_SERVER", "127.0.0.1:1")
+        assert run.call(capsys, "list").status == 4
+        assert run.call(capsys, "--list").status == 4
+        monkeypatch.setenv("KGTOOL_BOOTSTRAP_SERVER", "nonsense")
+        assert run.call(capsys, "list").status == 2
+
+
+def test_a_usage_error_is_a_document_too(kgtool: Kgtool) -> None:
+    result = kgtool("-o", "json", "--describe")
+    assert result.status == 2
+    assert [error["name"] for error in result.json["errors"]] == ["USAGE"]
+
+
+def test_no_broker_at_all() -> None:
+    result = run.kgtool("list", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1000")
+    assert result.status == 4
+    assert result.out == ""
+    assert result.err.startswith("Error: ")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_unresolvable_name() -> None:
+    result = run.kgtool("list", "--bootstrap-server", "no.such.host.invalid:9092")
+    assert result.status == 4
+    assert "no.such.host.invalid" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_an_http_server_is_no_kafka(http_port: str) -> None:
+    result = run.kgtool("--bootstrap-server", http_port, "--list", "--timeout", "3000")
+    assert result.status == 4
+    assert "is a web server, not a Kafka broker" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_silent_server_costs_no_more_than_the_timeout(silent_port: str) -> None:
+    began = time.monotonic()
+    result = run.kgtool("--bootstrap-server", silent_port, "--list", "--timeout", "700")
+    assert time.monotonic() - began < 5
+    assert result.status == 4
+    assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+)
+def test_signals_end_a_run_quietly(silent_port: str, number: int, status: int) -> None:
+    process = run.start("--bootstrap-server", silent_port, "--list", "-o", "json")
+    with process:
+        time.sleep(1)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == status
+    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1
+    assert json.loads(out)["errors"][0]["name"] == "INTERRUPTED"
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--validate-regex", "a" * 100_000]])
+def test_a_reader_that_went_away_is_no_error(argv: list[str]) -> None:
+    process = run.start(*argv)
+    with process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=20) == 0
+
+
+class TestUnexpected:
+    @pytest.fixture(autouse=True)
+    def _broken(self, canned: Callable[..., None]) -> None:
+        canned(groups__list_groups=ZeroDivisionError("division by zero"))
+
+    def test_is_one_line(self, kgtool: Kgtool) -> None:
+        result = kgtool("--list")
+        assert result.status == 1
+        assert result.err.startswith("Error: Unexpected ZeroDivisionError: division by zero.")
+        assert len(result.err.splitlines()) == 1
+
+    @pytest.mark.parametrize("argv", [["--debug", "list"], ["list", "--debug"]])
+    def test_debug_shows_the_traceback(self, kgtool: Kgtool, argv: list[str]) -> None:
+        result = kgtool(*argv)
+        assert result.status == 1
+        assert "Traceback (most recent call last)" in result.err
+        assert "division by zero" in result.err.splitlines()[-1]
+
+
+def test_validate_regex(kgtool: Kgtool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's sentences; unlike Kafka's tool, an invalid one is status 1."""
+    cases = {
+        "foo.*": (0, "The regular expression `foo.*` is valid.\n"),
+        "": (0, "The regular expression `` is valid.\n"),
+        "(foo": (1, "The regular expression `(foo` is invalid: missing closing ).\n"),
+        "a(?=b)": (
+            1,
+            "The regular expression `a(?=b)` is invalid: invalid or unsupported Perl syntax.\n",
+        ),
+        r"(a)\1": (
+            1, "The regular expression `(a)\\1` is invalid: invalid escape sequence.\n",
+        ),
+    }  # fmt: skip
+    for pattern, (status, text) in cases.items():
+        assert run.call(capsys, "--validate-regex", pattern) == (status, text, "")
+        assert kgtool("--validate-regex", pattern) == (status, text, "")
+        assert run.call(capsys, "validate-regex", "--", pattern) == (status, text, "")
+    document = run.call(capsys, "--validate-regex", "(", "-o", "json").json
+    assert document["results"] == [{"regex": "(", "valid": False, "message": "missing closing )"}]
+
+
+def test_names_survive_a_terminal_that_knows_ascii_only() -> None:
+    result = run.kgtool(
+        "--validate-regex", "日本", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    )
+    assert result == (0, "The regular expression `\\u65e5\\u672c` is valid.\n", "")
+
+
+def test_bytes_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
+    argv = [*run.command_line(), "--bootstrap-server", "127.0.0.1:1", "--describe", "--group"]
+    done = subprocess.run(
+        [*(word.encode() for word in argv), b"g\xff"], cwd=run.ROOT, capture_output=True, timeout=30
+    )
+    assert done.returncode == 2
+    assert b"no valid UTF-8" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_closed_stdin_is_no_terminal() -> None:
+    master, slave = pty.openpty()
+    try:
+        result = run.kgtool(
+            "delete", "--bootstrap-server", "127.0.0.1:1", "--group", "g", stderr=slave
+        )
+    finally:
+        os.close(slave)
+        os.close(master)
+    assert result.status == 2
