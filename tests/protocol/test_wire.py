@@ -55,6 +55,18 @@ class Sample(Struct, versions="0-2", flexible="1+", name="Sample"):
     classic: Inner | None = struct(Inner, "2+", nullable="2+", default=None, tag=3)
 
 
+class Defaulted(Struct, versions="0", flexible="0+"):
+    maybe: Inner | None = struct(Inner, nullable="0+", tag=4)
+
+
+class Later(Struct):
+    number: int = int32("5+")
+
+
+class Nothings(Struct, versions="0-5"):
+    all: list[Later] = array(Later)
+
+
 class Primitives(Struct, versions="0-1", flexible="1+", name="Primitives"):
     a: int = int8()
     b: int = int16()
@@ -168,6 +180,19 @@ def test_inside_a_tag_the_marker_is_a_varint() -> None:
     assert decode(Sample, 2, unhex("00 ff  00")).classic is None
     with pytest.raises(DecodeError):
         decode(Sample, 2, unhex("00 ff  01 03 01 ff"))
+
+
+def test_null_inside_a_tag_is_written_where_it_is_not_the_default() -> None:
+    made = Defaulted(maybe=None)
+    assert encode(made, 0) == unhex("01 04 01 00")
+    assert decode(Defaulted, 0, unhex("01 04 01 00")) == made
+    assert encode(Defaulted(), 0) == unhex("00")
+
+
+def test_elements_without_any_bytes_can_not_be_counted_to_the_end_of_time() -> None:
+    assert decode(Nothings, 5, unhex("00000001 00000007")).all == [Later(number=7)]
+    with pytest.raises(DecodeError, match="2147483647 elements in 0 bytes"):
+        decode(Nothings, 0, unhex("7fffffff"))
 
 
 def test_unknown_tags_are_kept_and_written_back_in_order() -> None:
