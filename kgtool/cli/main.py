@@ -8,12 +8,15 @@ also a document on stdout.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from kgtool import __version__
 
+# Type checkers know this name; importing it from typing would cost more than --version does.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     import click
 
     from kgtool.cli.argv import Scan
