@@ -35,6 +35,10 @@ class ConsumerProtocolAssignment(Struct, versions="0-3"):
     user_data: bytes | None = bytestring(nullable="0+", default=None)
 
 
+class _Topics(Struct, versions="0"):
+    topics: list[str] = array(string)
+
+
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     """The union of what the members subscribe to, as a coordinator reads it.
 
@@ -44,8 +48,12 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     for subscription in subscriptions:
         try:
             _version(subscription)
-            head, _ = decode_prefix(ConsumerProtocolSubscription, 0, subscription, 2)
+            head, end = decode_prefix(_Topics, 0, subscription, 2)
         except DecodeError:
+            return None
+        # To Kafka's readers every negative length is null, not only -1.
+        length = int.from_bytes(subscription[end : end + 4], "big", signed=True)
+        if len(subscription) < end + 4 + max(length, 0):
             return None
         topics.update(head.topics)
     return frozenset(topics)

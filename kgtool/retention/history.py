@@ -120,6 +120,7 @@ class History:
         self._lives: dict[Key, _Life] = {}
         self._transactions: dict[tuple[int, int], dict[Key, Stored]] = {}
         self._holders: dict[str, dict[Key, set[tuple[int, int]]]] = {}
+        self._marks: dict[str, set[tuple[int, int]]] = {}
         self._empty_since: dict[str, int] = {}
         self._cleared: dict[str, int] = {}
 
@@ -142,8 +143,11 @@ class History:
 
     def is_pending(self, group: str, key: Key | None = None) -> bool:
         """Whether an open transaction holds a commit for the group (for that partition of it)."""
-        held = self._holders.get(group, {})
-        return bool(held) if key is None else key in held
+        if key is not None:
+            return key in self._holders.get(group, {})
+        if self.rules.marks_outlive_offsets:
+            return bool(self._marks.get(group))
+        return group in self._holders
 
     def pending_keys(self, group: str) -> list[Key]:
         """What open transactions hold for the group, sorted."""
@@ -215,6 +219,7 @@ class History:
         if in_transaction:
             self._transactions.setdefault(producer, {})[key] = stored
             self._holders.setdefault(key.group, {}).setdefault(key, set()).add(producer)
+            self._marks.setdefault(key.group, set()).add(producer)
         else:
             self._put(key, stored)
         self._judge(self.offsets(key.group) if revived else [key], entry.timestamp_ms)
@@ -263,6 +268,7 @@ class History:
         producer = (entry.partition, entry.producer_id)
         for key, stored in self._transactions.pop(producer, {}).items():
             self._release(key, producer)
+            self._marks[key.group].discard(producer)
             self._cleared[key.group] = entry.timestamp_ms
             present = self.offsets(key.group).get(key)
             newer = present is None or stored.position > present.position

@@ -115,6 +115,10 @@ class RuleSet(NamedTuple):
     """A transaction's COMMIT overwrites even an offset that was committed after its own."""
     tombstone_drops_pending: bool = False
     """An offset's tombstone also drops what open transactions hold for its partition."""
+    marks_outlive_offsets: bool = False
+    """3.8 - 4.0: a group is marked with every transaction that commits for it, and a transaction's
+    end takes the mark away only from groups that it still holds an offset for. Where a tombstone
+    had dropped the last one (OffsetDelete, a deleted topic), the group stays for ever."""
     minus_one_is_past: bool = False
     """2.1.x only: a v1 value with expireTimestamp -1 ("none") is read as a time long gone."""
 
@@ -156,6 +160,7 @@ RULES_3_8_NEW: Final = RuleSet(
     pending_protects_offset=True,
     pending_keeps_group=PENDING_WITH_OFFSETS,
     tombstone_drops_pending=True,
+    marks_outlive_offsets=True,
 )
 RULES_4_1: Final = RuleSet(
     name="4.1",

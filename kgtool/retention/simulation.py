@@ -44,15 +44,17 @@ def simulate(
     retention_ms: int,
     interval_ms: int,
     end_ms: int,
+    start_ms: int = 0,
 ) -> list[Removed]:
     """Replay ``events`` (in order of time) and add what the broker does until ``end_ms``.
 
-    Checks come at ``interval_ms``, 2 × ``interval_ms`` and so on, up to and including ``end_ms``;
-    a check sees what has the same timestamp. A KIP-848 group's several tombstones count as one.
+    Checks come one interval after ``start_ms``, then every interval, up to and including
+    ``end_ms``; a check sees what has the same timestamp. A KIP-848 group's several tombstones
+    count as one.
     """
     broker = _Broker(rules, retention_ms)
     waiting = sorted(events, key=lambda event: event.timestamp_ms)
-    for now_ms in range(interval_ms, end_ms + 1, interval_ms):
+    for now_ms in range(start_ms + interval_ms, end_ms + 1, interval_ms):
         while waiting and waiting[0].timestamp_ms <= now_ms:
             broker.see(waiting.pop(0))
         broker.check(now_ms)

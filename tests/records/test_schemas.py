@@ -1,0 +1,75 @@
+"""Our record tables against the JSON inside the real coordinator jars."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgtool.protocol.schema import Versions, parse_versions
+from kgtool.records import record_types
+from tests.protocol.test_schemas import differences
+from tests.records.conftest import Document, Documents
+from tests.records.messages import EARLY, EVERY, IDS, Form
+
+LATER_TAGS = {
+    "OffsetCommitValue": [(4, "topicId")],
+    "ConsumerGroupMetadataValue": [(0, "metadataHash")],
+    "ConsumerGroupTargetAssignmentMetadataValue": [(0, "assignmentTimestamp")],
+    "ConsumerGroupCurrentMemberAssignmentValue": [
+        (0, "assignedPartitions.assignmentEpochs"),
+        (0, "partitionsPendingRevocation.assignmentEpochs"),
+    ],
+}
+"""Tagged fields that 4.x added without a new version, by version: unknown tags to 3.9 (KIP-915)."""
+
+CHANGED_IN_4 = {EARLY.__name__: ("3.9.1",), "ShareGroupMetadataValue": ("4.3.1",)}
+
+
+def _documents_of(form: Form, documents: dict[str, Documents]) -> list[Document]:
+    versions = CHANGED_IN_4.get(form.cls.__name__, tuple(documents))
+    return [documents[v][form.name] for v in versions if form.name in documents[v]]
+
+
+@pytest.mark.parametrize("form", EVERY, ids=IDS)
+def test_every_field_at_every_version_is_what_the_jars_say(
+    form: Form, documents: dict[str, Documents]
+) -> None:
+    found = _documents_of(form, documents)
+    assert found, f"neither jar has {form.name}"
+    *older, newest = sorted(found, key=lambda document: "apiKey" in document)
+    assert differences(form.name, form.cls, _keyed(form, newest)) == []
+    for document in older:
+        unknown = differences(form.name, form.cls, _keyed(form, document))
+        assert unknown == [
+            f"v{v} {path} is not Kafka's" for v, path in LATER_TAGS.get(form.name, ())
+        ]
+
+
+def _keyed(form: Form, document: Document) -> Document:
+    """3.9's JSON does not name the record type."""
+    return {"apiKey": form.cls.KEY, **document}
+
+
+@pytest.mark.parametrize("form", EVERY, ids=IDS)
+def test_versions_are_the_union_of_both_jars(form: Form, documents: dict[str, Documents]) -> None:
+    ranges = [parse_versions(d["validVersions"]) for d in _documents_of(form, documents)]
+    union = Versions(min(low for low, _ in ranges), max(high for _, high in ranges))
+    assert union == form.cls.VERSIONS
+
+
+def test_no_record_of_either_coordinator_is_missing(documents: dict[str, Documents]) -> None:
+    known = {form.name for form in EVERY}
+    for version, found in documents.items():
+        assert set(found) <= known, version
+
+
+def test_numbers_and_names_are_kafkas(documents: dict[str, Documents]) -> None:
+    theirs = {
+        document["apiKey"]: name.removesuffix("Key")
+        for name, document in documents["4.3.1"].items()
+        if document["type"] == "coordinator-key"
+    }
+    ours = {known.number: known.name for known in record_types().values()}
+    # Gone since 4.1: its number was the version of the key in 3.9, see the facts in share.py.
+    assert ours.pop(9) == "ShareGroupPartitionMetadata"
+    assert ours == theirs
+    assert len(theirs) == 22
