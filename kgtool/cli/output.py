@@ -86,7 +86,7 @@ class Output:
         if row is not None:
             self.row(row)
         elif self.format == "ndjson":
-            known = {key: value for key, value in error.target._asdict().items() if value}
+            known = {key: value for key, value in error.target._asdict().items() if value is not None}
             known = {key: value for key, value in known.items() if key in self._columns}
             self.row({**known, "error": error_object(error)})
 
