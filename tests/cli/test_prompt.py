@@ -1,0 +1,138 @@
+"""Changes are asked about on a terminal: a real pseudo-terminal, a real broker."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli import run
+from tests.support import clients
+
+pytestmark = pytest.mark.broker
+
+
+class Answered(NamedTuple):
+    status: int
+    out: str
+    screen: str
+
+
+def _answer(argv: list[str], answer: bytes, after_seconds: float = 0) -> Answered:
+    """Run with a terminal for stdin and stderr; type when the question stands there."""
+    master, slave = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            run.command_line(*argv), stdin=slave, stderr=slave, stdout=subprocess.PIPE, text=True,
+            cwd=run.ROOT, start_new_session=True, preexec_fn=_own_terminal,
+        )  # fmt: skip
+        os.close(slave)
+        screen = _read(master, until=b"[y/N]: ")
+        time.sleep(after_seconds)
+        os.write(master, answer)
+        assert process.stdout is not None
+        out = process.stdout.read()
+        screen += _read(master)
+        process.stdout.close()
+        return Answered(process.wait(timeout=30), out, screen.decode())
+    finally:
+        os.close(master)
+
+
+def _own_terminal() -> None:
+    """Make the terminal the controlling one, so that Ctrl-C typed there is a SIGINT."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _read(master: int, until: bytes | None = None) -> bytes:
+    seen = b""
+    limit = time.monotonic() + 40
+    while time.monotonic() < limit and (until is None or until not in seen):
+        ready, _, _ = select.select([master], [], [], 0.5)
+        if not ready and until is None:
+            break
+        if ready:
+            try:
+                data = os.read(master, 4096)
+            except OSError:  # the other side is closed
+                break
+            if not data:
+                break
+            seen += data
+    assert until is None or until in seen, seen.decode()
+    return seen
+
+
+@pytest.fixture
+def group(bootstrap: str) -> Iterator[tuple[str, str]]:
+    topic = clients.create_topic(bootstrap, clients.unique("prompt"), 2)
+    name = clients.unique("prompt")
+    clients.commit(bootstrap, name, {(topic, 0): 0, (topic, 1): 0})
+    yield name, topic
+
+
+def test_yes_deletes_the_offsets(bootstrap: str, group: tuple[str, str]) -> None:
+    name, topic = group
+    argv = ["delete-offsets", "--bootstrap-server", bootstrap, "--group", name, "--topic"]
+    done = _answer([*argv, f"{topic}:1"], b"y\n")
+    assert done.status == 0
+    assert f"Request succeeded for deleting offsets from group {name}." in done.out
+    assert "Delete 1 committed offset?" in done.screen
+    assert "there is no way back" in done.screen
+    assert topic in done.screen
+    assert clients.committed(bootstrap, name) == {(topic, 0): 0}
+
+
+@pytest.mark.parametrize(("answer", "status"), [(b"n\n", 1), (b"\n", 1), (b"\x04", 1),
+                                                (b"\x03", 130)])  # fmt: skip
+def test_anything_else_deletes_nothing(
+    bootstrap: str, group: tuple[str, str], answer: bytes, status: int
+) -> None:
+    name, topic = group
+    for argv in (
+        ["delete", "--bootstrap-server", bootstrap, "--group", name],
+        ["delete-offsets", "--bootstrap-server", bootstrap, "--group", name, "--topic", topic],
+    ):
+        done = _answer(argv, answer)
+        assert done.status == status
+        assert done.out == ""
+        assert "Traceback" not in done.screen
+        assert clients.committed(bootstrap, name) == {(topic, 0): 0, (topic, 1): 0}
+
+
+def test_yes_deletes_the_group(bootstrap: str, group: tuple[str, str]) -> None:
+    name, _ = group
+    done = _answer(["delete", "--bootstrap-server", bootstrap, "--group", name], b"y\n")
+    assert done.status == 0
+    assert done.out == f"Deletion of requested consumer groups ('{name}') was successful.\n"
+    assert "Delete 1 group?" in done.screen
+    assert name not in clients.group_ids(bootstrap)
+
+
+def test_thinking_does_not_count(bootstrap: str, group: tuple[str, str]) -> None:
+    """--timeout is for the cluster, not for the person at the terminal."""
+    name, _ = group
+    argv = ["delete", "--bootstrap-server", bootstrap, "--group", name, "--timeout", "1500"]
+    done = _answer(argv, b"y\n", after_seconds=2.5)
+    assert done.status == 0
+    assert name not in clients.group_ids(bootstrap)
+
+
+def test_without_a_terminal_nothing_is_sent(bootstrap: str, group: tuple[str, str]) -> None:
+    name, topic = group
+    result = run.kgtool("delete", "--bootstrap-server", bootstrap, "--group", name)
+    assert (result.status, result.out) == (2, "")
+    assert "--yes" in result.err
+    assert clients.committed(bootstrap, name) == {(topic, 0): 0, (topic, 1): 0}
+    result = run.kgtool("delete", "--bootstrap-server", bootstrap, "--group", name, "--yes")
+    assert result.status == 0
+    assert name not in clients.group_ids(bootstrap)
