@@ -282,6 +282,24 @@ def test_a_group_that_is_born_again_later_was_not_converted() -> None:
     assert rows(log) == [("GROUP", "group-empty", 0, 5_000)]
 
 
+def test_a_group_that_is_born_again_at_once_as_what_it_was_was_not_converted() -> None:
+    log = Log()
+    log.classic(0, [], cst=0)
+    log.end_group(5_000)
+    log.classic(5_000, [["t1"]], cst=5_000)
+    assert rows(log) == [("GROUP", "group-empty", 0, 5_000)]
+
+
+@pytest.mark.parametrize("name", ["3.8-new", "4.1"])
+def test_a_check_keeps_a_group_whose_transaction_is_open(name: str) -> None:
+    log = Log()
+    log.commit(0, "t1")
+    log.commit(1, "t2", pid=7)
+    log.forget(R, "t1")
+    log.end_group(R)
+    assert [row[:2] for row in rows(log, name)] == [("t1-0", "explicit"), ("GROUP", "explicit")]
+
+
 def test_what_the_log_does_not_hold_has_no_cause() -> None:
     log = Log()
     log.forget(1)

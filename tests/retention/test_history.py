@@ -321,3 +321,24 @@ def test_a_new_commit_forgets_how_long_the_old_one_was_free() -> None:
     log.commit(1)
     log.commit(50_000)
     assert offset(after(log)).expires_at_ms == 50_000 + R
+
+
+def test_what_was_free_before_stays_free_since_then() -> None:
+    log = Log()
+    log.commit(0)
+    log.member(1, "m", ["t1"])
+    log.member(100_000, "m", ["t2"])
+    log.member(200_000, "m", ["t3"])
+    assert offset(after(log)).expires_at_ms == 100_000
+
+
+def test_who_is_in_a_transaction() -> None:
+    """The new coordinator asks for a producer id, the Scala one for the batch's own bit."""
+    log = Log()
+    log.commit(0, pid=7)
+    plain = log.entries[0]._replace(transactional=False)
+    for name, pending in (("2.4", False), ("4.1", True)):
+        history = History(RULE_SETS[name], R)
+        history.feed(plain)
+        assert history.is_pending(GROUP) == pending
+        assert bool(history.offsets(GROUP)) != pending
