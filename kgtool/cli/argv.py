@@ -52,9 +52,9 @@ class Scan(NamedTuple):
         return {name for name, _ in self.options}
 
     @property
-    def is_kafka_form(self) -> bool:
-        """Whether an action stands before the first bare word."""
-        return any(action in self.names for action in ACTIONS)
+    def action(self) -> str:
+        """Kafka's action that stands before the first bare word; "" if there is none."""
+        return next((action for action in ACTIONS if action in self.names), "")
 
     @property
     def repeated(self) -> str | None:

@@ -112,10 +112,11 @@ def _dispatch(seen: Scan, output: Output) -> int:
         output.note(overview(), end="")
         return 2
     command: click.Command
-    if seen.command is None or seen.is_kafka_form:
+    if seen.command is None or seen.action:
         from kgtool.cli.dropin import check_line, kafka_form
 
         output.is_kafka_form = True
+        output.command = seen.action
         check_line(seen)
         command = kafka_form
     else:

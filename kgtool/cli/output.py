@@ -86,8 +86,9 @@ class Output:
         if row is not None:
             self.row(row)
         elif self.format == "ndjson":
-            known = {key: value for key, value in error.target._asdict().items() if value is not None}
-            known = {key: value for key, value in known.items() if key in self._columns}
+            target = error.target._asdict()
+            # None fills itself in; partition 0 is a partition.
+            known = {key: target[key] for key in self._columns if target.get(key) is not None}
             self.row({**known, "error": error_object(error)})
 
     def text(self, text: str, end: str = "\n") -> None:

@@ -61,8 +61,7 @@ def overview() -> str:
     return "\n".join(
         (
             "Usage: kgtool [OPTIONS] COMMAND [ARGS]...",
-            "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... "
-            "(Kafka's form)",
+            "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... (Kafka's form)",
             "",
             "Look after Kafka consumer groups and their committed offsets.",
             "",

@@ -128,6 +128,7 @@ class TestUnreachable:
 def test_a_usage_error_is_a_document_too(kgtool: Kgtool) -> None:
     result = kgtool("-o", "json", "--describe")
     assert result.status == 2
+    assert result.json["command"] == "describe"
     assert [error["name"] for error in result.json["errors"]] == ["USAGE"]
 
 

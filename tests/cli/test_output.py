@@ -87,6 +87,14 @@ def test_every_ndjson_line_is_a_result_or_a_failure() -> None:
     assert lines[2]["error"]["target"]["broker"] == 2
 
 
+def test_a_failed_partition_is_named_in_its_line() -> None:
+    output, out, _ = _output("ndjson")
+    output.begin(("group", "topic", "partition"), "cluster")
+    output.failed(NOT_FOUND._replace(target=Target("g", "t", 0)))
+    line = json.loads(out.getvalue())
+    assert (line["group"], line["topic"], line["partition"]) == ("g", "t", 0)
+
+
 def test_csv_has_a_header_and_no_formula() -> None:
     output, out, err = _output("csv")
     output.begin(("group", "lag", "subscribed"), "cluster")

@@ -13,6 +13,6 @@ COMMANDS = {
     "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
     "validate-regex": "Check a regular expression as brokers read it (RE2).",
     "export": "Copy __consumer_offsets, byte for byte, into a folder.",
-    "analyze": "What is live, what expires when, and why offsets went (PySpark).",
+    "analyze": "Tell from raw segments what is live, what expires when, and why what went is gone.",
     "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
 }
