@@ -111,13 +111,14 @@ def _escaped(value: str) -> str:
     )
 
 
-def command(java: Path, class_path: str, folder: Path) -> list[str]:
+def command(java: Path, class_path: str, folder: Path, flags: Sequence[str] = ()) -> list[str]:
     """The command line of a broker; ``folder`` in it is how the process is recognised."""
     return [
         str(java),
         "-Xms64m",
         "-Xmx512m",
         *FAST,
+        *flags,
         f"-Dkgtool.sandbox={folder}",
         *log_flags("info", folder / "server.log"),
         "-cp",
@@ -136,11 +137,13 @@ def log_flags(level: str, target: Path | None = None) -> list[str]:
     return [*flags, f"{prefix}dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS"]
 
 
-def start_node(java: Path, class_path: str, state: State, node: Node) -> None:
-    """Start the process of one node whose data folder is formatted."""
+def start_node(
+    java: Path, class_path: str, state: State, node: Node, flags: Sequence[str] = ()
+) -> None:
+    """Start the process of one node whose data folder is formatted; ``flags`` for its JVM."""
     folder = make_dir(state.node_dir(node.id))
     write_properties(folder / "server.properties", properties(state, node))
-    processes.spawn(command(java, class_path, folder), folder, folder / "console.log")
+    processes.spawn(command(java, class_path, folder, flags), folder, folder / "console.log")
 
 
 def last_words(folder: Path, lines: int = 5) -> str:

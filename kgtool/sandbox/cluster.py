@@ -17,19 +17,30 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
 from kgtool.errors import SandboxError
-from kgtool.sandbox import broker, processes, ready, state
+from kgtool.sandbox import archive, broker, processes, ready, state
 from kgtool.sandbox.jars import DEFAULT_VERSION, class_path, kafka_jars
 from kgtool.sandbox.java import FAST, find_java
 from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
 from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, State
 from kgtool.sandbox.tools import tool_class
 from kgtool.sandbox.watcher import Silent, Watcher
+
+
+def new_cluster_id() -> str:
+    """A random UUID in base64url, as Kafka writes it: never beginning with a dash.
+
+    The tool that formats storage would take such a one for an option.
+    """
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
 
 
 class Cluster:
@@ -76,7 +87,7 @@ class Cluster:
                 name=name,
                 phase=STARTING,
                 version=version,
-                cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
+                cluster_id=new_cluster_id(),
                 directory=data,
                 nodes=broker.plan_nodes(brokers),
                 config=dict(config or {}),
@@ -112,6 +123,7 @@ class Cluster:
             for node in self.nodes:
                 self._launch(node)
             ready.wait_until_ready(self._state)
+            self._record_classes()
         except BaseException:
             # Interrupted or failed: either way nothing may stay behind.
             self._clean(self._folder, self._state)
@@ -237,6 +249,7 @@ class Cluster:
         given = not bootstrap or any(a.split("=")[0] == "--bootstrap-server" for a in args)
         address = [] if given else ["--bootstrap-server", self.bootstrap]
         command = [str(self.java), "-Xmx256m", *FAST, *broker.log_flags(log_level)]
+        command += archive.use_flags(self.java, self.version)
         command += ["-cp", class_path(self.jars), tool_class(tool, self.version)]
         return subprocess.run(
             [*command, *address, *args],
@@ -278,8 +291,25 @@ class Cluster:
         self._state = self._state._replace(**changes)  # type: ignore[arg-type]
         state.save(self._folder, self._state)
 
-    def _launch(self, node: Node) -> None:
-        broker.start_node(self.java, class_path(self.jars), self._state, node)
+    def _launch(self, node: Node, flags: Sequence[str] | None = None) -> None:
+        if flags is None:
+            flags = archive.use_flags(self.java, self.version)
+        broker.start_node(self.java, class_path(self.jars), self._state, node, flags)
+
+    def _record_classes(self) -> None:
+        """Once per Java and Kafka version: let a broker write the class archive, and go on."""
+        flags = archive.record_flags(self.java, self.version)
+        if not flags:
+            return
+        self._watcher.say("preparing faster starts, once")
+        node = self.nodes[0]
+        processes.end([self._dir(node.id)], grace=15.0)
+        self._launch(node, flags)
+        ready.wait_until_ready(self._state, only=node.id)
+        processes.end([self._dir(node.id)], grace=30.0)
+        archive.publish(self.java, self.version)
+        self._launch(node)
+        ready.wait_until_ready(self._state)
 
     def _format(self, node: Node) -> None:
         folder = make_dir(self._dir(node.id))

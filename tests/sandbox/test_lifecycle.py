@@ -106,7 +106,9 @@ def test_killed_brokers_are_recognised_and_cleaned(shell):
 def test_an_interrupted_start_leaves_nothing(shell, number):
     starting = shell.start("up")
     with starting:
-        clients.wait_for(lambda: list(shell.root.rglob("node-1/pid")), "the broker's start")
+        pid_file = shell.root / "default" / "data" / "node-1" / "pid"
+        clients.wait_for(lambda: pid_file.exists() or starting.poll(), "the broker's start")
+        assert starting.poll() is None, starting.communicate()
         time.sleep(0.3)
         starting.send_signal(number)
         starting.communicate(timeout=60)

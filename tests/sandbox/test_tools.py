@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 
+from kgtool.sandbox.cluster import new_cluster_id
 from kgtool.sandbox.jars import VERSIONS, kafka_jars
 from kgtool.sandbox.tools import NEW_IN_4, TOOLS, tool_class
 
@@ -25,3 +26,10 @@ def test_every_tool_has_its_class(version):
 
 def test_a_class_name_stays_what_it_is():
     assert tool_class("com.example.Tool", "4.3.1") == "com.example.Tool"
+
+
+def test_a_cluster_id_is_never_taken_for_an_option():
+    ids = {new_cluster_id() for _ in range(2000)}
+    assert len(ids) == 2000
+    assert {len(text) for text in ids} == {22}
+    assert not [text for text in ids if text.startswith("-")]
