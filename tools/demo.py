@@ -57,7 +57,7 @@ def kgtool(*args: str, expect: int = 0, lines: int | None = None) -> str:
 def tour(server: tuple[str, str], work: Path) -> None:
     """Show every command."""
     say("Which groups are there?")
-    kgtool("list", *server, "--match", "[!c]*", "--match", "con*-s3*")
+    kgtool("list", *server, "--match", "[!cl]*", "--match", "connect-*")
     kgtool(*server, "--list", "--state", "Stable")
 
     say("A classic and a KIP-848 group: offsets, members, state")
@@ -80,7 +80,6 @@ def tour(server: tuple[str, str], work: Path) -> None:
     say("The broker's own bytes of __consumer_offsets, and what will expire when")
     kgtool("export", *server, "--out", str(work / "export"))
     kgtool("analyze", str(work / "export"), "--out", str(work / "tables"))
-    kgtool("analyze", str(work / "export"), "--table", "removals", "-o", "json", lines=6)
 
 
 def main() -> int:
