@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.admin.configs import broker_configs
-from kgtool.admin.groups import list_groups
+from kgtool.admin.listing import list_groups
 from kgtool.admin.raw_log import Range, copy_partitions, whole_batches
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, fetch_metadata

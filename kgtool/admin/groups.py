@@ -1,4 +1,4 @@
-"""Which groups there are, what they are, and how to be rid of them.
+"""What groups are, who is in them, and how to be rid of them.
 
 A group is described by one of two APIs: ConsumerGroupDescribe (KIP-848 groups) and DescribeGroups
 (classic ones). Each says of the other's groups that they don't exist (69), and before v6
@@ -11,15 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kgtool.client.cluster import (
-    Cluster,
-    by_coordinator,
-    is_final,
-    need_brokers,
-    pipelined,
-    version_of,
-)
-from kgtool.client.ops import Call, Operation, backoff, call, gather
+from kgtool.admin.listing import list_groups
+from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
+from kgtool.client.ops import Call, Operation, call
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import (
     Assignment,
@@ -27,113 +21,31 @@ from kgtool.model import (
     GroupDescription,
     GroupListing,
     ItemError,
-    Listing,
     Member,
     Target,
 )
 from kgtool.protocol import codes
-from kgtool.protocol.api import (
-    consumer_group_describe,
-)
+from kgtool.protocol.api import consumer_group_describe
 from kgtool.protocol.api import (
     delete_groups as delete_groups_api,
 )
 from kgtool.protocol.api import (
     describe_groups as describe_groups_api,
 )
-from kgtool.protocol.api import (
-    list_groups as list_groups_api,
-)
 from kgtool.protocol.codes import broker_error
 from kgtool.records.subscription import decode_assignment, subscribed_topics
 
+__all__ = [
+    "UNKNOWN_TYPES",
+    "delete_groups",
+    "describe_groups",
+    "describe_with_type",
+    "is_subscribed",
+    "list_groups",
+]
+
 UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
 """Group types that have their own Kafka tool and are not deleted here."""
-
-
-# ---------------------------------------------------------------------------------------------
-# List
-
-
-def list_groups(
-    cluster: Cluster, states: Sequence[str] = (), types: Sequence[str] = ()
-) -> Operation[Listing]:
-    """Ask every broker for the groups that it coordinates.
-
-    A broker that fails is an error of its own; the others' groups are still there. Filters are
-    case-insensitive; where a broker is too old to filter (states before ListGroups v4, types
-    before v5) they are applied here to what it does say.
-    """
-    yield from need_brokers(cluster)
-    parts = yield from gather(
-        [_list_on(cluster, broker, states, types) for broker in sorted(cluster.brokers)]
-    )
-    groups: list[GroupListing] = []
-    errors: list[ItemError] = []
-    for found, error in parts:
-        groups.extend(found)
-        if error is not None:
-            errors.append(error)
-    for row in groups:
-        cluster.coordinators[row.group] = row.coordinator
-    unique = {row.group: row for row in groups}
-    return Listing(sorted(unique.values()), errors)
-
-
-def _list_on(
-    cluster: Cluster, broker: int, states: Sequence[str], types: Sequence[str]
-) -> Operation[tuple[list[GroupListing], ItemError | None]]:
-    reply = yield from _ask_list(cluster, broker, states, types)
-    for attempt in range(3):
-        if isinstance(reply, KgError):
-            if is_final(reply):
-                break
-        elif reply.error_code not in (
-            codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE,
-        ):  # fmt: skip
-            break
-        yield backoff(attempt)
-        reply = yield from _ask_list(cluster, broker, states, types)
-    target = Target(broker=broker)
-    if isinstance(reply, KgError):
-        return [], ItemError.of(reply, target)
-    if reply.error_code:
-        return [], ItemError.of(broker_error(reply.error_code), target)
-    rows = [
-        GroupListing(
-            row.group_id, row.group_type or None, row.group_state or None,
-            row.protocol_type, broker,
-        )
-        for row in reply.groups
-    ]  # fmt: skip
-    return [row for row in rows if _matches(row, states, types)], None
-
-
-def _ask_list(
-    cluster: Cluster, broker: int, states: Sequence[str], types: Sequence[str]
-) -> Operation[Any]:
-    version = yield from version_of(cluster, broker, list_groups_api.Request)
-    if isinstance(version, KgError):
-        return version
-    request = list_groups_api.Request(
-        states_filter=list(states) if version >= 4 else [],
-        types_filter=list(types) if version >= 5 else [],
-    )
-    return (yield from call(broker, request))
-
-
-def _matches(row: GroupListing, states: Sequence[str], types: Sequence[str]) -> bool:
-    if states and row.state and row.state.lower() not in {state.lower() for state in states}:
-        return False
-    # Before KIP-848 there was nothing but classic groups.
-    kind = row.type or "classic"
-    return not types or kind.lower() in {wanted.lower() for wanted in types}
-
-
-def is_consumer_like(row: GroupListing) -> bool:
-    """Whether Kafka's consumer tool lists the group: classic or consumer, no Connect and so on."""
-    kind = (row.type or "classic").lower()
-    return kind in ("classic", "consumer") and row.protocol_type in ("", "consumer")
 
 
 # ---------------------------------------------------------------------------------------------

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from kgtool.errors import DecodeError
 from kgtool.protocol import plan
 from kgtool.protocol.schema import Struct
-from kgtool.records import consumer_group, group_metadata, offset_commit, share, streams
 
-FAMILIES: tuple[ModuleType, ...] = (offset_commit, group_metadata, consumer_group, share, streams)
+FAMILIES = ("offset_commit", "group_metadata", "consumer_group", "share", "streams")
+"""Modules of this package; imported when the first record is read, because describing a group
+needs nothing of this package but ``subscription``."""
 
 
 class RecordType(NamedTuple):
@@ -58,8 +60,15 @@ class UnknownRecord(NamedTuple):
 
 
 @cache
+def _families() -> tuple[ModuleType, ...]:
+    return tuple(import_module(f"{__name__}.{name}") for name in FAMILIES)
+
+
+@cache
 def record_types() -> dict[int, RecordType]:
     """All known record types by their number."""
+    from kgtool.records import offset_commit
+
     types: dict[int, RecordType] = {}
     for key_class in _structs("Key"):
         number, name = key_class.KEY, key_class.__name__.removesuffix("Key")
@@ -93,7 +102,7 @@ def decode(key: bytes, value: bytes | None) -> Record | UnknownRecord:
 
 
 def _structs(suffix: str) -> Iterator[type[Struct]]:
-    for module in FAMILIES:
+    for module in _families():
         for name, cls in vars(module).items():
             if name.endswith(suffix) and hasattr(cls, "KEY") and cls.__module__ == module.__name__:
                 yield cls
