@@ -30,7 +30,7 @@ def ask(broker: int, groups: list[str]) -> Any:
     reply = yield from call(broker, list_groups.Request())
     if isinstance(reply, Exception):
         return dict.fromkeys(groups, reply)
-    return {group: reply for group in groups}
+    return dict.fromkeys(groups, reply)
 
 
 def answers(coordinators: list[dict[str, int]], work: list[Any]) -> Any:
@@ -122,7 +122,7 @@ def test_groups_are_asked_for_in_bounded_requests() -> None:
 
     def work(broker: int, ids: list[str]) -> Any:
         sizes.append(len(ids))
-        yield [call_ for call_ in ()]
+        yield []
         return dict.fromkeys(ids, broker)
 
     script = Script(answers([dict.fromkeys(groups, 1)], []))
