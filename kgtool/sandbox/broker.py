@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kgtool.errors import SandboxError
-from kgtool.sandbox import processes
+from kgtool.sandbox import processes, zookeeper
 from kgtool.sandbox.java import FAST
 from kgtool.sandbox.paths import make_dir
 from kgtool.sandbox.state import Node, State
@@ -56,16 +56,24 @@ def properties(state: State, node: Node) -> dict[str, str]:
         listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
         roles.append("controller")
     voters = [f"{n.id}@127.0.0.1:{n.controller_port}" for n in state.nodes if n.controller_port]
-    replicas = str(min(3, len(state.nodes)))
-    return {
+    kraft = {
         "process.roles": ",".join(roles),
         "node.id": str(node.id),
         "listeners": ",".join(listeners),
-        "advertised.listeners": listeners[0],
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(voters),
-        "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    if zookeeper.is_needed(state.version):
+        kraft = {"listeners": listeners[0], **zookeeper.properties(state, node)}
+    return {**kraft, **_common(state, node, listeners[0]), **state.config}
+
+
+def _common(state: State, node: Node, advertised: str) -> dict[str, str]:
+    replicas = str(min(3, len(state.nodes)))
+    return {
+        "advertised.listeners": advertised,
+        "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(state.node_dir(node.id) / "data"),
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
@@ -81,14 +89,13 @@ def properties(state: State, node: Node) -> dict[str, str]:
         # The seeded world keeps a transaction open for as long as the sandbox runs.
         "transaction.max.timeout.ms": "86400000",
         **_version_defaults(state.version),
-        **state.config,
     }
 
 
 def _version_defaults(version: str) -> dict[str, str]:
     # 3.9 keeps the old coordinator unless told otherwise, as its users have it; 4.x says which
     # protocols it serves, and must not be told of `share` or `streams`: features decide those.
-    if version.startswith("3."):
+    if not version.startswith("4."):
         return {}
     return {
         "group.coordinator.rebalance.protocols": "classic,consumer,streams,share",

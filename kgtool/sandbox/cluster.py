@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kgtool.errors import SandboxError
-from kgtool.sandbox import archive, broker, processes, ready, state
+from kgtool.sandbox import archive, broker, processes, ready, state, zookeeper
 from kgtool.sandbox.jars import DEFAULT_VERSION, class_path, kafka_jars
 from kgtool.sandbox.java import FAST, find_java
 from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
@@ -137,6 +137,7 @@ class Cluster:
             shutil.rmtree(folder / "data", ignore_errors=True)
             return
         processes.end([old.members_dir, *(old.node_dir(node.id) for node in old.nodes)])
+        processes.end([zookeeper.folder_of(old)])
         shutil.rmtree(old.directory, ignore_errors=True)
         state.forget(folder)
 
@@ -210,6 +211,7 @@ class Cluster:
                 return
             processes.end([self._state.members_dir])
             processes.end([self._dir(node.id) for node in self.nodes], grace=15.0)
+            processes.end([zookeeper.folder_of(self._state)], grace=5.0)
             self._remember(phase=STOPPED, seeded=False)
 
     def resume(self) -> None:
@@ -294,6 +296,8 @@ class Cluster:
     def _launch(self, node: Node, flags: Sequence[str] | None = None) -> None:
         if flags is None:
             flags = archive.use_flags(self.java, self.version)
+        if zookeeper.is_needed(self.version):
+            zookeeper.start(self.java, class_path(self.jars), self._state)
         broker.start_node(self.java, class_path(self.jars), self._state, node, flags)
 
     def _record_classes(self) -> None:
@@ -312,6 +316,8 @@ class Cluster:
         ready.wait_until_ready(self._state)
 
     def _format(self, node: Node) -> None:
+        if zookeeper.is_needed(self.version):
+            return  # those take an empty folder as it is
         folder = make_dir(self._dir(node.id))
         settings = folder / "server.properties"
         broker.write_properties(settings, broker.properties(self._state, node))

@@ -23,6 +23,8 @@ from kgtool.sandbox.watcher import Silent, Watcher
 
 VERSIONS = ("4.3.1", "3.9.1")
 DEFAULT_VERSION = VERSIONS[0]
+TEST_VERSIONS = ("2.1.1",)
+"""Versions that only the tests start."""
 
 
 class Pin(NamedTuple):
@@ -43,7 +45,7 @@ class Pin(NamedTuple):
 @functools.cache
 def pins(version: str) -> tuple[Pin, ...]:
     """The jars of a Kafka version; UsageError for one that has no committed list."""
-    if version not in VERSIONS:
+    if version not in VERSIONS + TEST_VERSIONS:
         raise UsageError(
             f"the sandbox can't run Kafka {version!r}: choose one of {', '.join(VERSIONS)}"
         )

@@ -26,11 +26,19 @@ BEFORE_4 = {
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
 }
+BEFORE_3 = {
+    **BEFORE_4,
+    "kafka-console-consumer": "kafka.tools.ConsoleConsumer",
+    "kafka-consumer-groups": "kafka.admin.ConsumerGroupCommand",
+    "kafka-delete-records": "kafka.admin.DeleteRecordsCommand",
+    "kafka-get-offsets": "kafka.tools.GetOffsetShell",
+    "kafka-topics": "kafka.admin.TopicCommand",
+}
 NEW_IN_4 = {"kafka-console-share-consumer", "kafka-groups", "kafka-share-groups",
             "kafka-streams-groups"}  # fmt: skip
 
 
 def tool_class(tool: str, version: str) -> str:
     """The class of a script's name in a Kafka version; a class name stays what it is."""
-    older = BEFORE_4 if version.startswith("3.") else {}
+    older = {"2": BEFORE_3, "3": BEFORE_4}.get(version[0], {})
     return older.get(tool) or TOOLS.get(tool, tool)
