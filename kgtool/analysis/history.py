@@ -26,7 +26,8 @@ def history(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
 
     Columns: the key; ``position``, ``timestamp_ms``, ``tombstone``, ``is_last``; ``first`` (the
     offset is stored here for the first time, and there are such rows too); ``pending_change``
-    (1, -1: a transaction begins, ceases to hold the key, rows too); and as of just before a
+    (1, -1: a transaction begins, ceases to hold the key, rows too); ``mark`` of the group by
+    ``producer_id`` (rows too, see RuleSet.marks_outlive_offsets); and as of just before a
     tombstone, else just after the row: ``stored`` (the committed offset, null if there is none),
     ``pending``, ``pending_ended_ms``.
     """
@@ -78,6 +79,7 @@ def _event(
         "commit_timestamp_ms",
         "expire_timestamp_ms",
         "topic_id",
+        "producer_id",
         (F.lit(None).cast("bigint") if ends is None else ends).alias("pending_until"),
         ended_ms.alias("pending_until_ms"),
     )
@@ -117,9 +119,13 @@ def _lives(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
             "life", F.coalesce(F.count(gone).over(before), F.lit(0))
         ).withColumn("last_tombstone", F.max(gone).over(before))
         if not rules.tombstone_drops_pending:
-            return numbered
-        dropped = F.col("visible") & (F.col("last_tombstone") > F.col("log_offset"))
-        return numbered.withColumn("visible", F.col("visible") & ~F.coalesce(dropped, F.lit(False)))
+            return numbered.withColumn("dropped", F.lit(False))
+        dropped = F.coalesce(F.col("last_tombstone") > F.col("log_offset"), F.lit(False))
+        # Only the end of a transaction lies behind its own record.
+        late = F.col("position") > F.col("log_offset")
+        return numbered.withColumn("dropped", late & dropped).withColumn(
+            "visible", F.col("visible") & ~F.col("dropped")
+        )
 
     return transform
 
@@ -136,6 +142,7 @@ def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
             F.struct(
                 "life",
                 order.alias("order"),
+                "log_offset",
                 "offset",
                 "commit_timestamp_ms",
                 "expire_timestamp_ms",
@@ -168,14 +175,16 @@ def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
             )
             .withColumn("is_last", F.lead("position").over(spec).isNull())
             .withColumn("first", commits & (count_in_life == 1))
+            .withColumn("mark", _mark(rules))
             .withColumn("holds", holds)
             .withColumn(
                 "pending_change",
                 F.col("holds") - F.coalesce(F.lag("holds").over(spec), F.lit(0)),
             )
         )
-        matters = F.col("tombstone") | F.col("is_last") | F.col("first")
-        return state.where(matters | (F.col("pending_change") != 0)).select(
+        changes = (F.col("pending_change") != 0) | F.col("mark").isNotNull()
+        matters = F.col("tombstone") | F.col("is_last") | F.col("first") | changes
+        return state.where(matters).select(
             *KEY,
             "position",
             "timestamp_ms",
@@ -183,12 +192,22 @@ def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
             "is_last",
             "first",
             "pending_change",
+            "producer_id",
+            "mark",
             F.when(F.col("best.life") == F.col("life"), F.col("best")).alias("stored"),
             still_open.alias("pending"),
             F.when(~still_open, F.col("open_until.pending_until_ms")).alias("pending_ended_ms"),
         )
 
     return transform
+
+
+def _mark(rules: RuleSet) -> Column:
+    """1 where a transaction marks its group, 0 where its end takes the mark away, else null."""
+    if not rules.marks_outlive_offsets:
+        return F.lit(None).cast("int")
+    ends = (F.col("position") > F.col("log_offset")) & ~F.col("dropped")
+    return F.when(F.col("pending_until").isNotNull(), F.lit(1)).when(ends, F.lit(0))
 
 
 def _drops(rules: RuleSet) -> Column:

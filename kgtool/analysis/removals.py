@@ -37,7 +37,7 @@ def removals(
         ended = _group_tombstones(records)
         return (
             _group_events(history, ended, timeline)
-            .transform(_circumstances)
+            .transform(_circumstances(rules))
             .transform(_conversions(timeline, complete))
             .transform(judge(rules, retention_ms))
             .transform(_causes(rules))
@@ -72,7 +72,8 @@ def _group_events(history: DataFrame, ended: DataFrame, timeline: DataFrame) -> 
         "pending_change",
     )
     # Only where a group itself went does it matter how many offsets it had left.
-    changing = ~F.col("tombstone") & (F.col("first") | (F.col("pending_change") != 0))
+    changes = (F.col("pending_change") != 0) | F.col("mark").isNotNull()
+    changing = ~F.col("tombstone") & (F.col("first") | changes)
     gains = (
         history.where(changing)
         .join(ended.select(*_GROUP).distinct(), on=list(_GROUP), how="left_semi")
@@ -83,6 +84,8 @@ def _group_events(history: DataFrame, ended: DataFrame, timeline: DataFrame) -> 
             F.lit(_CHANGE).alias("role"),
             F.col("first").cast("int").alias("change"),
             "pending_change",
+            "producer_id",
+            "mark",
         )
     )
     own = ended.withColumn("role", F.lit(_OWN))
@@ -99,7 +102,7 @@ def _group_events(history: DataFrame, ended: DataFrame, timeline: DataFrame) -> 
     return events
 
 
-def _circumstances(events: DataFrame) -> DataFrame:
+def _circumstances(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     """Add to each tombstone what was there just before it."""
     # A tombstone comes before the state that it leads to, which has the same position.
     in_order = F.when(F.col("role") == _STATE, 1).otherwise(0)
@@ -111,16 +114,33 @@ def _circumstances(events: DataFrame) -> DataFrame:
         .rangeBetween(Window.unboundedPreceding, -1)
     )
     lost = (F.col("role") == _OFFSET) | (F.col("pending_change") == -1)
-    return (
-        events.withColumn(
-            "cleared_ms", F.max(F.when(lost, F.col("timestamp_ms"))).over(earlier_writes)
+    cleared = F.max(F.when(lost, F.col("timestamp_ms"))).over(earlier_writes)
+
+    def transform(events: DataFrame) -> DataFrame:
+        held = F.col("pending_change")
+        if rules.marks_outlive_offsets:
+            events, held = events.withColumn("mark_change", _mark_change()), F.col("mark_change")
+        return (
+            events.withColumn("cleared_ms", cleared)
+            .withColumns(
+                {
+                    "offsets_left": F.coalesce(F.sum("change").over(before), F.lit(0)),
+                    "pendings_left": F.coalesce(F.sum(held).over(before), F.lit(0)),
+                    LIFE: F.last(LIFE, ignorenulls=True).over(before),
+                }
+            )
+            .where(F.col("role").isin(_OFFSET, _OWN))
+            .withColumn("removed_at_ms", F.col("timestamp_ms"))
         )
-        .withColumn("offsets_left", F.coalesce(F.sum("change").over(before), F.lit(0)))
-        .withColumn("pendings_left", F.coalesce(F.sum("pending_change").over(before), F.lit(0)))
-        .withColumn(LIFE, F.last(LIFE, ignorenulls=True).over(before))
-        .where(F.col("role").isin(_OFFSET, _OWN))
-        .withColumn("removed_at_ms", F.col("timestamp_ms"))
-    )
+
+    return transform
+
+
+def _mark_change() -> Column:
+    """Whether the group gains (1) or loses (-1) the mark of a producer's transaction here."""
+    marks = Window.partitionBy(*_GROUP, "producer_id", F.col("mark").isNotNull())
+    last = F.lag("mark").over(marks.orderBy("position"))
+    return F.col("mark") - F.coalesce(last, F.lit(0))
 
 
 def _conversions(timeline: DataFrame, complete: DataFrame) -> Callable[[DataFrame], DataFrame]:

@@ -95,13 +95,15 @@ def chunks(path: str, start: int, end: int) -> Iterator[Chunk | Note]:
         while at < end:
             data = _read(file, at, min(at + size, end))
             found = scan(data)
+            stop = found.stop
+            is_broken = stop < len(data) and not (found.need and at + stop + found.need <= end)
+            if is_broken and found.starts and not _is_batch(file, at + found.starts[-1]):
+                # It was that batch's length that led astray: look for the next one behind its head.
+                stop = found.starts.pop()
             if found.starts:
-                yield Chunk(at, data[: found.stop], found.starts)
-            at, size = at + found.stop, CHUNK_BYTES
-            if found.stop == len(data):
-                continue
-            if found.need and at + found.need <= end:
-                size = max(size, found.need)
+                yield Chunk(at, data[:stop], found.starts)
+            at, size = at + stop, max(CHUNK_BYTES, found.need)
+            if not is_broken:
                 continue
             note, at = _broken(file, at, end)
             if note is not None:
@@ -123,17 +125,18 @@ def _broken(file: BinaryIO, at: int, end: int) -> tuple[Note | None, int]:
     if resume == end:
         if not any(first):  # a preallocated segment
             return None, end
-        if _begins_a_batch(first, behind_another=at > 0):
+        if _begins_a_batch(first, end - at, behind_another=at > 0):
             return Note(REASON_TRUNCATED, at, end - at, damage=False), end
     old = len(first) > MAGIC_AT and first[MAGIC_AT] in (0, 1) and 14 <= _length(first) <= end - at
     return Note(REASON_OLD_FORMAT if old else REASON_NO_BATCH, at, resume - at), resume
 
 
-def _begins_a_batch(data: bytes, *, behind_another: bool) -> bool:
-    """Whether the file may just have been cut off here."""
+def _begins_a_batch(data: bytes, left: int, *, behind_another: bool) -> bool:
+    """Whether the file, which has ``left`` more bytes, may just have been cut off here."""
     if len(data) <= MAGIC_AT:
         return behind_another
-    plausible = HEADER_SIZE - PREFIX_SIZE <= _length(data) <= LARGEST_BATCH
+    least = max(HEADER_SIZE - PREFIX_SIZE, left - PREFIX_SIZE + 1)
+    plausible = least <= _length(data) <= LARGEST_BATCH
     return data[MAGIC_AT] == 2 and data[0] < 0x80 and plausible
 
 

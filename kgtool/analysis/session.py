@@ -18,6 +18,9 @@ JAVA_HINT = (
     "or point JAVA_HOME at it."
 )
 BYTES_PER_SHUFFLE_PARTITION = 64 << 20
+SMALL_BYTES = 64 << 20
+"""Up to here most of the time goes into starting: the JVM's first compiler alone is then faster
+(measured: 32 instead of 56 CPU seconds for a log of 50 kB, analyzed twice)."""
 
 
 def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any:
@@ -78,10 +81,15 @@ def _settings(master: str, input_bytes: int) -> dict[str, str]:
         settings |= {
             "spark.sql.shuffle.partitions": str(wanted),
             "spark.driver.memory": _driver_memory(),
+            "spark.driver.extraJavaOptions": _java_options(input_bytes),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
     return settings
+
+
+def _java_options(input_bytes: int) -> str:
+    return "-XX:TieredStopAtLevel=1" if input_bytes <= SMALL_BYTES else "-XX:+UseParallelGC"
 
 
 def _driver_memory() -> str:

@@ -1,0 +1,163 @@
+"""``kgtool analyze`` as a user runs it: a process of its own, its output and its exit status."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.analysis import writer
+from tests.analysis.writer import Raw
+
+pytestmark = pytest.mark.spark
+TRUTH = Path(__file__).parents[1] / "data" / "retention-truth"
+HOUR_MS = 3_600_000
+NOW_MS = 1_795_265_000_000
+RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+
+
+def analyze(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN, "analyze", *map(str, arguments)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def rows_of(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    document = json.loads(result.stdout)
+    assert (document["command"], document["version"]) == ("analyze", 1)
+    results: list[dict[str, Any]] = document["results"]
+    return results
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """An export of a 4.3 cluster: three standalone commits, 1, 30 and 60 hours old."""
+    ages = {"young": 1, "older": 30, "oldest": 60}
+    data = b"".join(
+        writer.batch(
+            at, [Raw(writer.offset_key(group), writer.offset_value(5, NOW_MS - age * HOUR_MS),
+                     NOW_MS - age * HOUR_MS)],
+        )
+        for at, (group, age) in enumerate(reversed(ages.items()))
+    )  # fmt: skip
+    folder = tmp_path / "export"
+    writer.segment(folder / "segments", data, partition=7)
+    manifest = {
+        "kgtool_export": 1, "cluster_id": "abc-cluster", "taken_at_ms": NOW_MS,
+        "brokers": [{"id": 1, "host": "h", "port": 1, "version": "4.3"}], "coordinator": "new",
+        "configs": {"offsets.retention.minutes": "4320",
+                    "offsets.retention.check.interval.ms": "60000"},
+    }  # fmt: skip
+    (folder / "cluster.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    result = analyze(export, "--out", out)
+    assert result.returncode == 0, result.stderr
+    # What cluster.json says is not assumed, and Spark keeps quiet.
+    assert result.stderr.splitlines() == [f"Wrote live, removals, quality to {out}"]
+    assert "Rules    4.1: retention 3d, checked every 1m" in result.stdout
+    assert "Live     3 offsets of 3 groups" in result.stdout
+    assert "within 24 h 1 (of these 0 due already), within 7 days 3, never" in result.stdout
+    lines = result.stdout.splitlines()
+    soon = [line.split()[0] for line in lines[lines.index("Expiring next") + 2 :][:3]]
+    assert soon == ["oldest", "older", "young"]
+
+    import pyarrow.parquet as parquet
+
+    live = parquet.read_table(out / "live.parquet").to_pylist()
+    assert {row["group"]: row["expires_at_ms"] for row in live} == {
+        "young": NOW_MS + 71 * HOUR_MS,
+        "older": NOW_MS + 42 * HOUR_MS,
+        "oldest": NOW_MS + 12 * HOUR_MS,
+    }
+
+    refused = analyze(export, "--out", out)
+    assert refused.returncode == 1
+    assert "--overwrite" in refused.stderr and refused.stderr.count("\n") == 1
+
+
+def test_table_as_json_and_as_of(export: Path) -> None:
+    result = analyze(
+        export, "--table", "live", "-o", "json", "--rules", "2.4", "--retention", "10h",
+        "--as-of", NOW_MS - 20 * HOUR_MS,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["cluster_id"] == "abc-cluster"
+    assert rows_of(result) == [
+        {
+            "group": group, "topic": "t", "partition": 0, "offset": 5,
+            "commit_timestamp_ms": NOW_MS - age * HOUR_MS, "expire_timestamp_ms": None,
+            "topic_id": None, "group_type": "classic", "group_state": "Empty",
+            "state_since_ms": None, "subscribed": False, "pending_transaction": False,
+            "rule": "commit", "expires_at_ms": NOW_MS - age * HOUR_MS + 10 * HOUR_MS,
+        }
+        for group, age in (("older", 30), ("oldest", 60))
+    ]  # fmt: skip
+
+
+def test_damage_is_named_and_the_rest_is_analyzed(tmp_path: Path) -> None:
+    shutil.copytree(TRUTH / "4.3.1" / "segments", tmp_path / "segments")
+    garbage = tmp_path / "segments" / "__consumer_offsets-9.00000000000000000000.log"
+    garbage.write_bytes(b"this is not a segment\n" * 100)
+    cut = tmp_path / "segments" / "__consumer_offsets-0.00000000000000000000.log"
+    cut.write_bytes(cut.read_bytes()[:-5])
+    result = analyze(
+        tmp_path, tmp_path / "nowhere", "--retention", "60s", "--rules", "4.1",
+        "--check-interval", "5s", "--table", "quality", "-o", "json",
+    )  # fmt: skip
+    assert result.returncode == 3, result.stderr
+    errors = result.stderr.splitlines()
+    assert len(errors) == 2
+    assert "nowhere does not exist" in errors[0]
+    assert f"{garbage}: not a record batch, 2,200 bytes at 0" in errors[1]
+    files = {Path(row["path"]).name: row for row in rows_of(result)}
+    assert len(files) == 9
+    assert (files[garbage.name]["records"], files[garbage.name]["damaged"]) == (0, True)
+    # An active segment may end in the middle of a batch: told, but no failure.
+    assert files[cut.name]["damaged"] is False
+    assert [problem["reason"] for problem in files[cut.name]["problems"]] == [
+        "truncated batch at the end"
+    ]
+    assert len(json.loads(result.stdout)["errors"]) == 2
+
+
+def test_nothing_readable(tmp_path: Path) -> None:
+    path = writer.segment(tmp_path, b"\xff" * 500)
+    result = analyze(path, "-o", "json")
+    assert result.returncode == 1
+    assert rows_of(result) == []
+    last = result.stderr.splitlines()[-1]
+    assert last == f"Error: Nothing could be read. {path}: not a record batch, 500 bytes at 0."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["{tmp}/none"], 1, "{tmp}/none does not exist."),
+        (["{tmp}"], 1, "{tmp} has no segment of __consumer_offsets"),
+        (["{tmp}/a.log"], 1, "is not named as a segment"),
+        (["{tmp}", "--retention", "7"], 2, "--retention takes a number with a unit"),
+        (["{tmp}", "--as-of", "soon"], 2, "--as-of takes a time"),
+        (["{tmp}", "--conf", "spark"], 2, "--conf takes KEY=VALUE, not 'spark'."),
+        (["{tmp}", "--rules", "5.0"], 2, "pre-2.1"),
+        ([], 2, "PATH"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    tmp_path: Path, arguments: list[str], status: int, said: str
+) -> None:
+    (tmp_path / "a.log").write_bytes(b"")
+    result = analyze(*[word.format(tmp=tmp_path) for word in arguments])
+    assert result.returncode == status
+    assert said.format(tmp=tmp_path) in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("\n") == 1
