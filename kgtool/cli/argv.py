@@ -18,7 +18,7 @@ from typing import NamedTuple
 VALUE = {
     "bootstrap-server", "command-config", "context", "timeout", "group", "topic", "validate-regex",
     "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
-    "output", "match", "regex", "sort",
+    "output", "match", "regex", "exclude", "sort",
 }  # fmt: skip
 OPTIONAL_VALUE = {"state", "type"}
 FLAGS = {
@@ -31,7 +31,7 @@ ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "val
 """Kafka's actions, in the order in which Kafka's tool names them."""
 
 _KNOWN = VALUE | OPTIONAL_VALUE | FLAGS
-_REPEATABLE = {"group", "topic", "match"}
+_REPEATABLE = {"group", "topic", "match", "exclude"}
 
 
 class Scan(NamedTuple):

@@ -62,6 +62,7 @@ def _kafka_params(function: F) -> F:
         click.option("--type", is_flag=False, flag_value="", help=_HELP["--type"]),
         click.option("--group", multiple=True, type=Name(), help=_HELP["--group"]),
         click.option("--match", multiple=True, help=_HELP["--match"]),
+        click.option("--exclude", multiple=True, help=_HELP["--exclude"]),
         click.option("--topic", multiple=True, type=TopicSpecType(), help=_HELP["--topic"]),
     ]
     for option in options:
@@ -98,7 +99,9 @@ def kafka_form(ctx: click.Context, /, **given: Any) -> int:
     connection = {name: given[name] for name in ("bootstrap_server", "command_config", "timeout")}
     settings = make_settings(ctx, connection, required=True)
     groups = tuple(dict.fromkeys(given["group"]))
-    selection = Selection(groups, given["all_groups"], given["match"], given["regex"])
+    selection = Selection(
+        groups, given["all_groups"], given["match"], given["regex"], given["exclude"]
+    )
     return _ACTIONS[action](settings, output, selection, given)
 
 

@@ -186,16 +186,38 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
 
 def selection_options(function: F) -> F:
     """Give a command ``selection: Selection``: which groups."""
-    from kgtool.cli.selection import Selection
+    from kgtool.cli.checks import STATES, TYPES, parse_choices
 
-    def wrapper(**kwargs: Any) -> Any:
-        selection = Selection(
-            kwargs.pop("group"), kwargs.pop("all_groups"), kwargs.pop("match"), kwargs.pop("regex")
-        )
+    def wrapper(*, state: str | None, type_: str | None, **kwargs: Any) -> Any:
+        states = parse_choices(state, "state", STATES)
+        types = parse_choices(type_, "types", TYPES)
+        selection = kwargs.pop("selection")._replace(states=states, types=types)
         return function(selection=selection, **kwargs)
 
     wrapped: Any = update_wrapper(wrapper, function)
     for option in (
+        click.option("--type", "type_", metavar="TYPES",
+                     help="Of those, only groups of these types: classic,consumer."),
+        click.option("--state", metavar="STATES",
+                     help="Of those, only groups in these states: Empty,Dead,..."),
+    ):  # fmt: skip
+        wrapped = option(wrapped)
+    return name_options(wrapped)  # type: ignore[no-any-return]
+
+
+def name_options(function: F) -> F:
+    """Give a command ``selection``, by name and pattern only (``describe --state`` is a view)."""
+    from kgtool.cli.selection import Selection
+
+    def wrapper(**kwargs: Any) -> Any:
+        names = ("group", "all_groups", "match", "regex", "exclude")
+        selection = Selection(*(kwargs.pop(name) for name in names))
+        return function(selection=selection, **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    for option in (
+        click.option("--exclude", multiple=True, metavar="GLOB",
+                     help="But not groups whose name matches; repeatable."),
         click.option("--regex", metavar="RE", help="Groups whose whole name matches (RE2)."),
         click.option("--match", multiple=True, metavar="GLOB",
                      help="Groups whose name matches, with * ? [a-z]; repeatable."),

@@ -31,6 +31,7 @@ KAFKA_OPTIONS = {
     "--all-groups": "All groups that --list shows.",
     "--match GLOB": "Groups whose name matches, with * ? [a-z]; repeatable.",
     "--regex RE": "Groups whose whole name matches (RE2).",
+    "--exclude GLOB": "But not groups whose name matches; repeatable.",
     "--topic TOPIC[:0,1]": "A topic, or some of its partitions; repeatable.",
     "--all-topics": "With --reset-offsets: every partition with a committed offset.",
     "--state [STATES]": "With --list: show, or select by, state. With --describe: the state.",

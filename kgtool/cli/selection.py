@@ -2,12 +2,13 @@
 
 Names given one by one are taken as they are, of whatever type. The others choose from what
 Kafka's own tool would list (contract, section 2): classic and consumer groups whose protocol type
-is ``""`` or ``consumer``.
+is ``""`` or ``consumer``. ``--exclude``, ``--state`` and ``--type`` choose nothing by themselves:
+they narrow what the others have chosen, so that ``--state Empty`` alone never means every group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.errors import UsageError
@@ -21,20 +22,27 @@ class Selection(NamedTuple):
     all_groups: bool = False
     match: tuple[str, ...] = ()
     regex: str | None = None
+    exclude: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
     @property
     def is_given(self) -> bool:
         """Whether anything was asked for."""
-        return bool(self.groups) or self.needs_listing
+        return bool(self.groups) or self.all_groups or self._has_pattern
 
     @property
     def needs_listing(self) -> bool:
         """Whether the cluster's list of groups is needed to resolve it."""
-        return self.all_groups or self.has_filter
+        return self.all_groups or self._has_pattern or bool(self.states or self.types)
 
     @property
     def has_filter(self) -> bool:
-        """Whether names are chosen by a pattern."""
+        """Whether something other than names says which groups, so that none may be left."""
+        return self._has_pattern or bool(self.exclude or self.states or self.types)
+
+    @property
+    def _has_pattern(self) -> bool:
         return bool(self.match) or self.regex is not None
 
     def check(self, action: str) -> None:
@@ -47,16 +55,26 @@ class Selection(NamedTuple):
         self.predicate()
 
     def predicate(self) -> Callable[[str], bool]:
-        """Return the test that ``--match`` and ``--regex`` put to a name (True without them)."""
+        """Return the test that the patterns put to a name (True without any)."""
         tests = [_glob(pattern) for pattern in self.match]
         if self.regex is not None:
             tests.append(full_match(self.regex))
-        return lambda name: not tests or any(test(name) for test in tests)
+        excluded = self._excluded()
+        return lambda name: (not tests or any(test(name) for test in tests)) and not excluded(name)
 
-    def resolve(self, listing: Listing | None) -> list[str]:
-        """Return the chosen names, each once, in the order of Kafka's ``--describe``."""
-        names = set(self.groups)
-        if listing is not None and self.needs_listing:
+    def _excluded(self) -> Callable[[str], bool]:
+        tests = [_glob(pattern) for pattern in self.exclude]
+        return lambda name: any(test(name) for test in tests)
+
+    def resolve(self, listing: Listing | None, left_out: Collection[str] = ()) -> list[str]:
+        """Return the chosen names, each once, in the order of Kafka's ``--describe``.
+
+        :param listing: the groups of ``states`` and ``types``, where ``needs_listing``.
+        :param left_out: groups that exist and are not in the listing because of those two.
+        """
+        excluded = self._excluded()
+        names = {name for name in self.groups if not excluded(name) and name not in left_out}
+        if listing is not None and (self.all_groups or self._has_pattern):
             test = self.predicate()
             names.update(g.group for g in listing.groups if is_listed_by_kafka(g) and test(g.group))
         return sorted(names, key=java_order)

@@ -24,7 +24,7 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Replace admin operations by their results: ``canned(groups__list_groups=Listing(…))``.
+    """Replace admin operations by their results: ``canned(listing__list_groups=Listing(…))``.
 
     A result that is callable gets the operation's arguments (without the cluster).
     """

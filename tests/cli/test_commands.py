@@ -52,11 +52,11 @@ def _row(group: str, partition: int, lag: int | None = 5, **fields: Any) -> Offs
 
 class TestList:
     def test_kafka_form_shows_what_kafka_shows(self, kgtool: Kgtool, canned: Canned) -> None:
-        canned(groups__list_groups=Listing(LISTED, []))
+        canned(listing__list_groups=Listing(LISTED, []))
         assert kgtool("--list") == (0, "app\napp-2\nold\n", "")
 
     def test_subcommand_shows_every_type(self, kgtool: Kgtool, canned: Canned) -> None:
-        canned(groups__list_groups=Listing(LISTED, []))
+        canned(listing__list_groups=Listing(LISTED, []))
         result = kgtool("list")
         assert result.status == 0
         lines = [line.split() for line in result.out.splitlines()]
@@ -66,7 +66,7 @@ class TestList:
         assert [line[0] for line in lines[1:]] == [group.group for group in LISTED]
 
     def test_json_rows(self, kgtool: Kgtool, canned: Canned) -> None:
-        canned(groups__list_groups=Listing(LISTED, []))
+        canned(listing__list_groups=Listing(LISTED, []))
         document = kgtool("list", "-o", "json").json
         assert document["cluster_id"] == "cluster-1"
         assert document["results"][3] == {
@@ -80,7 +80,7 @@ class TestList:
             asked.append((states, types))
             return Listing([], [])
 
-        canned(groups__list_groups=list_groups)
+        canned(listing__list_groups=list_groups)
         kgtool("--list", "--state", "stable, EMPTY", "--type=CONSUMER")
         kgtool("list", "--type", "share", "--state")
         kgtool("--list", "--state=", "--type")
@@ -89,12 +89,12 @@ class TestList:
     def test_a_dead_broker_is_named_and_the_rest_is_shown(
         self, kgtool: Kgtool, canned: Canned
     ) -> None:
-        canned(groups__list_groups=Listing(LISTED, [DEAD_BROKER]))
+        canned(listing__list_groups=Listing(LISTED, [DEAD_BROKER]))
         result = kgtool("--list")
         assert result == (3, "app\napp-2\nold\n", "Error: broker 3: b3:9092 did not answer.\n")
         document = kgtool("--list", "-o", "json").json
         assert document["errors"][0]["target"]["broker"] == 3
-        canned(groups__list_groups=Listing([], [DEAD_BROKER]))
+        canned(listing__list_groups=Listing([], [DEAD_BROKER]))
         assert kgtool("--list").status == 4
 
     @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ class TestList:
     def test_choosing_by_name(
         self, kgtool: Kgtool, canned: Canned, argv: list[str], names: list[str]
     ) -> None:
-        canned(groups__list_groups=Listing(LISTED, []))
+        canned(listing__list_groups=Listing(LISTED, []))
         rows = kgtool("list", *argv, "-o", "json").json["results"]
         assert [row["group"] for row in rows] == names
 
@@ -157,7 +157,7 @@ class TestDescribe:
             asked.append((groups, kinds))
             return [_group("app"), _group("app-2", error=MISSING), _group("old")]
 
-        canned(groups__list_groups=Listing(LISTED, []), groups__describe_groups=describe_groups)
+        canned(listing__list_groups=Listing(LISTED, []), groups__describe_groups=describe_groups)
         result = kgtool("--describe", "--all-groups", "--state")
         assert asked[0][0] == ["app", "app-2", "old"]
         assert asked[0][1]["app-2"] == "consumer"
@@ -165,7 +165,7 @@ class TestDescribe:
         assert "nosuch" not in result.err
 
     def test_nothing_to_describe(self, kgtool: Kgtool, canned: Canned) -> None:
-        canned(groups__list_groups=Listing([], []))
+        canned(listing__list_groups=Listing([], []))
         assert kgtool("--describe", "--all-groups") == (0, "", "")
         assert kgtool("describe", "--match", "x*") == (0, "", "No group matches.\n")
 
@@ -288,7 +288,7 @@ class TestDelete:
 
     def test_nothing_to_delete(self, kgtool: Kgtool, canned: Canned) -> None:
         self._canned(canned, {})
-        canned(groups__list_groups=Listing([], []))
+        canned(listing__list_groups=Listing([], []))
         assert kgtool("--delete", "--all-groups") == (
             0, "Deletion of requested consumer groups () was successful.\n", "",
         )  # fmt: skip

@@ -191,7 +191,7 @@ def test_a_reader_that_went_away_is_no_error(argv: list[str]) -> None:
 class TestUnexpected:
     @pytest.fixture(autouse=True)
     def _broken(self, canned: Callable[..., None]) -> None:
-        canned(groups__list_groups=ZeroDivisionError("division by zero"))
+        canned(listing__list_groups=ZeroDivisionError("division by zero"))
 
     def test_is_one_line(self, kgtool: Kgtool) -> None:
         result = kgtool("--list")

@@ -12,8 +12,8 @@ from kgtool.cli.choose import choose
 from kgtool.cli.options import (
     TopicSpecType,
     connection_options,
+    name_options,
     output_options,
-    selection_options,
 )
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
@@ -40,7 +40,7 @@ class View(NamedTuple):
 
 
 @click.command("describe")
-@selection_options
+@name_options
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
 @click.option("--members", "view", flag_value="members", help="The members.")
 @click.option("--state", "view", flag_value="state", help="The state of each group.")

@@ -28,6 +28,8 @@ ALL_TYPES = ("Consumer", "Classic", "Share", "Streams")
 @click.option("--match", multiple=True, metavar="GLOB",
               help="Only groups whose name matches, with * ? [a-z]; repeatable.")  # fmt: skip
 @click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
+@click.option("--exclude", multiple=True, metavar="GLOB",
+              help="But not groups whose name matches; repeatable.")  # fmt: skip
 @connection_options()
 @output_options
 def command(
@@ -37,11 +39,14 @@ def command(
     type_: str | None,
     match: tuple[str, ...],
     regex: str | None,
+    exclude: tuple[str, ...],
 ) -> int:
     """Show the groups with type, state and coordinator."""
     states = parse_choices(state, "state", ALL_STATES)
     types = parse_choices(type_, "types", ALL_TYPES)
-    groups = fetch(settings, output, states, types, Selection(match=match, regex=regex))
+    groups = fetch(
+        settings, output, states, types, Selection(match=match, regex=regex, exclude=exclude)
+    )
     headers = ("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR")
     if groups:
         output.text(render.table(headers, [_cells(group) for group in groups]), end="")
@@ -75,7 +80,7 @@ def fetch(
     consumer_only: bool = False,
 ) -> list[GroupListing]:
     """Ask the cluster, and put out rows and failures; return the groups sorted by name."""
-    from kgtool.admin.groups import list_groups
+    from kgtool.admin.listing import list_groups
     from kgtool.net.session import Session
 
     test = selection.predicate()
