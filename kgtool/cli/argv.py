@@ -25,7 +25,7 @@ FLAGS = {
     "list", "describe", "delete", "reset-offsets", "delete-offsets", "all-groups", "all-topics",
     "dry-run", "execute", "export", "to-earliest", "to-latest", "to-current", "members", "offsets",
     "verbose", "help", "version",
-    "no-color", "debug", "yes", "force", "lagging",
+    "no-color", "debug", "yes", "force", "lagging", "create", "all-or-nothing",
 }  # fmt: skip
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 """Kafka's actions, in the order in which Kafka's tool names them."""

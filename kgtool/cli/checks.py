@@ -13,9 +13,9 @@ from kgtool.errors import UsageError
 
 STRATEGIES = (
     "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current",
-    "shift-by", "from-file",
+    "shift-by", "from-file", "like",
 )  # fmt: skip
-"""``--reset-offsets`` takes exactly one of these, compared in this order."""
+"""``--reset-offsets`` takes exactly one of these, compared in this order; ``like`` is our own."""
 
 _SCENARIOS = (
     "from-file", "shift-by", "to-offset", "to-earliest", "to-current", "to-latest", "by-duration",
@@ -167,8 +167,17 @@ def _check_topics(seen: Scan) -> None:
                 raise Refusal(error.message) from error
 
 
+def check_reset(names: set[str]) -> None:
+    """Raise UsageError for options of a reset that do not go together, or that are missing."""
+    _check_reset_pairs(names)
+    _check_reset_scope(names)
+
+
 def _check_reset(seen: Scan) -> None:
-    names = seen.names
+    _check_reset_pairs(seen.names)
+
+
+def _check_reset_pairs(names: set[str]) -> None:
     if {"dry-run", "execute"} <= names:
         raise Refusal("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     _needs_group(names, "reset-offsets", "[group], [all-groups]")
@@ -180,7 +189,7 @@ def _check_reset(seen: Scan) -> None:
 def _check_reset_scope(names: set[str]) -> None:
     if {"all-topics", "topic"} <= names:  # Kafka's tool ignores --topic then (F5)
         raise _excluded("topic", "all-topics")
-    if not names & {"all-topics", "topic", "from-file"}:
+    if not names & {"all-topics", "topic", "from-file", "like"}:
         raise Refusal("One of the reset scopes should be defined: --all-topics, --topic.")
     if not names & set(STRATEGIES):
         listed = ", ".join(f"[{strategy}]" for strategy in _SCENARIOS)

@@ -27,7 +27,6 @@ from kgtool.cli.output import Output
 from kgtool.cli.overview import KAFKA_OPTIONS, overview
 from kgtool.cli.selection import Selection
 from kgtool.config import BOOTSTRAP_VARIABLE
-from kgtool.errors import KgError
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -38,11 +37,12 @@ _HELP = {name.split()[0]: text for name, text in KAFKA_OPTIONS.items()}
 _FLAGS = (
     "--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets", "--all-groups",
     "--all-topics", "--members", "--offsets", "--verbose", "--lagging", "--force", "--execute",
-    "--export", "--to-earliest", "--to-latest", "--to-current",
+    "--export", "--to-earliest", "--to-latest", "--to-current", "--create", "--all-or-nothing",
 )  # fmt: skip
 _VALUES: dict[str, Any] = {
-    "--validate-regex": str, "--regex": str, "--from-file": str, "--to-offset": int,
-    "--shift-by": int, "--to-datetime": str, "--by-duration": str, "--sort": click.Choice(["lag"]),
+    "--validate-regex": str, "--regex": str, "--from-file": str, "--to-offset": str,
+    "--shift-by": str, "--to-datetime": str, "--by-duration": str, "--like": Name(),
+    "--wait-empty": str, "--sort": click.Choice(["lag"]),
 }  # fmt: skip
 
 
@@ -91,11 +91,6 @@ def kafka_form(ctx: click.Context, /, **given: Any) -> int:
         from kgtool.cli.commands.validate_regex import run as validate
 
         return validate(output, given["validate_regex"])
-    if action == "reset-offsets":
-        raise KgError(
-            "--reset-offsets is not part of this version of kgtool yet; nothing was changed.",
-            hint="Use kafka-consumer-groups.sh for it until then.",
-        )
     connection = {name: given[name] for name in ("bootstrap_server", "command_config", "timeout")}
     settings = make_settings(ctx, connection, required=True)
     groups = tuple(dict.fromkeys(given["group"]))
@@ -143,9 +138,18 @@ def _delete_offsets(
     return run(settings, output, selection, given["topic"], given["dry_run"], given["force"])
 
 
+def _reset_offsets(
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+) -> int:
+    from kgtool.cli.commands.reset_offsets import kafka_form as run
+
+    return run(settings, output, selection, given)
+
+
 _ACTIONS = {
     "list": _list,
     "describe": _describe,
     "delete": _delete,
     "delete-offsets": _delete_offsets,
+    "reset-offsets": _reset_offsets,
 }

@@ -25,7 +25,7 @@ KAFKA_OPTIONS = {
     "--describe": "Describe groups: --offsets (default), --members or --state.",
     "--delete": "Delete groups that have no members.",
     "--delete-offsets": "Delete the committed offsets of --topic, of one or more groups.",
-    "--reset-offsets": "Set the committed offsets of groups (not in this version yet).",
+    "--reset-offsets": "Set the committed offsets of groups that have no members.",
     "--validate-regex RE": "Check a regular expression as brokers read it (RE2).",
     "--group GROUP": "A group's exact name; repeatable.",
     "--all-groups": "All groups that --list shows.",
@@ -54,6 +54,10 @@ KAFKA_OPTIONS = {
     "--to-earliest": "With --reset-offsets: to the start of the log.",
     "--to-latest": "With --reset-offsets: to the end of the log.",
     "--to-current": "With --reset-offsets: to where it is.",
+    "--like GROUP": "With --reset-offsets: to where another group is.",
+    "--create": "With --reset-offsets: make groups that do not exist.",
+    "--wait-empty TIME": "With --reset-offsets: wait so long for groups to be empty (60s).",
+    "--all-or-nothing": "With --reset-offsets: do nothing if anything can't be done.",
 }
 
 

@@ -213,6 +213,24 @@ def _deletion_status(row: OffsetDeletion) -> str:
     return "Would be deleted" if row.status == "would-delete" else "Successful"
 
 
+def resets(rows: Sequence[tuple[str, str, int | None, int | None]], groups: Sequence[str]) -> str:
+    """Return the table of Kafka's ``--reset-offsets``: group, topic, partition, new offset.
+
+    ``groups`` are all that were asked for: the header also stands over no rows, but not over no
+    groups, and is as wide as the longest of them.
+    """
+    if not groups:
+        return "\n"
+    least = max([MIN_WIDTH, *(width(escape(group)) for group in groups)])
+    columns = [
+        _fixed("GROUP", [escape(row[0]) for row in rows], least),
+        _column("TOPIC", [escape(row[1]) for row in rows], MIN_WIDTH),
+        _fixed("PARTITION", [shown(row[2]) for row in rows], 10),
+        ["NEW-OFFSET", *(shown(row[3]) for row in rows)],
+    ]
+    return "".join("\n" + " ".join(line) for line in zip(*columns, strict=True)) + "\n"
+
+
 def java_error(error: ItemError) -> str:
     """Return an error as Java prints it: ``class name: message``."""
     known = CODES.get(error.code) if error.code is not None else None

@@ -130,17 +130,6 @@ def test_accepted_as_far_as_the_network(
     assert result.err.startswith("Error: Nobody accepts connections at 127.0.0.1:1.")
 
 
-def test_reset_offsets_says_honestly_that_it_is_missing(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    result = call(
-        capsys, *BOOTSTRAP, "--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest"
-    )
-    assert result.status == 1
-    assert "not part of this version" in result.err
-    assert "nothing was changed" in result.err
-
-
 class TestScan:
     def test_single_dash_only_where_it_is_an_option(self) -> None:
         seen = scan(["-describe", "--group", "-list", "-unknown", "-o", "json"])

@@ -11,6 +11,7 @@ COMMANDS = {
     "describe": "Show groups: committed offsets and lag, members, or state.",
     "delete": "Delete groups that have no members.",
     "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
+    "reset-offsets": "Set committed offsets of groups that have no members.",
     "validate-regex": "Check a regular expression as brokers read it (RE2).",
     "export": "Copy __consumer_offsets, byte for byte, into a folder.",
     "analyze": "Tell from raw segments what is live, what expires when, and why what went is gone.",

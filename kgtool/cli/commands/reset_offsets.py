@@ -1,0 +1,271 @@
+"""``kgtool reset-offsets``: set the committed offsets of groups that have no members."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kgtool.cli import checks, consent, offsetspec, reset_report, resetfile
+from kgtool.cli.choose import choose
+from kgtool.cli.escape import escape
+from kgtool.cli.options import (
+    Name,
+    TopicSpecType,
+    change_options,
+    connection_options,
+    output_options,
+    selection_options,
+)
+from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
+from kgtool.model import TopicSpec
+
+if TYPE_CHECKING:
+    from kgtool.admin.reset_plan import GroupReset, Strategy
+    from kgtool.config import Settings
+    from kgtool.model import GroupDescription
+    from kgtool.net.session import Session
+
+_STRATEGY_OPTIONS = (
+    click.option("--to-earliest", is_flag=True, help="To the start of the log."),
+    click.option("--to-latest", is_flag=True, help="To the end of the log."),
+    click.option("--to-current", is_flag=True,
+                 help="To where it is; partitions without a committed offset are left alone."),
+    click.option("--to-offset", metavar="N", help="To this offset, fitted into the log."),
+    click.option("--shift-by", metavar="N",
+                 help="By so many offsets, back if negative, fitted into the log."),
+    click.option("--to-datetime", metavar="TIME",
+                 help="To the first record from then on: 2023-11-14T22:18:20Z (no zone: UTC), "
+                      "1700000300000 (ms since the epoch), now-2h30m."),
+    click.option("--by-duration", metavar="DURATION",
+                 help="To the first record since so long ago: PT2H30M, P1D."),
+    click.option("--from-file", type=click.Path(), metavar="FILE",
+                 help="To the offsets of a CSV file, as --export prints it."),
+    click.option("--like", type=Name(), metavar="GROUP",
+                 help="To where another group is, of all its partitions or those of --topic."),
+)  # fmt: skip
+
+
+def _strategy_options(function: Any) -> Any:
+    for option in reversed(_STRATEGY_OPTIONS):
+        function = option(function)
+    return function
+
+
+class Reset(NamedTuple):
+    """What is asked for, but for the groups."""
+
+    strategy: Strategy
+    topics: tuple[TopicSpec, ...] | None
+    """None: whatever has a committed offset (or stands in the file)."""
+    execute: bool
+    export: bool
+    has_one_group: bool
+    """A single --group: CSV lines then have no group."""
+    create: bool
+    force: bool
+    all_or_nothing: bool
+    wait_seconds: float
+    yes: bool
+    is_kafka_form: bool
+
+
+@click.command("reset-offsets")
+@selection_options
+@click.option("--topic", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
+              help="A topic, or some of its partitions; repeatable.")  # fmt: skip
+@click.option("--all-topics", is_flag=True, help="Every partition with a committed offset.")
+@_strategy_options
+@click.option("--execute", is_flag=True, help="Do it; without, it is a dry run.")
+@click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
+@click.option("--create", is_flag=True, help="Make groups that do not exist.")
+@click.option("--wait-empty", metavar="TIME",
+              help="Wait so long (60s, 5m) for the groups to have no members.")  # fmt: skip
+@click.option("--all-or-nothing", is_flag=True,
+              help="Do nothing if any group or partition can't be reset.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Also where a transaction is pending.")
+@change_options
+@connection_options()
+@output_options
+def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
+    """Set committed offsets of groups that have no members.
+
+    A dry run unless --execute is given. What can't be reset (a living or unknown group, an
+    unknown partition) is named with the reason, the rest is done.
+    """
+    checks.check_reset(_names(selection, given))
+    selection.check("reset-offsets")
+    reset = _reset(output, selection, given, is_kafka_form=False)
+    if reset.execute:
+        consent.require(reset.yes, dry_run=False)
+    return run(settings, output, selection, reset)
+
+
+def kafka_form(
+    settings: Settings, output: Output, selection: Selection, given: Mapping[str, Any]
+) -> int:
+    """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
+    if not given["execute"] and not given["dry_run"]:
+        output.note(reset_report.NO_EXECUTE)
+    reset = _reset(output, selection, given, is_kafka_form=True)
+    return run(settings, output, selection, reset)
+
+
+def _names(selection: Selection, given: Mapping[str, Any]) -> set[str]:
+    """Return the options that were given, by Kafka's names."""
+    names = {
+        name.replace("_", "-") for name, value in given.items() if value not in (None, False, ())
+    }
+    # What stands for the groups is checked by the selection itself.
+    return names | ({"group"} if selection.is_given else set())
+
+
+# ---------------------------------------------------------------------------------------------
+# What is asked for
+
+
+def _reset(
+    output: Output, selection: Selection, given: Mapping[str, Any], *, is_kafka_form: bool
+) -> Reset:
+    """Read the options' values; nothing has been sent yet.
+
+    :raises UsageError: a value can't be understood.
+    :raises ConfigError: the file can't be.
+    """
+    topics: tuple[TopicSpec, ...] | None = given["topic"] or None
+    if given["from_file"] is not None and (topics or given["all_topics"]):
+        ignored = "--topic" if topics else "--all-topics"
+        output.note(f"Note: {ignored} is ignored: the file of --from-file says what is reset.")
+    wait = given["wait_empty"]
+    names = given.get("group", selection.groups)
+    return Reset(
+        strategy=_strategy(output, selection, given),
+        topics=topics,
+        execute=given["execute"],
+        export=given["export"],
+        has_one_group=len(names) == 1 and not selection.needs_listing,
+        create=given["create"],
+        force=given["force"],
+        all_or_nothing=given["all_or_nothing"],
+        wait_seconds=0.0 if wait is None else offsetspec.seconds(wait, "wait-empty"),
+        yes=given["yes"],
+        is_kafka_form=is_kafka_form,
+    )
+
+
+def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) -> Strategy:
+    from kgtool.admin.reset_plan import Strategy
+
+    now_ms = time.time_ns() // 1_000_000
+    for kind in ("to-earliest", "to-latest", "to-current"):
+        if given[kind.replace("-", "_")]:
+            return Strategy(kind)
+    for kind in ("to-offset", "shift-by"):
+        text = given[kind.replace("-", "_")]
+        if text is not None:
+            return Strategy(kind, offsetspec.parse_long(text, kind))
+    if given["to_datetime"] is not None:
+        return Strategy("to-datetime", offsetspec.time_ms(given["to_datetime"], now_ms))
+    if given["by_duration"] is not None:
+        return Strategy("to-datetime", offsetspec.before_ms(given["by_duration"], now_ms))
+    if given["like"] is not None:
+        return Strategy("like", like=given["like"])
+    is_single = len(selection.groups) == 1 and not selection.needs_listing
+    found = resetfile.read(given["from_file"], selection.groups[0] if is_single else None)
+    for line in found.replaced:
+        output.note(escape(f"Note: {given['from_file']}: {line}"))
+    return Strategy("from-file", offsets=found.offsets)
+
+
+# ---------------------------------------------------------------------------------------------
+# Doing it
+
+
+def run(settings: Settings, output: Output, selection: Selection, reset: Reset) -> int:
+    """Plan, show, ask where that is due, do it, and report."""
+    from kgtool.admin.reset import plan_resets
+    from kgtool.admin.reset_execute import execute_resets, settle
+    from kgtool.admin.reset_plan import ResetRequest
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        groups = choose(session, output, selection, reset_report.COLUMNS).groups
+        _wait(session, output, groups, reset.wait_seconds)
+        request = ResetRequest(
+            tuple(groups), reset.strategy, reset.topics, reset.create, reset.force
+        )
+        plan = session.run(plan_resets(session.cluster, request))
+        plan = settle(plan, reset.all_or_nothing)
+        is_change = reset.execute and reset_report.count(plan, "would-reset") > 0
+        _show_plan(output, plan, reset, is_change)
+        if is_change:
+            _ask(session, output, plan, reset)
+            # Issue 7: the journal is written by before_change=, which sees every row beforehand.
+            plan = session.run(
+                execute_resets(
+                    session.cluster, plan, force=reset.force, all_or_nothing=reset.all_or_nothing
+                )
+            )
+    _report(output, plan, reset)
+    return output.finish()
+
+
+def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
+    """Wait for members to leave; the time that takes does not count against --timeout."""
+    if not seconds or not groups:
+        return
+    from kgtool.admin.reset_rows import members
+    from kgtool.admin.reset_wait import wait_until_empty
+
+    def say(busy: list[GroupDescription]) -> None:
+        for group in busy:
+            said = f"Waiting up to {seconds:g} s until group {group.group} has no members."
+            output.note(escape(f"{said} {members(group)}"))
+
+    began = time.monotonic()
+    session.loop.extend(seconds)
+    session.run(wait_until_empty(session.cluster, groups, seconds, time.monotonic, say))
+    session.loop.extend(time.monotonic() - began - seconds)
+
+
+def _show_plan(output: Output, plan: Sequence[GroupReset], reset: Reset, is_change: bool) -> None:
+    """Say on stderr what is about to happen, before anything is written."""
+    if reset.is_kafka_form or (reset.export and not is_change):
+        for line in reset_report.notes(plan, reset.strategy):
+            output.note(escape(line))
+        return
+    when = reset.strategy.timestamp_ms
+    if when is not None:
+        output.note(f"Looking for the first records at or after {offsetspec.shown_time(when)}.")
+    if is_change:
+        output.note("Committed offsets to reset:")
+        output.note(reset_report.table(plan), end="")
+        for group in plan:
+            if group.error is not None:
+                said = f"  {group.group}: will not be reset: {group.error.message}"
+                output.note(escape(said))
+        output.note(consent.NO_WAY_BACK)
+
+
+def _ask(session: Session, output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:
+    if not reset.is_kafka_form:
+        count = reset_report.count(plan, "would-reset")
+        offsets = f"{count} committed offset{'' if count == 1 else 's'}"
+        consent.ask(session, output, f"Reset {offsets}?", reset.yes)
+
+
+def _report(output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:
+    """Put out the outcome: the table of Kafka's tool in its form, CSV where it was asked for."""
+    reset_report.put(output, plan)
+    if reset.export:
+        lines = reset_report.csv(plan, with_group=not reset.has_one_group)
+        output.text(lines, end="\n" if reset.is_kafka_form else "")
+    elif reset.is_kafka_form:
+        output.text(reset_report.kafka_table(plan), end="")
+    else:
+        output.text(reset_report.table(plan), end="")
+    if not reset.is_kafka_form and not reset.execute:
+        output.note("Dry run: nothing was changed; --execute does it.")

@@ -1,0 +1,194 @@
+"""Times, durations and numbers as users write them. Pure: the time it is now is an argument.
+
+Times are ISO 8601 (with or without seconds, fraction and zone; no zone is UTC, as in Kafka's
+tool), milliseconds since the epoch, or relative to now. Unlike ``Utils.getDateTime`` of Kafka's
+tool, ``.1`` is a tenth of a second, milliseconds may be missing, and junk at the end is refused.
+
+>>> time_ms("2023-11-14T22:18:20.000Z", 0)
+1700000300000
+>>> time_ms("2023-11-14T23:18:20+01:00", 0)
+1700000300000
+>>> time_ms("now-2h", 7_200_000)
+0
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+
+from kgtool.errors import UsageError
+
+_LONG = range(-(2**63), 2**63)
+"""Java's ``long``: what Kafka's tool and the wire can hold."""
+
+_SECOND_NS = 1_000_000_000
+_MILLISECOND_NS = 1_000_000
+_UNIT_NS = {
+    "ms": _MILLISECOND_NS,
+    "s": _SECOND_NS,
+    "m": 60 * _SECOND_NS,
+    "h": 3600 * _SECOND_NS,
+    "d": 86_400 * _SECOND_NS,
+    "w": 7 * 86_400 * _SECOND_NS,
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
+    r"(Z|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_RELATIVE = re.compile(r"now(?:([+-])(.+))?", re.IGNORECASE)
+_SPAN = re.compile(r"(?:\d{1,18}(?:ms|[smhdw]))+", re.ASCII)
+_SPAN_PART = re.compile(r"(\d+)(ms|[smhdw])", re.ASCII)
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?\d{1,18})D)?"
+    r"(T(?:([-+]?\d{1,18})H)?(?:([-+]?\d{1,18})M)?(?:([-+]?\d{1,18})(?:[.,](\d{0,9}))?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""``java.time.Duration.PATTERN``."""
+
+_TIME_EXAMPLES = (
+    "Write it like 2023-11-14T22:18:20.000Z, 2023-11-14T23:18+01:00, 1700000300000 (ms since the "
+    "epoch) or now-2h30m."
+)
+
+
+def parse_long(text: str, option: str) -> int:
+    """Read a whole number of 64 bits, refused in the words of Kafka's tool.
+
+    >>> parse_long("-100", "shift-by")
+    -100
+    """
+    if _NUMBER.fullmatch(text.strip()) and int(text) in _LONG:
+        return int(text)
+    raise UsageError(f"Cannot parse argument '{text}' of option {option}")
+
+
+def time_ms(text: str, now_ms: int) -> int:
+    """Read a time; return ms since the epoch, negative before 1970.
+
+    A fraction of a millisecond is rounded up: the first record from then on has a later timestamp.
+    """
+    text = text.strip()
+    relative = _RELATIVE.fullmatch(text)
+    if relative:
+        return _relative(relative, now_ms)
+    if _NUMBER.fullmatch(text):
+        return parse_long(text, "to-datetime")
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise UsageError(f"Unparseable date: '{text}'", hint=_TIME_EXAMPLES)
+    try:
+        return _absolute(found)
+    except ValueError as error:
+        raise UsageError(f"Unparseable date: '{text}' ({error})", hint=_TIME_EXAMPLES) from None
+
+
+def _absolute(found: re.Match[str]) -> int:
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    moment = datetime(year, month, day, hour, minute, second, tzinfo=_zone(found[8]))
+    whole = (moment - _EPOCH) // timedelta(seconds=1)
+    fraction_ns = int((found[7] or "").ljust(9, "0"))
+    return whole * 1000 - (-fraction_ns // _MILLISECOND_NS)
+
+
+def _zone(text: str | None) -> timezone:
+    if not text or text in "Zz":
+        return timezone.utc
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    hours, minutes = int(digits[:2]), int(digits[2:])
+    if minutes > 59 or hours > 23:
+        raise ValueError(f"{text} is no zone offset")
+    shift = timedelta(hours=hours, minutes=minutes)
+    return timezone(-shift if text[0] == "-" else shift)
+
+
+def _relative(found: re.Match[str], now_ms: int) -> int:
+    if found[2] is None:
+        return now_ms
+    try:
+        span = _span_ns(found[2]) if _SPAN.fullmatch(found[2]) else duration_ns(found[2])
+    except UsageError:
+        raise UsageError(f"Unparseable date: '{found[0]}'", hint=_TIME_EXAMPLES) from None
+    now_ns = now_ms * _MILLISECOND_NS
+    moment_ns = now_ns - span if found[1] == "-" else now_ns + span
+    return _in_range(moment_ns // _MILLISECOND_NS, found[0])
+
+
+def before_ms(text: str, now_ms: int) -> int:
+    """Return the time an ISO 8601 duration before now, in ms since the epoch.
+
+    >>> before_ms("PT0.5S", 1000)
+    500
+    """
+    moment_ns = now_ms * _MILLISECOND_NS - duration_ns(text)
+    return _in_range(moment_ns // _MILLISECOND_NS, text)
+
+
+def _in_range(moment_ms: int, text: str) -> int:
+    if moment_ms not in _LONG:
+        raise UsageError(f"'{text}' leads to a time that Kafka can't hold.")
+    return moment_ms
+
+
+def duration_ns(text: str) -> int:
+    """Read ``PnDTnHnMn.nS`` as ``java.time.Duration.parse`` does; return nanoseconds.
+
+    >>> duration_ns("-PT1.5S")
+    -1500000000
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.group(2, 4, 5, 6)) or found[3] in ("T", "t"):
+        raise UsageError(
+            f"Text cannot be parsed to a Duration: '{text}'",
+            hint="Write it like P1D, PT2H30M or P1DT12H (ISO 8601); --to-datetime now-1d does "
+            "the same.",
+        )
+    days, hours, minutes, seconds = (int(part or 0) for part in found.group(2, 4, 5, 6))
+    whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    fraction_ns = int((found[7] or "").ljust(9, "0"))
+    if (found[6] or "").startswith("-"):
+        fraction_ns = -fraction_ns
+    length_ns = whole * _SECOND_NS + fraction_ns
+    return -length_ns if found[1] == "-" else length_ns
+
+
+def _span_ns(text: str) -> int:
+    return sum(int(number) * _UNIT_NS[unit] for number, unit in _SPAN_PART.findall(text))
+
+
+def seconds(text: str, option: str) -> float:
+    """Read a time to wait: ``60s``, ``2m30s``, ``500ms``, ``60`` (seconds) or ``PT1M``.
+
+    >>> seconds("1m30s", "wait-empty")
+    90.0
+    """
+    text = text.strip()
+    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        return float(text)
+    if _SPAN.fullmatch(text):
+        return _span_ns(text) / _SECOND_NS
+    try:
+        length_ns = duration_ns(text)
+    except UsageError:
+        length_ns = -1
+    if length_ns < 0:
+        raise UsageError(f"--{option} takes a time like 60s, 2m or 500ms, not '{text}'.")
+    return length_ns / _SECOND_NS
+
+
+def shown_time(moment_ms: int) -> str:
+    """Return ms since the epoch as ISO 8601 in UTC, or as the number where no calendar reaches.
+
+    >>> shown_time(1700000300000)
+    '2023-11-14T22:18:20.000Z'
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=moment_ms)
+    except OverflowError:
+        return str(moment_ms)
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
