@@ -23,6 +23,8 @@
     ├── SandboxError          1   the local Kafka could not be started, seeded or stopped
     └── AnalysisError         1   the Spark job can't go on
 
+OutcomeUnknown (4) is the NetworkError of a change that was sent and never answered.
+
 ``exit_code`` is the exit status of a command that fails with this error alone (the contract's
 section 3). ``hint`` is the next thing a person can do. A failure of one item among many is not
 raised: it travels as a value to the renderer, and only the exit status tells of it globally.
@@ -37,6 +39,8 @@ class KgError(Exception):
     exit_code = 1
     name = "ERROR"
     code: int | None = None
+    maybe_done = False
+    """Whether the request may have been carried out: it was sent, and no readable answer came."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -45,6 +49,14 @@ class KgError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+    def after_sending(self) -> KgError:
+        """Return the same error as the answer to a request that may have been carried out."""
+        twin = self.__class__.__new__(self.__class__)
+        twin.__dict__.update(self.__dict__)
+        twin.args = self.args
+        twin.maybe_done = True
+        return twin
 
 
 class UsageError(KgError):
@@ -98,6 +110,12 @@ class TimedOut(NetworkError):
     """No answer came within the time that was allowed."""
 
     name = "TIMEOUT"
+
+
+class OutcomeUnknown(NetworkError):
+    """A change was sent, and nobody can tell whether it was made."""
+
+    name = "OUTCOME_UNKNOWN"
 
 
 class AuthenticationError(KgError):

@@ -10,12 +10,17 @@ An operation is a generator. It yields what it wants and is sent what came of it
     The answer is ``None``, later. Retries are lists of pauses, so tests run in no time.
 ``Gather([operation, …])``
     Runs operations side by side, each at its own speed; the answer is the list of their results.
+``Within(operation, share)``
+    Runs an operation in a share of the time that is left, so that whatever keeps it waiting
+    leaves time for what comes after it; the answer is its result.
 ``Versions(to)``
     The versions that a broker offers, as ``{api key: (low, high)}``, or a ``KgError``. Costs no
     request: every connection asks for them anyway.
 
-``return`` gives the result. Operations know no clock: when the time of a command is up, every
-call, old or new, is answered with ``DeadlineExceeded`` and every pause ends at once.
+``return`` gives the result. Operations know no clock: when the time of a command (or of
+``Within``) is up, every call, old or new, is answered with ``DeadlineExceeded`` and every pause
+ends at once. An error whose ``maybe_done`` is set answers a request that was sent: only what is
+safe to repeat may be repeated then.
 """
 
 from __future__ import annotations
@@ -45,9 +50,10 @@ class Call(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Wait before going on."""
+    """Wait before going on; ``jitter`` 0.2 makes it a fifth shorter or longer, at random."""
 
     seconds: float
+    jitter: float = 0.0
 
 
 class Versions(NamedTuple):
@@ -62,6 +68,13 @@ class Gather(NamedTuple):
     operations: list[Any]
 
 
+class Within(NamedTuple):
+    """Run an operation in a share (0 to 1) of the time that is left."""
+
+    operation: Any
+    share: float
+
+
 Reply = Any
 """A response, or a ``KgError``."""
 Operation = Generator[Any, Any, T]
@@ -70,9 +83,13 @@ BACKOFF_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
 """Pauses between tries, the last one repeated (``retry.backoff.ms`` … ``retry.backoff.max.ms``)."""
 
 
+JITTER = 0.2
+"""``CommonClientConfigs.RETRY_BACKOFF_JITTER``: clients that failed together don't come together."""
+
+
 def backoff(attempt: int) -> Pause:
     """Return the pause before try number ``attempt`` + 1, counted from 0."""
-    return Pause(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)])
+    return Pause(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)], JITTER)
 
 
 def call(to: int, request: Struct, max_version: int | None = None) -> Operation[Reply]:
@@ -89,3 +106,9 @@ def gather(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
         return [(yield from operations[0])]
     results: list[Any] = yield Gather(list(operations))
     return results
+
+
+def within(operation: Operation[T], share: float) -> Operation[T]:
+    """Run an operation in a share of the time that is left, and return its result."""
+    result: T = yield Within(operation, share)
+    return result

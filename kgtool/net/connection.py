@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,10 @@ from kgtool.protocol.channel import CLOSED, READY, VERSIONS, Channel
 from kgtool.protocol.schema import Struct
 
 RECEIVE_BYTES = 1024 * 1024
+PROGRESS_BYTES = 4096
+"""So much of an unfinished reply counts as progress; a byte now and then does not."""
+CONNECT_SECONDS = 10.0
+"""``socket.connection.setup.timeout.ms``: TCP, login and ApiVersions together."""
 IN_PROGRESS = (0, 36, 115, 10035)
 """What connect_ex answers when it is on its way: Linux, macOS, Windows."""
 
@@ -37,7 +42,8 @@ class Connection:
         self._connected = False
         self._interest = 0
         self.muted_until = 0.0
-        self.received = 0
+        self.progressed_at = time.monotonic()
+        self._unmarked = 0
         try:
             self._addresses = resolve(host, port)
         except ResolveFailed as error:
@@ -63,7 +69,28 @@ class Connection:
 
     def send(self, token: Any, request: Struct, max_version: int | None) -> None:
         """Queue a request."""
+        if not self.channel.pending:
+            self.progressed_at = time.monotonic()
         self.channel.send(token, request, max_version)
+
+    def mute(self, seconds: float) -> None:
+        """Send nothing for a while: a quota was exceeded."""
+        self.muted_until = max(self.muted_until, time.monotonic() + seconds)
+
+    def stalls_at(self, patience: float) -> float | None:
+        """Return when it counts as dead (monotonic seconds) unless it makes progress before."""
+        if self.is_closed:
+            return None
+        if not self.is_ready:
+            return self.progressed_at + min(patience, CONNECT_SECONDS)
+        if not self.channel.pending:
+            return None
+        return max(self.progressed_at, self.muted_until) + patience
+
+    def is_stalled(self, now: float, patience: float) -> bool:
+        """Whether it made no progress for ``patience`` seconds although it should have."""
+        due = self.stalls_at(patience)
+        return due is not None and now >= due
 
     def on_event(self, mask: int) -> None:
         """Do what the selector says is possible."""
@@ -136,9 +163,13 @@ class Connection:
         except OSError as exc:
             self.close(connection_error(exc, self.peer))
             return
-        self.received += len(data)
-        was = self.channel.state
+        was, left = self.channel.state, self.channel.pending
         self.channel.receive(data)
+        self._unmarked += len(data)
+        # Before it is ready only the handshake's end counts: a drip must not keep it alive.
+        if self.is_ready and (self.channel.pending != left or self._unmarked >= PROGRESS_BYTES):
+            self.progressed_at = time.monotonic()
+            self._unmarked = 0
         if self.is_closed:
             self._drop_socket()
         elif was == VERSIONS:

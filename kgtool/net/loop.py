@@ -1,14 +1,14 @@
 """Drives operations over real connections: one thread, one selector, any number of brokers.
 
-The contract between the two is in ``kgtool.client.ops``. A call to ``ANY`` goes to a connection
-that stands; the first one is made to the bootstrap addresses, one after the other, until a broker
-says what it speaks. The loop owns the clock: it answers everything with ``DeadlineExceeded`` when
-the time of the command is up.
+The contract between the two is in ``kgtool.client.ops``; which connection a call takes is the
+pool's matter. The loop owns the clock: it answers everything with ``DeadlineExceeded`` when the
+time of the command, or of a part of it, is up.
 """
 
 from __future__ import annotations
 
 import heapq
+import random
 import selectors
 import time
 from collections import deque
@@ -16,41 +16,25 @@ from collections.abc import Callable
 from typing import Any
 
 from kgtool.client.cluster import Cluster
-from kgtool.client.ops import ANY, Call, DeadlineExceeded, Gather, Operation, Pause, Versions
-from kgtool.errors import ConnectFailed, KgError, NetworkError, ResolveFailed
+from kgtool.client.ops import (
+    ANY,
+    Call,
+    DeadlineExceeded,
+    Gather,
+    Operation,
+    Pause,
+    Versions,
+    Within,
+)
+from kgtool.errors import KgError, NetworkError
 from kgtool.net.connection import Connection
-from kgtool.net.diagnose import explain
+from kgtool.net.pool import Pool
+from kgtool.net.slots import Scope, Slot, Task
 
-CONNECT_SECONDS = 10.0
-"""``socket.connection.setup.timeout.ms``: TCP and ApiVersions together."""
-
-BOOTSTRAP_SECONDS = 2.0
-"""How long a cluster that refuses every connection is given, in case it is just restarting."""
-
-
-class _Task:
-    """One running operation, and where its result goes."""
-
-    __slots__ = ("operation", "parent", "slot", "run", "replies", "missing")
-
-    def __init__(
-        self, operation: Operation[Any], parent: _Task | None, slot: int, run: int
-    ) -> None:
-        self.operation = operation
-        self.run = run
-        self.parent = parent
-        self.slot = slot
-        self.replies: list[Any] = []
-        self.missing = 0
-
-
-class _Versions:
-    """Token of a question for a broker's versions."""
-
-    __slots__ = ("task",)
-
-    def __init__(self, task: _Task) -> None:
-        self.task = task
+PATIENCE_SHARE = 1 / 3
+PATIENCE_SECONDS = 3.0
+"""A connection without progress for a third of the command's time, but at least this long, is
+given up; what it was asked is then asked elsewhere."""
 
 
 class Loop:
@@ -73,39 +57,47 @@ class Loop:
     ) -> None:
         self.cluster = cluster
         self.timeout_ms = timeout_ms
-        self.requests_sent = 0
-        self._bootstrap = bootstrap
+        self._calls = 0
         self._client = (client_id, version)
         self._progress = progress
         self._selector = selectors.DefaultSelector()
-        self._connections: dict[tuple[str, int], Connection] = {}
-        self._connect_deadlines: dict[Connection, float] = {}
-        self._ready: deque[tuple[_Task, Any]] = deque()
+        self._pool = Pool(cluster, bootstrap, self._connect, self._answer, self._patience())
+        self._ready: deque[tuple[Task, Any]] = deque()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self._run = 0
-        self._any_waiting: list[tuple[Any, Any, int | None]] = []
-        self._version_waiting: list[tuple[Connection, _Task]] = []
-        self._candidates: list[tuple[str, int]] = []
-        self._bootstrapping: Connection | None = None
-        self._bootstrapping_at = ("", 0)
-        self._bootstrap_errors: list[KgError] = []
-        self._bootstrap_began = 0.0
-        self._deadline = time.monotonic() + timeout_ms / 1000
+        self._whole = Scope(time.monotonic() + timeout_ms / 1000)
+        self._parts: list[Scope] = []
+
+    def _connect(self, host: str, port: int) -> Connection:
+        return Connection(host, port, self._selector, *self._client)
+
+    def _patience(self) -> float:
+        seconds = self.timeout_ms / 1000
+        if self._progress:
+            return seconds
+        return max(seconds * PATIENCE_SHARE, min(seconds, PATIENCE_SECONDS))
+
+    @property
+    def requests_sent(self) -> int:
+        """How many requests were made; the ApiVersions of new connections are not counted."""
+        return self._calls + self._pool.hedged
 
     def run(self, operation: Operation[Any]) -> Any:
         """Drive an operation to its end and return its result; what it raises is raised here."""
         self._run += 1
-        root = _Task(operation, None, 0, self._run)
-        self._ready.append((root, None))
+        root = Task(operation, None, self._whole, self._run)
         result: list[Any] = []
+        # Connections that the broker closed while the user was thinking are seen before use.
+        self._select(0.0)
+        self._ready.append((root, None))
         try:
             while not result:
-                while self._ready:
+                while self._ready and not result:
                     task, value = self._ready.popleft()
                     self._step(task, value, result)
                 if not result:
-                    self._flush()
+                    self._pool.flush()
                     if not self._ready:
                         self._wait()
         finally:
@@ -114,271 +106,145 @@ class Loop:
 
     def extend(self, seconds: float) -> None:
         """Give the command more time: waiting that the user asked for does not count."""
-        self._deadline += seconds
+        self._whole.deadline += seconds
 
     def close(self) -> None:
         """Close every connection."""
-        for connection in list(self._connections.values()):
-            connection.close(ConnectFailed("closed"))
-        self._connections.clear()
+        self._pool.close()
         self._selector.close()
 
     # -- operations -----------------------------------------------------------------------
 
-    def _step(self, task: _Task, value: Any, result: list[Any]) -> None:
+    def _step(self, task: Task, value: Any, result: list[Any]) -> None:
         """Send a value into an operation and start what it yields next."""
         try:
             wish = task.operation.send(value)
         except StopIteration as stop:
-            if task.parent is None:
+            if task.result is None:
                 result.append(stop.value)
             else:
-                self._answer(task.parent, task.slot, stop.value)
+                self._answer(task.result, stop.value)
             return
         if isinstance(wish, Pause):
-            self._after(wish.seconds, task)
+            self._pause(wish, task)
         elif isinstance(wish, Gather):
-            task.replies = [None] * len(wish.operations)
-            task.missing = len(wish.operations)
-            for slot, operation in enumerate(wish.operations):
-                self._ready.append((_Task(operation, task, slot, self._run), None))
+            slots = task.await_answers(len(wish.operations))
+            for slot, operation in zip(slots, wish.operations, strict=True):
+                self._ready.append((Task(operation, slot, task.scope, self._run), None))
+        elif isinstance(wish, Within):
+            self._begin_part(wish, task)
         elif isinstance(wish, Versions):
-            self._submit(wish.to, _Versions(task), None, None)
+            (slot,) = task.await_answers(1, single=True)
+            self._submit(wish.to, slot, None, None)
         else:
-            task.replies = [None] * len(wish)
-            task.missing = len(wish)
-            for slot, item in enumerate(wish):
-                self._submit_call(item, (task, slot))
+            self._call(wish, task)
 
-    def _answer(self, task: _Task, slot: int, value: Any) -> None:
-        if task.run != self._run:
-            return  # a late reply to an operation that has ended early
-        task.replies[slot] = value
+    def _call(self, calls: list[Call], task: Task) -> None:
+        slots = task.await_answers(len(calls))
+        if not calls:
+            self._ready.append((task, []))
+        self._calls += len(calls)
+        for slot, item in zip(slots, calls, strict=True):
+            self._submit(item.to, slot, item.request, item.max_version)
+
+    def _begin_part(self, wish: Within, task: Task) -> None:
+        now = time.monotonic()
+        left = max(0.0, task.scope.deadline - now)
+        part = Scope(now + left * wish.share)
+        self._parts.append(part)
+        (slot,) = task.await_answers(1, single=True)
+        self._ready.append((Task(wish.operation, slot, part, self._run), None))
+
+    def _submit(self, to: int, slot: Slot, request: Any, cap: int | None) -> None:
+        scope = slot.task.scope
+        scope.open.add(slot)
+        slot.sent_at = time.monotonic()
+        if scope.is_over():
+            self._answer(slot, self._too_late(to))
+        else:
+            self._pool.submit(to, slot, request, cap)
+
+    def _answer(self, slot: Slot, value: Any) -> None:
+        task = slot.task
+        task.scope.open.discard(slot)
+        if slot.is_done or task.run != self._run:
+            return  # a second answer, or one to an operation that has ended early
+        slot.is_done = True
+        task.replies[slot.index] = value
         task.missing -= 1
         if not task.missing:
-            self._ready.append((task, task.replies))
+            self._ready.append((task, task.replies[0] if task.is_single else task.replies))
 
-    def _after(self, seconds: float, task: _Task) -> None:
-        due = min(time.monotonic() + seconds, self._deadline)
+    def _pause(self, wish: Pause, task: Task) -> None:
+        seconds = wish.seconds * (1 + wish.jitter * random.uniform(-1, 1))
+        due = min(time.monotonic() + seconds, task.scope.deadline)
         self._serial += 1
-        heapq.heappush(self._timers, (due, self._serial, lambda: self._ready.append((task, None))))
+        item = (due, self._serial, lambda: self._ready.append((task, None)))
+        heapq.heappush(self._timers, item)
 
     def _forget_tasks(self) -> None:
         """Leave nothing behind of an operation that ended early."""
         self._ready.clear()
         self._timers.clear()
-        self._any_waiting.clear()
-        self._version_waiting.clear()
+        self._parts.clear()
+        self._whole.open.clear()
+        self._pool.forget_calls()
 
-    # -- calls ----------------------------------------------------------------------------
-
-    def _submit_call(self, item: Call, token: tuple[_Task, int]) -> None:
-        self.requests_sent += 1
-        self._submit(item.to, token, item.request, item.max_version)
-
-    def _submit(self, to: int, token: Any, request: Any, max_version: int | None) -> None:
-        if time.monotonic() >= self._deadline:
-            self._give(token, self._too_late(to))
-            return
-        connection = self._any_connection() if to == ANY else self._broker_connection(to)
-        if isinstance(connection, KgError):
-            self._give(token, connection)
-        elif connection is None:
-            self._any_waiting.append((token, request, max_version))
-            self._begin_bootstrap()
-        else:
-            self._send(connection, token, request, max_version)
-
-    def _send(self, connection: Connection, token: Any, request: Any, cap: int | None) -> None:
-        if isinstance(token, _Versions):
-            if connection.is_ready:
-                self._give(token, connection.channel.versions)
-            elif connection.is_closed:
-                self._give(token, connection.error)
-            else:
-                self._version_waiting.append((connection, token.task))
-        else:
-            connection.send(token, request, cap)
-
-    def _give(self, token: Any, reply: Any) -> None:
-        if isinstance(token, _Versions):
-            self._ready.append((token.task, reply))
-        else:
-            self._answer(token[0], token[1], reply)
-
-    def _broker_connection(self, broker_id: int) -> Connection | KgError:
-        broker = self.cluster.brokers.get(broker_id)
-        if broker is None:
-            return ConnectFailed(f"Broker {broker_id} is not part of the cluster now.")
-        return self._connection(broker.host, broker.port)
-
-    def _connection(self, host: str, port: int) -> Connection:
-        key = (host, port)
-        connection = self._connections.get(key)
-        if connection is None or connection.is_closed:
-            connection = Connection(host, port, self._selector, *self._client)
-            self._connections[key] = connection
-            if not connection.is_closed:
-                limit = time.monotonic() + CONNECT_SECONDS
-                self._connect_deadlines[connection] = min(limit, self._deadline)
-        return connection
-
-    def _any_connection(self) -> Connection | None:
-        for connection in self._connections.values():
-            if connection.is_ready:
-                return connection
-        return None
-
-    # -- bootstrap ------------------------------------------------------------------------
-
-    def _begin_bootstrap(self) -> None:
-        if self._bootstrapping is not None or self._candidates:
-            return
-        known = [(broker.host, broker.port) for broker in self.cluster.brokers.values()]
-        self._candidates = list(dict.fromkeys([*self._bootstrap, *known]))
-        self._bootstrap_errors = []
-        self._bootstrap_began = time.monotonic()
-        self._next_candidate()
-
-    def _next_candidate(self) -> None:
-        if self._candidates:
-            self._bootstrapping_at = self._candidates.pop(0)
-            self._bootstrapping = self._connection(*self._bootstrapping_at)
-            return
-        self._bootstrapping = None
-        refused = all(
-            isinstance(error, ConnectFailed) and not isinstance(error, ResolveFailed)
-            for error in self._bootstrap_errors
-        )
-        if refused and time.monotonic() - self._bootstrap_began < BOOTSTRAP_SECONDS:
-            self._serial += 1
-            due = min(time.monotonic() + 0.2, self._deadline)
-            heapq.heappush(self._timers, (due, self._serial, self._retry_bootstrap))
-            return
-        self._fail_waiting(self._bootstrap_error())
-
-    def _retry_bootstrap(self) -> None:
-        if self._bootstrapping is None and self._any_waiting:
-            self._candidates = list(self._bootstrap)
-            self._bootstrap_errors = []
-            self._next_candidate()
-
-    def _bootstrap_error(self) -> KgError:
-        errors = self._bootstrap_errors
-        if len(errors) == 1:
-            return errors[0]
-        told = " ".join(dict.fromkeys(error.message for error in errors))
-        return ConnectFailed(
-            f"None of the {len(errors)} bootstrap addresses answers as a broker. {told}",
-            hint=next((error.hint for error in errors if error.hint), None),
-        )
-
-    def _fail_waiting(self, error: KgError) -> None:
-        waiting, self._any_waiting = self._any_waiting, []
-        for token, _, _ in waiting:
-            self._give(token, error)
-
-    def _check_bootstrap(self) -> None:
-        connection = self._bootstrapping
-        if connection is None:
-            return
-        if connection.is_ready:
-            self._bootstrapping = None
-            self._candidates = []
-            waiting, self._any_waiting = self._any_waiting, []
-            for token, request, cap in waiting:
-                self._send(connection, token, request, cap)
-        elif connection.is_closed:
-            if connection.error is not None:
-                self._bootstrap_errors.append(explain(connection.error, *self._bootstrapping_at))
-            self._bootstrapping = None
-            self._next_candidate()
-
-    # -- the loop proper ------------------------------------------------------------------
-
-    def _flush(self) -> None:
-        now = time.monotonic()
-        for connection in list(self._connections.values()):
-            if not connection.is_closed and connection.muted_until <= now:
-                connection.flush()
-        self._collect()
-
-    def _collect(self) -> None:
-        """Hand out the replies of all connections, and what depends on their state."""
-        for connection in list(self._connections.values()):
-            replies = connection.channel.replies()
-            if replies and self._progress:
-                self._deadline = time.monotonic() + self.timeout_ms / 1000
-            for token, reply in replies:
-                self._answer(token[0], token[1], reply)
-            if connection.channel.throttle_ms:
-                # KIP-219: the broker has answered already and expects us to keep quiet.
-                pause = connection.channel.throttle_ms / 1000
-                connection.muted_until = time.monotonic() + pause
-                connection.channel.throttle_ms = 0
-        for pair in self._version_waiting[:]:
-            connection, task = pair
-            if connection.is_ready or connection.is_closed:
-                self._version_waiting.remove(pair)
-                versions = connection.channel.versions
-                self._ready.append((task, versions if connection.is_ready else connection.error))
-        self._check_bootstrap()
+    # -- time -----------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Sleep until a socket, a timer or the deadline has something to say."""
-        now = time.monotonic()
-        until = self._deadline
+        """Sleep until a socket, a timer or a deadline has something to say."""
+        until = min([self._whole.deadline, *(part.deadline for part in self._parts)])
         if self._timers:
             until = min(until, self._timers[0][0])
-        for connection, limit in list(self._connect_deadlines.items()):
-            if connection.is_ready or connection.is_closed:
-                del self._connect_deadlines[connection]
-            else:
-                until = min(until, limit)
-        for connection in self._connections.values():
-            if connection.muted_until > now:
-                until = min(until, connection.muted_until)
-        for key, mask in self._selector.select(max(0.0, until - now)):
-            key.data.on_event(mask)
-        self._collect()
+        due = self._pool.next_due()
+        if due is not None:
+            until = min(until, due)
+        self._select(max(0.0, until - time.monotonic()))
+        if self._pool.collect() and self._progress:
+            self._whole.deadline = time.monotonic() + self.timeout_ms / 1000
         self._on_time()
+
+    def _select(self, seconds: float) -> None:
+        for key, mask in self._selector.select(seconds):
+            key.data.on_event(mask)
 
     def _on_time(self) -> None:
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2]()
-        for connection, limit in list(self._connect_deadlines.items()):
-            if limit <= now and not connection.is_ready:
-                waited = f"{CONNECT_SECONDS:.0f} s"
-                if self.timeout_ms < CONNECT_SECONDS * 1000:
-                    waited = f"{self.timeout_ms} ms"
-                connection.close(
-                    ConnectFailed(
-                        f"{connection.peer} did not answer within {waited}.",
-                        hint="Check host and port: something that is no plaintext Kafka "
-                        "listener, or a firewall, may be in the way.",
-                    )
-                )
-                self._collect()
-        if now >= self._deadline:
+        self._pool.on_time()
+        for part in self._parts[:]:
+            if now >= part.deadline:
+                self._parts.remove(part)
+                self._give_up(part)
+        if now >= self._whole.deadline:
             self._time_is_up()
 
-    def _time_is_up(self) -> None:
-        """Answer everything that is still open; connections with open requests are useless."""
-        for connection in list(self._connections.values()):
-            if connection.channel.pending:
-                connection.close(
-                    DeadlineExceeded(
-                        f"{connection.peer} did not answer within {self.timeout_ms} ms.",
-                        hint="Give it more time with --timeout, or look at that broker.",
-                    )
+    def _give_up(self, scope: Scope) -> None:
+        """Answer what is open; the connections stay, for what comes after."""
+        reason = self._pool.why_unreached()
+        for slot in list(scope.open):
+            if slot.peer is None:
+                self._answer(slot, reason or self._too_late(ANY))
+            else:
+                waited = int((time.monotonic() - slot.sent_at) * 1000)
+                error = DeadlineExceeded(
+                    f"{slot.peer} did not answer within {waited} ms.", hint=_LOOK
                 )
-        self._collect()
-        if self._any_waiting:
-            error: KgError = self._too_late(ANY)
-            if self._bootstrap_errors:
-                error = self._bootstrap_error()
-            self._fail_waiting(error)
+                self._answer(slot, error.after_sending())
+
+    def _time_is_up(self) -> None:
+        """Answer everything that is open; connections with open requests are useless now."""
+
+        def reason(connection: Connection) -> KgError:
+            said = f"{connection.peer} did not answer within {self.timeout_ms} ms."
+            return DeadlineExceeded(said, hint=_LOOK)
+
+        self._pool.drop_busy(reason)
+        for scope in (*self._parts, self._whole):
+            self._give_up(scope)
+        self._parts.clear()
         while self._timers:
             heapq.heappop(self._timers)[2]()
 
@@ -388,3 +254,6 @@ class Loop:
             f"{whom} was not asked: the {self.timeout_ms} ms of --timeout are over.",
             hint="Give it more time with --timeout.",
         )
+
+
+_LOOK = "Give it more time with --timeout, or look at that broker."

@@ -2,10 +2,10 @@
 
 ::
 
-    NEW ──start()──▶ VERSIONS ──ApiVersions answered──▶ READY
+    NEW ──start()──▶ [LOGIN ──accepted──▶] VERSIONS ──ApiVersions answered──▶ READY
       any state ──receive(b"") or fail()──▶ CLOSED
 
-``start`` asks for ApiVersions; an answer 35 is retried once with the highest version that the
+LOGIN is there where a SASL mechanism was given (see ``login``). Then ApiVersions is asked; an answer 35 is retried once with the highest version that the
 broker names, strictly below ours, so that no peer can make it loop. Requests sent before READY
 wait. A broker answers one connection's requests in order, so replies are matched by position and
 the correlation id is only verified: a wrong one means that nothing after it can be trusted, and
@@ -18,7 +18,7 @@ Every token given to ``send`` comes back from ``replies`` exactly once, with a r
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.errors import (
     ConnectionLost,
@@ -40,7 +40,11 @@ from kgtool.protocol.frame import (
 from kgtool.protocol.plan import decode_prefix
 from kgtool.protocol.schema import Struct
 
-NEW, VERSIONS, READY, CLOSED = "NEW", "VERSIONS", "READY", "CLOSED"
+if TYPE_CHECKING:
+    from kgtool.protocol.login import Login
+    from kgtool.protocol.sasl import Mechanism
+
+NEW, LOGIN, VERSIONS, READY, CLOSED = "NEW", "LOGIN", "VERSIONS", "READY", "CLOSED"
 
 # The first correlation id ends in CR LF: a web server that waits for the end of a request line
 # then answers at once with an error that we can recognise, instead of waiting with us.
@@ -66,14 +70,28 @@ class Channel:
 
     :param peer: ``host:port`` for messages.
     :param client_id: sent in each header; shows up in the broker's request log and quotas.
+    :param mechanism: how to log in; None for listeners without SASL.
     """
 
-    def __init__(self, peer: str, client_id: str, software_version: str = "0") -> None:
+    def __init__(
+        self,
+        peer: str,
+        client_id: str,
+        software_version: str = "0",
+        mechanism: Mechanism | None = None,
+    ) -> None:
         self.peer = peer
         self.state = NEW
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self.throttle_ms = 0
+        self.answered = 0
+        """Requests of callers that got a reply: none of the channel's own."""
+        self._login: Login | None = None
+        if mechanism is not None:
+            from kgtool.protocol.login import Login
+
+            self._login = Login(peer, mechanism)
         self._client_id = client_id
         self._software_version = software_version
         self._buffer = FrameBuffer(peer)
@@ -89,8 +107,20 @@ class Channel:
         """How many requests have no reply yet."""
         return len(self._in_flight) + len(self._waiting)
 
+    @property
+    def session_lifetime_ms(self) -> int:
+        """How long the broker keeps the login (KIP-368); 0: as long as the connection."""
+        return self._login.lifetime_ms if self._login else 0
+
     def start(self) -> None:
-        """Begin the conversation: ask what the broker speaks."""
+        """Begin the conversation: log in if need be, and ask what the broker speaks."""
+        if self._login is not None:
+            self.state = LOGIN
+            self._write(None, *self._login.begin())
+            return
+        self._begin_versions()
+
+    def _begin_versions(self) -> None:
         self.state = VERSIONS
         self._ask_versions(api_versions.Request.VERSIONS.high)
 
@@ -120,18 +150,21 @@ class Channel:
         try:
             while (frame := self._buffer.next_frame()) is not None:
                 self._on_frame(frame)
-        except (FrameError, NotKafka) as error:
+        except KgError as error:
             self.fail(error)
 
     def fail(self, error: KgError) -> None:
-        """Close the channel: everything without a reply gets ``error``."""
+        """Close the channel: everything without a reply gets ``error``.
+
+        What was in flight gets it with ``maybe_done``: the broker may have done it.
+        """
         if self.state == CLOSED:
             return
         self.state = CLOSED
         self._error = error
         for flight in self._in_flight:
             if flight.token is not None:
-                self._replies.append((flight.token, error))
+                self._replies.append((flight.token, error.after_sending()))
         for token, _, _ in self._waiting:
             self._replies.append((token, error))
         self._in_flight.clear()
@@ -200,12 +233,16 @@ class Channel:
                 f"instead of {flight.correlation_id}: the connection is broken."
             )
         if flight.token is None:
-            self._on_versions(frame, flight.version)
+            if self.state == LOGIN:
+                self._on_login(frame, flight)
+            else:
+                self._on_versions(frame, flight.version)
             return
+        self.answered += 1
         try:
             reply = self._decode(frame, flight)
         except DecodeError as error:
-            self._replies.append((flight.token, error))
+            self._replies.append((flight.token, error.after_sending()))
             return
         self._replies.append((flight.token, reply))
 
@@ -221,17 +258,32 @@ class Channel:
         self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
         return reply  # type: ignore[no-any-return]
 
-    def _on_versions(self, frame: bytes, version: int) -> None:
-        if frame[4:6] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
-            self._retry_versions(frame, version)
-            return
+    def _on_login(self, frame: bytes, flight: _InFlight) -> None:
+        assert self._login is not None
+        if flight.request.KEY == api_versions.Request.KEY:
+            reply = self._decode_versions(frame, flight.version)
+        else:
+            reply = self._decode(frame, flight)
+        following = self._login.go_on(reply)
+        if following is None:
+            self._begin_versions()
+        else:
+            self._write(None, *following)
+
+    def _decode_versions(self, frame: bytes, version: int) -> Any:
         try:
-            reply, _ = decode_prefix(api_versions.Response, version, frame, 4)
+            return decode_prefix(api_versions.Response, version, frame, 4)[0]
         except DecodeError as error:
             raise NotKafka(
                 f"{self.peer} answers, but not as a Kafka broker does ({error}).",
                 hint="Check host and port of --bootstrap-server.",
             ) from error
+
+    def _on_versions(self, frame: bytes, version: int) -> None:
+        if frame[4:6] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            self._retry_versions(frame, version)
+            return
+        reply = self._decode_versions(frame, version)
         if reply.error_code:
             self.fail(broker_error(reply.error_code))
             return
@@ -265,4 +317,6 @@ class Channel:
                 f"{self.peer} closed the connection at once.",
                 hint="Is it a TLS or SASL listener, or no Kafka broker at all?",
             )
+        if self.state == LOGIN:
+            return ConnectionLost(f"{self.peer} closed the connection during the login.")
         return ConnectionLost(f"{self.peer} closed the connection.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kgtool.client.ops import Call, Gather, Pause, Versions
+from kgtool.client.ops import Call, Gather, Pause, Versions, Within
 
 ALL_VERSIONS = {key: (0, 100) for key in range(100)}
 
@@ -42,6 +42,8 @@ class Script:
             return None
         if isinstance(wish, Versions):
             return self.versions
+        if isinstance(wish, Within):
+            return self.run(wish.operation)
         if isinstance(wish, Gather):
             return [self.run(operation) for operation in wish.operations]
         replies = []

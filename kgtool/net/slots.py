@@ -1,0 +1,58 @@
+"""Running operations: tasks, the slots that their answers go to, and the time they may take."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from kgtool.client.ops import Operation
+
+
+class Task:
+    """One running operation, and the slot that its result goes to (None: it is the whole run)."""
+
+    __slots__ = ("operation", "result", "scope", "run", "replies", "missing", "is_single")
+
+    def __init__(
+        self, operation: Operation[Any], result: Slot | None, scope: Scope, run: int
+    ) -> None:
+        self.operation = operation
+        self.result = result
+        self.scope = scope
+        self.run = run
+        self.replies: list[Any] = []
+        self.missing = 0
+        self.is_single = False
+
+    def await_answers(self, count: int, *, single: bool = False) -> list[Slot]:
+        """Wait for ``count`` answers; ``single`` makes the answer a value instead of a list."""
+        self.replies = [None] * count
+        self.missing = count
+        self.is_single = single
+        return [Slot(self, index) for index in range(count)]
+
+
+class Slot:
+    """Where one answer goes, once: whatever comes second, or too late, is dropped."""
+
+    __slots__ = ("task", "index", "is_done", "peer", "sent_at")
+
+    def __init__(self, task: Task, index: int) -> None:
+        self.task = task
+        self.index = index
+        self.is_done = False
+        self.peer: str | None = None
+        self.sent_at = 0.0
+
+
+class Scope:
+    """Operations that have to end at the same time, and the slots that they are waiting for."""
+
+    def __init__(self, deadline: float = math.inf) -> None:
+        self.deadline = deadline
+        self.open: set[Slot] = set()
+
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self.deadline
