@@ -183,6 +183,8 @@ class OffsetRow(NamedTuple):
     status: str
     lag_ms: int | None = None
     error: ItemError | None = None
+    last_stable_offset: int | None = None
+    """Where a reader with read_committed stops; asked for with ``--committed``."""
 
 
 class GroupOffsets(NamedTuple):

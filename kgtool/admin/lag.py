@@ -12,21 +12,27 @@ from kgtool.protocol import codes
 class LogEnds(NamedTuple):
     """Where a partition's log begins and ends; an end is the reason why it isn't known.
 
-    ``start`` is None where it was not asked for.
+    ``start`` is None where it was not asked for, and so is ``stable``, the last stable offset:
+    where a reader with read_committed stops.
     """
 
     start: int | None
     end: int | KgError
+    stable: int | None = None
 
 
-def lag(offset: int | None, end: int | KgError) -> int | None:
+def lag(offset: int | None, ends: LogEnds) -> int | None:
     """Return the number of records between a committed offset and the end of the log.
 
-    Negative where the commit lies beyond the end; None where either is not known.
+    Negative where the commit lies beyond the end; None where either is not known. Where the last
+    stable offset was asked for it counts as the end, and a commit between the two has lag 0: that
+    is a reader with read_uncommitted, and nothing is wrong.
     """
-    if offset is None or isinstance(end, KgError):
+    if offset is None or isinstance(ends.end, KgError):
         return None
-    return end - offset
+    if ends.stable is not None and offset <= ends.end:
+        return max(ends.stable - offset, 0)
+    return ends.end - offset
 
 
 def status(committed: CommittedOffset | KgError | None, ends: LogEnds) -> str:

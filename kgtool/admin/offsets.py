@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.admin import groups as groups_of
 from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.lag import LogEnds, lag, status
-from kgtool.admin.topics import log_ends
-from kgtool.client.cluster import Cluster
+from kgtool.admin.topics import READ_COMMITTED, READ_UNCOMMITTED, log_ends
+from kgtool.client.cluster import Cluster, find_coordinators
 from kgtool.client.ops import Operation, gather
 from kgtool.errors import KgError
 from kgtool.model import (
@@ -24,7 +24,21 @@ from kgtool.model import (
     TopicSpec,
 )
 
+if TYPE_CHECKING:
+    from kgtool.admin.unread import Position, Times
+
 Emit = Callable[[GroupOffsets], None]
+Clock = Callable[[], int]
+"""Returns the time, in ms since the epoch."""
+
+
+class Wanted(NamedTuple):
+    """What to find out, besides the committed offsets and the ends of the logs."""
+
+    topics: Sequence[TopicSpec] | None = None
+    starts: bool = True
+    stable: bool = False
+    clock: Clock | None = None
 
 
 def describe_offsets(
@@ -35,50 +49,129 @@ def describe_offsets(
     *,
     starts: bool = True,
     kinds: dict[str, str] | None = None,
+    committed: bool = False,
+    clock: Clock | None = None,
 ) -> Operation[list[GroupOffsets]]:
     """Describe the offsets of groups, in the order asked; each group carries its own errors.
 
-    The ends of the logs are read after the offsets, once for each partition over all groups; a
-    partition whose commit then lies beyond its end is asked once more before that is said.
+    The ends of the logs are read after the offsets, once for each partition over all groups of a
+    coordinator; a partition whose commit then lies beyond its end is asked once more before that
+    is said. A coordinator or leader that does not answer holds up nobody else's groups.
 
     :param topics: only these rows.
     :param emit: called with each group as it becomes known.
     :param starts: read the beginnings of the logs too; without them no row is ``before-start``.
     :param kinds: group types known from a listing.
+    :param committed: measure the lag against the last stable offset.
+    :param clock: find out the age of the first unread record too (``lag_ms``), by this clock.
     """
+    wanted = Wanted(topics, starts, committed, clock)
+    located = yield from find_coordinators(cluster, groups)
+    parts: dict[int, list[str]] = {}
+    for group in dict.fromkeys(groups):
+        node = located[group]
+        parts.setdefault(node if isinstance(node, int) else -1, []).append(group)
+    found = yield from gather(
+        [_describe_part(cluster, ids, wanted, emit, kinds) for ids in parts.values()]
+    )
+    by_name = {result.description.group: result for part in found for result in part}
+    return [by_name[group] for group in dict.fromkeys(groups)]
+
+
+def _describe_part(
+    cluster: Cluster,
+    groups: list[str],
+    wanted: Wanted,
+    emit: Emit | None,
+    kinds: dict[str, str] | None,
+) -> Operation[list[GroupOffsets]]:
+    """Describe the groups of one coordinator."""
     described, committed = yield from gather(
         [
             groups_of.describe_groups(cluster, groups, kinds),
             fetch_committed(cluster, groups),
         ]
     )
-    parts = [_Part(description, committed[description.group], topics) for description in described]
-    wanted = {partition for part in parts for partition in part.partitions()}
-    ends = yield from log_ends(cluster, sorted(wanted), starts=starts)
-    beyond = {p for part in parts for p in part.beyond(ends)}
+    work = _Work([_Group(d, committed[d.group], wanted) for d in described], wanted, emit)
+    ends = yield from log_ends(
+        cluster, work.partitions(), starts=wanted.starts, stable=wanted.stable, found=work.learn
+    )
+    work.ends.update(ends)
+    beyond = work.beyond()
     if beyond:
-        ends.update((yield from log_ends(cluster, sorted(beyond), starts=starts)))
-    result = []
-    for part in parts:
-        found = part.finish(ends)
-        if emit is not None:
-            emit(found)
-        result.append(found)
-    return result
+        again = yield from log_ends(cluster, beyond, starts=wanted.starts, stable=wanted.stable)
+        work.ends.update(again)
+    times: Times = {}
+    if wanted.clock is not None:
+        isolation = READ_COMMITTED if wanted.stable else READ_UNCOMMITTED
+        times = yield from _unread(cluster, work.positions(), isolation)
+    return work.finish(times)
 
 
-class _Part:
+def _unread(cluster: Cluster, positions: list[Position], isolation: int) -> Operation[Times]:
+    from kgtool.admin.unread import first_unread
+
+    return (yield from first_unread(cluster, positions, isolation=isolation))
+
+
+class _Work:
+    """The groups of one coordinator between the reading of their offsets and that of the logs."""
+
+    def __init__(self, groups: list[_Group], wanted: Wanted, emit: Emit | None) -> None:
+        self.ends: dict[TopicPartition, LogEnds] = {}
+        self._groups = groups
+        self._wanted = wanted
+        self._emit = emit
+        self._done: dict[str, GroupOffsets] = {}
+
+    def partitions(self) -> list[TopicPartition]:
+        return sorted({partition for group in self._groups for partition in group.partitions})
+
+    def learn(self, ends: dict[TopicPartition, LogEnds]) -> None:
+        """Take one leader's answers; let go of the groups that have all they need."""
+        self.ends.update(ends)
+        if self._wanted.clock is not None:
+            return
+        for group in self._groups:
+            is_known = all(partition in self.ends for partition in group.partitions)
+            if is_known and group.name not in self._done and not any(group.beyond(self.ends)):
+                self._finish(group, {})
+
+    def beyond(self) -> list[TopicPartition]:
+        """Return the partitions whose commits seem to lie beyond the end."""
+        return sorted(
+            {partition for group in self._open() for partition in group.beyond(self.ends)}
+        )
+
+    def positions(self) -> list[Position]:
+        return [position for group in self._open() for position in group.positions(self.ends)]
+
+    def finish(self, times: Times) -> list[GroupOffsets]:
+        for group in self._open():
+            self._finish(group, times)
+        return list(self._done.values())
+
+    def _open(self) -> list[_Group]:
+        return [group for group in self._groups if group.name not in self._done]
+
+    def _finish(self, group: _Group, times: Times) -> None:
+        found = group.finish(self.ends, times)
+        self._done[group.name] = found
+        if self._emit is not None:
+            self._emit(found)
+
+
+class _Group:
     """One group between the reading of its offsets and that of the logs."""
 
     def __init__(
-        self,
-        description: GroupDescription,
-        committed: Committed | KgError,
-        topics: Sequence[TopicSpec] | None,
+        self, description: GroupDescription, committed: Committed | KgError, wanted: Wanted
     ) -> None:
+        self.name = description.group
         self.description = description
         self.error: ItemError | None = None
         self.committed: Committed = {}
+        self._wanted = wanted
         if isinstance(committed, KgError):
             if description.error is None:
                 self.error = ItemError.of(committed, Target(group=description.group))
@@ -87,38 +180,69 @@ class _Part:
         self._order = [
             (partition, member)
             for partition, member in _in_order(description.members, self.committed)
-            if topics is None or _selected(partition, topics)
+            if wanted.topics is None or _selected(partition, wanted.topics)
         ]
 
-    def partitions(self) -> Iterable[TopicPartition]:
+    @property
+    def partitions(self) -> Iterator[TopicPartition]:
         return (partition for partition, _ in self._order)
 
-    def beyond(self, ends: dict[TopicPartition, LogEnds]) -> Iterable[TopicPartition]:
-        for partition in self.partitions():
+    def beyond(self, ends: dict[TopicPartition, LogEnds]) -> Iterator[TopicPartition]:
+        for partition in self.partitions:
             value = self.committed.get(partition)
             if status(value, ends[partition]) == "beyond-end":
                 yield partition
 
-    def finish(self, ends: dict[TopicPartition, LogEnds]) -> GroupOffsets:
-        rows = [self._row(p, member, ends[p]) for p, member in self._order]
+    def positions(self, ends: dict[TopicPartition, LogEnds]) -> Iterator[Position]:
+        """Say where the first unread records are, of the partitions that have any."""
+        for partition in self.partitions:
+            position = self._position(partition, ends[partition])
+            if position is not None:
+                yield position
+
+    def _position(self, partition: TopicPartition, ends: LogEnds) -> Position | None:
+        from kgtool.admin.unread import Position
+
+        value = self.committed.get(partition)
+        offset = value.offset if isinstance(value, CommittedOffset) else None
+        if offset is None or isinstance(ends.end, KgError) or (lag(offset, ends) or 0) <= 0:
+            return None
+        end = ends.end if ends.stable is None else ends.stable
+        return Position(partition, max(offset, ends.start or 0), end)
+
+    def finish(self, ends: dict[TopicPartition, LogEnds], times: Times) -> GroupOffsets:
+        rows = [self._row(p, member, ends[p], times) for p, member in self._order]
         errors = [row.error for row in rows if row.error is not None]
+        errors += self._unreadable(ends, times)
         if self.error is not None:
             errors.insert(0, self.error)
         return GroupOffsets(self.description, rows, errors)
 
-    def _row(self, partition: TopicPartition, member: Member | None, ends: LogEnds) -> OffsetRow:
+    def _unreadable(self, ends: dict[TopicPartition, LogEnds], times: Times) -> Iterable[ItemError]:
+        """Return why times are missing: one error a topic, for it is a matter of its ACL."""
+        errors: dict[str, ItemError] = {}
+        for position in self.positions(ends) if times else ():
+            reason = times.get(position)
+            if isinstance(reason, KgError):
+                topic = position.partition.topic
+                errors.setdefault(topic, ItemError.of(reason, Target(self.name, topic)))
+        return errors.values()
+
+    def _row(
+        self, partition: TopicPartition, member: Member | None, ends: LogEnds, times: Times
+    ) -> OffsetRow:
         value = self.committed.get(partition)
         known = value if isinstance(value, CommittedOffset) else None
         offset = known.offset if known else None
         says = status(value, ends)
         return OffsetRow(
-            group=self.description.group,
+            group=self.name,
             topic=partition.topic,
             partition=partition.partition,
             current_offset=offset,
             log_start_offset=ends.start,
             log_end_offset=ends.end if isinstance(ends.end, int) else None,
-            lag=lag(offset, ends.end),
+            lag=lag(offset, ends),
             leader_epoch=known.leader_epoch if known else None,
             metadata=known.metadata if known else None,
             member_id=member.member_id if member else None,
@@ -126,8 +250,18 @@ class _Part:
             client_id=member.client_id if member else None,
             subscribed=groups_of.is_subscribed(self.description.members, partition.topic),
             status=says,
+            lag_ms=self._age(partition, ends, times),
             error=self._row_error(partition, value, ends, says),
+            last_stable_offset=ends.stable,
         )
+
+    def _age(self, partition: TopicPartition, ends: LogEnds, times: Times) -> int | None:
+        if self._wanted.clock is None:
+            return None
+        position = self._position(partition, ends)
+        written = times.get(position) if position is not None else None
+        # A producer's clock may be ahead of ours.
+        return max(self._wanted.clock() - written, 0) if isinstance(written, int) else None
 
     def _row_error(
         self, partition: TopicPartition, value: Any, ends: LogEnds, says: str
@@ -138,7 +272,7 @@ class _Part:
         reason = value if isinstance(value, KgError) else ends.end
         if not isinstance(reason, KgError):
             return None
-        return ItemError.of(reason, Target(self.description.group, *partition))
+        return ItemError.of(reason, Target(self.name, *partition))
 
 
 def _in_order(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kgtool.admin.lag import LogEnds
@@ -20,20 +20,32 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 PARTITIONS_PER_REQUEST = 20_000
 
 
+Found = Callable[[dict[TopicPartition, LogEnds]], None]
+
+
 def log_ends(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, starts: bool = True,
-    isolation: int = READ_UNCOMMITTED,
+    stable: bool = False, found: Found | None = None,
 ) -> Operation[dict[TopicPartition, LogEnds]]:  # fmt: skip
     """Return where each partition's log begins and ends, one round trip per leader.
 
-    The end is the high watermark, or with ``READ_COMMITTED`` the last stable offset.
+    The end is the high watermark.
 
     :param starts: ask for the beginnings too.
+    :param stable: ask for the last stable offsets too.
+    :param found: called with each leader's good answers as they arrive.
     """
-    wanted = (LATEST, EARLIEST) if starts else (LATEST,)
+    # The last stable offset is asked for first, so that it is never beyond the end.
+    wanted = [(LATEST, READ_COMMITTED)] if stable else []
+    wanted += [(LATEST, READ_UNCOMMITTED)]
+    wanted += [(EARLIEST, READ_UNCOMMITTED)] if starts else []
 
     def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
-        return _ask(broker, parts, wanted, isolation)
+        merged = yield from _ask(broker, parts, wanted)
+        ends = {partition: _ends(answers, stable) for partition, answers in merged.items()}
+        if found is not None:
+            found({p: answer for p, answer in ends.items() if isinstance(answer, LogEnds)})
+        return ends
 
     answers = yield from by_leader(cluster, partitions, work)
     return {
@@ -43,25 +55,21 @@ def log_ends(
 
 
 def _ask(
-    broker: int, partitions: list[TopicPartition], wanted: Sequence[int], isolation: int
-) -> Operation[dict[TopicPartition, Any]]:
+    broker: int, partitions: list[TopicPartition], wanted: Sequence[tuple[int, int]]
+) -> Operation[dict[TopicPartition, list[Any]]]:
+    """Ask one broker for several offsets of each partition; each is an offset or a KgError."""
     chunks = [
         partitions[at : at + PARTITIONS_PER_REQUEST]
         for at in range(0, len(partitions), PARTITIONS_PER_REQUEST)
     ]
-    calls = [
-        Call(broker, _request(chunk, timestamp, isolation))
-        for timestamp in wanted
-        for chunk in chunks
-    ]
-    replies = yield calls
-    found: list[dict[TopicPartition, Any]] = []
-    for at in range(0, len(replies), len(chunks)):
-        merged: dict[TopicPartition, Any] = {}
-        for reply, chunk in zip(replies[at : at + len(chunks)], chunks, strict=True):
-            merged.update(_offsets(reply, chunk))
-        found.append(merged)
-    return {partition: _ends(partition, found) for partition in partitions}
+    asked = [(chunk, timestamp, isolation) for timestamp, isolation in wanted for chunk in chunks]
+    replies = yield [Call(broker, _request(*one)) for one in asked]
+    merged: dict[TopicPartition, list[Any]] = {partition: [] for partition in partitions}
+    for (chunk, _, _), reply in zip(asked, replies, strict=True):
+        answers = _offsets(reply, chunk)
+        for partition in chunk:
+            merged[partition].append(answers[partition])
+    return merged
 
 
 def _request(partitions: Iterable[TopicPartition], timestamp: int, isolation: int) -> Any:
@@ -91,9 +99,11 @@ def _offsets(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, An
     return found
 
 
-def _ends(partition: TopicPartition, found: list[dict[TopicPartition, Any]]) -> Any:
-    end = found[0][partition]
+def _ends(answers: list[Any], stable: bool) -> LogEnds | KgError:
+    """Put together what was asked for: the last stable offset, the end, the beginning."""
+    last_stable = answers[0] if stable else None
+    end, *start = answers[1:] if stable else answers
     if isinstance(end, KgError):
         return end
-    start = found[1][partition] if len(found) > 1 else None
-    return LogEnds(None if isinstance(start, KgError) else start, end)
+    known = [None if isinstance(value, KgError) else value for value in (*start, None)]
+    return LogEnds(known[0], end, None if isinstance(last_stable, KgError) else last_stable)
