@@ -117,20 +117,18 @@ def _offset_rows(
     index, code = index[keep], keys.code[keep]
     no_value = tombstone[keep]
     no_expire = no_value | ~values.has_expire[keep]
-    topic_id_at = np.where(no_value, -1, values.topic_id_at[keep])
-    take = pa.array(code)
     return {
         "index": index,
         "key_type": key_type[index].astype(np.int32),
         "group": keys.groups.take(pa.array(keys.group_code[code])),
         "tombstone": no_value,
         "producer_id": _masked(records.producer_id[index], ~pending[keep]),
-        "topic": keys.topic.take(take),
+        "topic": keys.topic.take(pa.array(code)),
         "topic_partition": keys.topic_partition[code].astype(np.int32),
         "offset": _masked(values.offset[keep], no_value),
         "commit_timestamp_ms": _masked(values.commit_timestamp_ms[keep], no_value),
         "expire_timestamp_ms": _masked(values.expire_timestamp_ms[keep], no_expire),
-        "topic_id": offsets.topic_ids(view, topic_id_at),
+        "topic_id": offsets.topic_ids(view, np.where(no_value, -1, values.topic_id_at[keep])),
         "commits": np.where(no_value, 0, commits[keep]),
         "creates_group": creates[keep],
     }

@@ -132,74 +132,68 @@ def _lives(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
 
 def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     """Add what is stored and pending at each event, and keep the events that matter."""
-    order = F.col("position") if rules.commit_always_replaces else F.col("log_offset")
     spec = Window.partitionBy(*KEY).orderBy("position")
     so_far = spec.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    in_life = Window.partitionBy(*KEY, "life").orderBy("position")
     commits = F.col("visible") & ~F.col("tombstone")
-    best = F.max(
-        F.when(
-            commits,
-            F.struct(
-                "life",
-                order.alias("order"),
-                "log_offset",
-                "offset",
-                "commit_timestamp_ms",
-                "expire_timestamp_ms",
-                "topic_id",
-                "timestamp_ms",
-            ),
-        )
-    ).over(so_far)
-    epoch = F.col("life") if rules.tombstone_drops_pending else F.lit(0).cast("bigint")
-    open_until = F.max(
-        F.when(
-            F.col("pending_until").isNotNull(),
-            F.struct(epoch.alias("life"), "pending_until", "pending_until_ms"),
-        )
-    ).over(so_far)
-    count_in_life = F.sum(commits.cast("int")).over(
-        Window.partitionBy(*KEY, "life")
-        .orderBy("position")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    count = F.sum(commits.cast("int")).over(
+        in_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
+    still_open = F.coalesce(F.col("open_until.pending_until") > F.col("position"), F.lit(False))
 
     def transform(events: DataFrame) -> DataFrame:
-        still_open = F.coalesce(F.col("open_until.pending_until") > F.col("position"), F.lit(False))
-        holds = (still_open & ~_drops(rules)).cast("int")
+        epoch = _epoch(rules)
         state = (
-            events.withColumn("best", best)
-            .withColumn("open_until", open_until)
+            events.withColumn("best", F.max(_stored(rules, commits)).over(so_far))
+            .withColumn("open_until", F.max(_open_until(epoch)).over(so_far))
             .withColumn(
                 "open_until", F.when(F.col("open_until.life") == epoch, F.col("open_until"))
             )
             .withColumn("is_last", F.lead("position").over(spec).isNull())
-            .withColumn("first", commits & (count_in_life == 1))
+            .withColumn("first", commits & (count == 1))
             .withColumn("mark", _mark(rules))
-            .withColumn("holds", holds)
+            .withColumn("holds", (still_open & ~_drops(rules)).cast("int"))
             .withColumn(
                 "pending_change",
                 F.col("holds") - F.coalesce(F.lag("holds").over(spec), F.lit(0)),
             )
+            .withColumn("pending", still_open)
         )
-        changes = (F.col("pending_change") != 0) | F.col("mark").isNotNull()
-        matters = F.col("tombstone") | F.col("is_last") | F.col("first") | changes
-        return state.where(matters).select(
-            *KEY,
-            "position",
-            "timestamp_ms",
-            "tombstone",
-            "is_last",
-            "first",
-            "pending_change",
-            "producer_id",
-            "mark",
-            F.when(F.col("best.life") == F.col("life"), F.col("best")).alias("stored"),
-            still_open.alias("pending"),
-            F.when(~still_open, F.col("open_until.pending_until_ms")).alias("pending_ended_ms"),
-        )
+        return state.where(_matters()).select(*_columns())
 
     return transform
+
+
+def _stored(rules: RuleSet, commits: Column) -> Column:
+    """What a commit stores; the greatest of them is what is stored."""
+    order = F.col("position") if rules.commit_always_replaces else F.col("log_offset")
+    fields = ("offset", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "timestamp_ms")
+    return F.when(commits, F.struct("life", order.alias("order"), "log_offset", *fields))
+
+
+def _epoch(rules: RuleSet) -> Column:
+    """What a tombstone ends for open transactions: with some coordinators nothing."""
+    return F.col("life") if rules.tombstone_drops_pending else F.lit(0).cast("bigint")
+
+
+def _open_until(epoch: Column) -> Column:
+    """Until when a pending commit holds its key; the greatest of them counts."""
+    held = F.struct(epoch.alias("life"), "pending_until", "pending_until_ms")
+    return F.when(F.col("pending_until").isNotNull(), held)
+
+
+def _matters() -> Column:
+    changes = (F.col("pending_change") != 0) | F.col("mark").isNotNull()
+    return F.col("tombstone") | F.col("is_last") | F.col("first") | changes
+
+
+def _columns() -> list[Column]:
+    names = ("position", "timestamp_ms", "tombstone", "is_last", "first", "pending_change")
+    return [
+        *[F.col(name) for name in (*KEY, *names, "producer_id", "mark", "pending")],
+        F.when(F.col("best.life") == F.col("life"), F.col("best")).alias("stored"),
+        F.when(~F.col("pending"), F.col("open_until.pending_until_ms")).alias("pending_ended_ms"),
+    ]
 
 
 def _mark(rules: RuleSet) -> Column:

@@ -57,8 +57,23 @@ def _group_tombstones(records: DataFrame) -> DataFrame:
 
 def _group_events(history: DataFrame, ended: DataFrame, timeline: DataFrame) -> DataFrame:
     """All that happened to each group whose removals are explained, in one frame."""
+    states = timeline.select(
+        *_GROUP,
+        F.col("log_offset").alias("position"),
+        "timestamp_ms",
+        F.lit(_STATE).alias("role"),
+        as_life(timeline),
+    )
+    events = _losses(history)
+    for other in (_gains(history, ended), ended.withColumn("role", F.lit(_OWN)), states):
+        events = events.unionByName(other, allowMissingColumns=True)
+    return events
+
+
+def _losses(history: DataFrame) -> DataFrame:
+    """The offsets' tombstones."""
     stored = F.col("stored").isNotNull()
-    losses = history.where(F.col("tombstone")).select(
+    return history.where(F.col("tombstone")).select(
         *_GROUP,
         "position",
         "timestamp_ms",
@@ -71,10 +86,16 @@ def _group_events(history: DataFrame, ended: DataFrame, timeline: DataFrame) -> 
         F.when(stored, -1).otherwise(0).alias("change"),
         "pending_change",
     )
-    # Only where a group itself went does it matter how many offsets it had left.
+
+
+def _gains(history: DataFrame, ended: DataFrame) -> DataFrame:
+    """Where a group gets an offset, or a transaction's hold on one begins or ends.
+
+    Only where a group itself went does it matter how many it had left.
+    """
     changes = (F.col("pending_change") != 0) | F.col("mark").isNotNull()
     changing = ~F.col("tombstone") & (F.col("first") | changes)
-    gains = (
+    return (
         history.where(changing)
         .join(ended.select(*_GROUP).distinct(), on=list(_GROUP), how="left_semi")
         .select(
@@ -88,18 +109,6 @@ def _group_events(history: DataFrame, ended: DataFrame, timeline: DataFrame) -> 
             "mark",
         )
     )
-    own = ended.withColumn("role", F.lit(_OWN))
-    states = timeline.select(
-        *_GROUP,
-        F.col("log_offset").alias("position"),
-        "timestamp_ms",
-        F.lit(_STATE).alias("role"),
-        as_life(timeline),
-    )
-    events = losses
-    for other in (gains, own, states):
-        events = events.unionByName(other, allowMissingColumns=True)
-    return events
 
 
 def _circumstances(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:

@@ -123,6 +123,11 @@ def text(facts: dict[str, Any]) -> str:
         f"Expires  within 24 h {facts['next_24h']:,} (of these {facts['overdue']:,} due already), "
         f"within 7 days {facts['next_7d']:,}, never as things stand {facts['never']:,}",
     ]
+    return "\n".join([*lines, *_live_tables(facts), *_removal_table(facts), *_problems(quality)])
+
+
+def _live_tables(facts: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
     lines += _table(
         "Live groups", ("TYPE", "STATE", "GROUPS", "OFFSETS", "24H", "7D", "NEVER"),
         [
@@ -148,7 +153,11 @@ def text(facts: dict[str, Any]) -> str:
         [(r["group"], r["group_type"] or "unknown", r["group_state"] or "-", r["offsets"])
          for r in facts["largest_groups"]],
     )  # fmt: skip
-    lines += _table(
+    return lines
+
+
+def _removal_table(facts: dict[str, Any]) -> list[str]:
+    return _table(
         "Removed so far", ("WHAT", "CAUSE", "REMOVALS", "LATEST AFTER DUE"),
         [
             ("offsets" if r["of_offset"] else "groups", r["cause"] or "not in the log",
@@ -156,8 +165,6 @@ def text(facts: dict[str, Any]) -> str:
             for r in facts["removals"]
         ],
     )  # fmt: skip
-    lines += _problems(quality)
-    return "\n".join(lines)
 
 
 def _problems(quality: dict[str, Any]) -> list[str]:

@@ -58,6 +58,22 @@ def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any
     return session
 
 
+@contextmanager
+def job_failures() -> Iterator[None]:
+    """Turn what Spark itself reports while a job runs into an AnalysisError of one sentence."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # The last line of a worker's traceback is its cause; the first one is only Spark's frame.
+        causes = [line for line in lines if "Error: " in line and not line.startswith("at ")]
+        reason = (causes or lines or [type(error).__name__])[-1 if causes else 0]
+        raise AnalysisError(f"The Spark job failed: {reason}") from error
+
+
 def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():

@@ -104,7 +104,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     out: Path | None = options["out"]
     with _extra():
         from kgtool.analysis import pipeline, sources
-        from kgtool.analysis.session import build_session
+        from kgtool.analysis.session import build_session, job_failures
     if out is not None:
         pipeline.check_folder(out, overwrite=options["overwrite"])
     inputs = sources.find(paths)
@@ -117,8 +117,9 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
         output.failed(_failure(problem))
     session = build_session(options["master"], conf, sum(file.size for file in inputs.files))
     try:
-        analysis = pipeline.Analysis(session, inputs.files, basis, options["as_of"])
-        _run(analysis, output, options)
+        with job_failures():
+            analysis = pipeline.Analysis(session, inputs.files, basis, options["as_of"])
+            _run(analysis, output, options)
     finally:
         session.stop()
     return output.finish()
