@@ -11,7 +11,16 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-from kgtool.errors import ConnectFailed, ConnectionLost, KgError, ResolveFailed, TimedOut
+from kgtool.errors import (
+    AuthenticationError,
+    ConfigError,
+    ConnectFailed,
+    ConnectionLost,
+    KgError,
+    MissingExtra,
+    ResolveFailed,
+    TimedOut,
+)
 from kgtool.net.connection import Connection
 
 STAGGER_SECONDS = 1.0
@@ -19,6 +28,9 @@ BOOTSTRAP_SECONDS = 2.0
 """How long a cluster that refuses every connection is given, in case it is just restarting."""
 PAUSES = (0.2, 0.4, 0.8, 1.0)
 """Between two rounds over all addresses, the last one repeated."""
+
+FINAL = (AuthenticationError, ConfigError, MissingExtra)
+"""A login that was refused, or can't be made."""
 
 Address = tuple[str, int]
 
@@ -88,7 +100,7 @@ class Bootstrap:
             return None
         return self._again_or_never(now)
 
-    def _sort_out(self, now: float) -> Connection | None:
+    def _sort_out(self, now: float) -> Connection | KgError | None:
         """Return a connection that is ready; let the next address have its turn for a dead one."""
         for address, connection in self._trying[:]:
             if connection.is_ready:
@@ -97,6 +109,10 @@ class Bootstrap:
                 self._trying.remove((address, connection))
                 self._failed.append((address, connection.error or ConnectFailed("closed")))
                 self._next_at = min(self._next_at, now)
+                if isinstance(connection.error, FINAL):
+                    # Not to be tried at other brokers: too many failures may lock an account.
+                    self._failed = self._failed[-1:]
+                    return self.error()
         return None
 
     def _again_or_never(self, now: float) -> KgError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import selectors
 import socket
 import time
@@ -9,15 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 from kgtool.errors import KgError, NetworkError, ResolveFailed
+from kgtool.net.stream import Stream
 from kgtool.net.translate import connect_error, connection_error, resolve
-from kgtool.protocol.channel import CLOSED, READY, VERSIONS, Channel
+from kgtool.net.transport import Transport
+from kgtool.protocol.channel import CLOSED, READY, Channel
 from kgtool.protocol.schema import Struct
 
-RECEIVE_BYTES = 1024 * 1024
 PROGRESS_BYTES = 4096
 """So much of an unfinished reply counts as progress; a byte now and then does not."""
 CONNECT_SECONDS = 10.0
 """``socket.connection.setup.timeout.ms``: TCP, login and ApiVersions together."""
+LIFETIME_SHARE = 0.85
+"""When a login is renewed, as a share of the session's lifetime (the Java client: 0.85 to 0.95)."""
 IN_PROGRESS = (0, 36, 115, 10035)
 """What connect_ex answers when it is on its way: Linux, macOS, Windows."""
 
@@ -28,18 +32,27 @@ class Connection:
     """Connects at once; every token sent comes back from ``replies`` exactly once.
 
     :param selector: the loop's selector, in which the socket registers itself.
+    :param transport: what lies between TCP and Kafka's protocol: TLS, a login, or nothing.
     """
 
     def __init__(
-        self, host: str, port: int, selector: selectors.BaseSelector, client_id: str, version: str
+        self,
+        host: str,
+        port: int,
+        selector: selectors.BaseSelector,
+        client_id: str,
+        version: str,
+        transport: Transport | None = None,
     ) -> None:
         shown = f"[{host}]" if ":" in host else host
         self.peer = f"{shown}:{port}"
         self.channel = Channel(self.peer, client_id, version)
         self._selector = selector
         self._socket: socket.socket | None = None
-        self._unsent = bytearray()
-        self._connected = False
+        self._stream: Stream | None = None
+        self._transport = transport or Transport()
+        self._host, self._port = host, port
+        self._log_in_again_at = math.inf
         self._interest = 0
         self.muted_until = 0.0
         self.progressed_at = time.monotonic()
@@ -71,6 +84,8 @@ class Connection:
         """Queue a request."""
         if not self.channel.pending:
             self.progressed_at = time.monotonic()
+        if time.monotonic() >= self._log_in_again_at and self.is_ready:
+            self._log_in_again()
         self.channel.send(token, request, max_version)
 
     def mute(self, seconds: float) -> None:
@@ -94,29 +109,30 @@ class Connection:
 
     def on_event(self, mask: int) -> None:
         """Do what the selector says is possible."""
-        if not self._connected:
+        if self._stream is None:
             self._finish_connect()
             return
         if mask & selectors.EVENT_READ:
-            self._read()
+            self._read(self._stream)
         if mask & selectors.EVENT_WRITE and not self.is_closed:
             self.flush()
 
     def flush(self) -> None:
         """Write what there is to write, as far as the socket takes it."""
-        if not self._connected or self._socket is None:
+        if self._stream is None:
             return
-        self._unsent += self.channel.data_to_send()
         try:
-            while self._unsent:
-                sent = self._socket.send(memoryview(self._unsent)[:RECEIVE_BYTES])
-                del self._unsent[:sent]
-        except (BlockingIOError, InterruptedError):
-            pass
+            self._stream.write(self.channel.data_to_send())
         except OSError as exc:
-            self.close(connection_error(exc, self.peer))
-            return
-        self._watch(selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0))
+            self._lose(connection_error(exc, self.peer))
+        except KgError as error:
+            self.close(error)
+        else:
+            self._watch_stream(self._stream)
+
+    def _watch_stream(self, stream: Stream) -> None:
+        write = selectors.EVENT_WRITE if stream.wants_write else 0
+        self._watch(selectors.EVENT_READ | write)
 
     def close(self, error: KgError) -> None:
         """End the connection; whatever has no reply yet gets ``error``."""
@@ -150,30 +166,79 @@ class Connection:
             self._drop_socket()
             self._connect_next(connect_error(number, self.peer))
             return
-        self._connected = True
-        self.channel.start()
+        try:
+            stream = self._transport.stream(self._socket, self._host, self.peer)
+            mechanism = self._transport.mechanism(self._host)
+        except KgError as error:
+            self.close(error)
+            return
+        self._stream = stream
+        self.channel.start(mechanism)
         self.flush()
 
-    def _read(self) -> None:
-        assert self._socket is not None
+    def _read(self, stream: Stream) -> None:
         try:
-            data = self._socket.recv(RECEIVE_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
+            data = stream.read()
         except OSError as exc:
-            self.close(connection_error(exc, self.peer))
+            self._lose(connection_error(exc, self.peer))
             return
-        was, left = self.channel.state, self.channel.pending
-        self.channel.receive(data)
+        except KgError as error:
+            self.close(error)
+            return
+        was_ready = self.is_ready
+        if data is not None:
+            self._receive(data)
+        if self.is_closed:
+            return
+        if was_ready:
+            self._watch_stream(stream)  # TLS may have something of its own to send
+        else:
+            self.flush()
+
+    def _receive(self, data: bytes) -> None:
+        channel = self.channel
+        was, left = channel.state, channel.pending
+        if not data and self._is_silent:
+            self._lose(channel.closed_by_peer())
+            return
+        channel.receive(data)
         self._unmarked += len(data)
         # Before it is ready only the handshake's end counts: a drip must not keep it alive.
-        if self.is_ready and (self.channel.pending != left or self._unmarked >= PROGRESS_BYTES):
+        if self.is_ready and (channel.pending != left or self._unmarked >= PROGRESS_BYTES):
             self.progressed_at = time.monotonic()
             self._unmarked = 0
+        if self.is_ready and was != READY:
+            self._note_login()
+        if channel.answered:
+            self._transport.is_proven = True
         if self.is_closed:
             self._drop_socket()
-        elif was == VERSIONS:
-            self.flush()
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether no broker of the session has answered anything but its versions."""
+        return self.is_ready and not self._transport.is_proven
+
+    def _lose(self, error: KgError) -> None:
+        """End a connection that broke; ask once more if security may be the reason."""
+        if self._is_silent:
+            error = self._transport.explain_silence(error, self._host, self._port)
+        self.close(error)
+
+    def _note_login(self) -> None:
+        lifetime = self.channel.session_lifetime_ms / 1000
+        if lifetime:
+            self._log_in_again_at = time.monotonic() + lifetime * LIFETIME_SHARE
+
+    def _log_in_again(self) -> None:
+        self._log_in_again_at = math.inf
+        try:
+            mechanism = self._transport.mechanism(self._host)
+        except KgError as error:
+            self.close(error)
+            return
+        if mechanism is not None:
+            self.channel.log_in_again(mechanism)
 
     def _watch(self, interest: int) -> None:
         if self._socket is None or interest == self._interest:
@@ -192,3 +257,4 @@ class Connection:
             self._interest = 0
         self._socket.close()
         self._socket = None
+        self._stream = None

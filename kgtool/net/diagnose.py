@@ -1,14 +1,20 @@
-"""Finds out why a connection that was closed at once was closed: is it a TLS listener?
+"""Finds out why a connection that was closed at once was closed: is it a matter of security?
 
 A broker's TLS listener answers plaintext with an alert, but the alert is often lost to the reset
-that follows it. So a closed connection is asked once more, in TLS.
+that follows it; a plaintext listener takes a TLS greeting for a request of 350 MB and hangs up; a
+SASL listener hangs up on whoever asks something before the login. So such a port is asked once
+more, in the other way.
 """
 
 from __future__ import annotations
 
 import socket
+import time
+from collections.abc import Callable
+from typing import NamedTuple
 
-from kgtool.errors import ConnectionLost, KgError, NotKafka
+from kgtool.errors import AuthenticationError, ConnectionLost, KgError, NotKafka, TlsFailed
+from kgtool.net.translate import TlsLost
 
 PROBE_SECONDS = 2.0
 
@@ -18,21 +24,85 @@ _HELLO_BODY = b"\x03\x03" + bytes(32) + b"\x00" + b"\x00\x02\x00\x2f" + b"\x01\x
 _HANDSHAKE = b"\x01" + len(_HELLO_BODY).to_bytes(3, "big") + _HELLO_BODY
 CLIENT_HELLO = b"\x16\x03\x01" + len(_HANDSHAKE).to_bytes(2, "big") + _HANDSHAKE
 
+_PROBE_MECHANISM = "NONE"
+"""No broker has it: the answer names the mechanisms that are enabled, and logs nobody in."""
+
+
+Wrap = Callable[[socket.socket], socket.socket]
+
+
+def _plain(connected: socket.socket) -> socket.socket:
+    return connected
+
+
+class Listener(NamedTuple):
+    """A listener of a broker: its SASL mechanisms, none where it has no login."""
+
+    mechanisms: tuple[str, ...]
+
 
 def speaks_tls(host: str, port: int) -> bool:
     """Say whether a TLS server listens there (blocking, at most ``PROBE_SECONDS``)."""
+    head = _exchange(host, port, CLIENT_HELLO, lambda data: len(data) >= 2)
+    return len(head) >= 2 and head[0] in (0x15, 0x16) and head[1] == 3
+
+
+def listener_at(host: str, port: int, wrap: Wrap = _plain) -> Listener | None:
+    """Ask a broker's listener which logins it takes; None if there is no such thing.
+
+    Blocking, at most ``PROBE_SECONDS``.
+
+    :param wrap: puts TLS on the connected socket.
+    """
+    from kgtool.protocol.api import api_versions, sasl_handshake
+    from kgtool.protocol.frame import FrameBuffer, encode_request
+    from kgtool.protocol.plan import decode
+
+    ask = encode_request(api_versions.Request(), 0, 1, "kgtool")
+    ask += encode_request(sasl_handshake.Request(mechanism=_PROBE_MECHANISM), 1, 2, "kgtool")
+    data = _exchange(host, port, ask, _has_two_frames, wrap)
+    buffer = FrameBuffer(f"{host}:{port}")
+    buffer.feed(data)
     try:
-        with socket.create_connection((host, port), timeout=PROBE_SECONDS) as probe:
-            probe.settimeout(PROBE_SECONDS)
-            probe.sendall(CLIENT_HELLO)
-            head = probe.recv(2)
+        frames = [buffer.next_frame(), buffer.next_frame()]
+        if frames[0] is None or frames[1] is None:
+            return None
+        return Listener(tuple(decode(sasl_handshake.Response, 1, frames[1][4:]).mechanisms))
+    except KgError:
+        return None
+
+
+def _has_two_frames(data: bytes) -> bool:
+    first = 4 + int.from_bytes(data[:4], "big")
+    return len(data) >= first + 4 and len(data) >= first + 4 + int.from_bytes(
+        data[first : first + 4], "big"
+    )
+
+
+def _exchange(
+    host: str, port: int, ask: bytes, is_enough: Callable[[bytes], bool], wrap: Wrap = _plain
+) -> bytes:
+    """Send bytes and collect what comes back, until it is enough or the time is up."""
+    deadline = time.monotonic() + PROBE_SECONDS
+    data = b""
+    try:
+        with wrap(socket.create_connection((host, port), timeout=PROBE_SECONDS)) as probe:
+            probe.sendall(ask)
+            while not is_enough(data):
+                probe.settimeout(max(0.01, deadline - time.monotonic()))
+                more = probe.recv(65536)
+                if not more:
+                    break
+                data += more
     except OSError:
-        return False
-    return len(head) == 2 and head[0] in (0x15, 0x16) and head[1] == 3
+        pass
+    return data
 
 
 def explain(error: KgError, host: str, port: int) -> KgError:
     """Return a better error for a connection that was closed before it said a word."""
+    if isinstance(error, TlsLost):
+        return _explain_tls(error, host, port)
     if not isinstance(error, ConnectionLost):
         return error
     if speaks_tls(host, port):
@@ -44,3 +114,31 @@ def explain(error: KgError, host: str, port: int) -> KgError:
         hint = "Is it a TLS or SASL listener, or no Kafka broker at all?"
         return ConnectionLost(error.message, hint=hint)
     return error
+
+
+def _explain_tls(error: TlsLost, host: str, port: int) -> KgError:
+    listener = listener_at(host, port)
+    if listener is None:
+        return error
+    protocol = "SASL_PLAINTEXT" if listener.mechanisms else "PLAINTEXT"
+    return TlsFailed(
+        f"{host}:{port} is a broker's listener without TLS, and kgtool connected with it.",
+        hint=f"Set security.protocol={protocol}, or connect to the port of the TLS listener.",
+    )
+
+
+def explain_silence(error: KgError, host: str, port: int, wrap: Wrap | None) -> KgError:
+    """Return a better error for a connection without a login, closed at the first request.
+
+    :param wrap: puts TLS on a socket; None for connections without it.
+    """
+    listener = listener_at(host, port, wrap or _plain)
+    if listener is None or not listener.mechanisms:
+        return error
+    protocol = "SASL_SSL" if wrap else "SASL_PLAINTEXT"
+    return AuthenticationError(
+        f"{host}:{port} wants a login, and kgtool connected without one. It takes "
+        f"{', '.join(sorted(listener.mechanisms))}.",
+        hint=f"Set security.protocol={protocol}, sasl.mechanism and sasl.jaas.config in the "
+        "--command-config file.",
+    )

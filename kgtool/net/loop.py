@@ -30,6 +30,7 @@ from kgtool.errors import KgError, NetworkError
 from kgtool.net.connection import Connection
 from kgtool.net.pool import Pool
 from kgtool.net.slots import Scope, Slot, Task
+from kgtool.net.transport import Transport
 
 PATIENCE_SHARE = 1 / 3
 PATIENCE_SECONDS = 3.0
@@ -43,6 +44,7 @@ class Loop:
     :param bootstrap: ``(host, port)`` pairs, tried in the order given.
     :param timeout_ms: the time of the whole loop, from now on.
     :param progress: the time counts from the last answer instead (for long work).
+    :param transport: what lies between TCP and Kafka's protocol; plain connections without it.
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class Loop:
         client_id: str = "kgtool",
         version: str = "0",
         progress: bool = False,
+        transport: Transport | None = None,
     ) -> None:
         self.cluster = cluster
         self.timeout_ms = timeout_ms
         self._calls = 0
         self._client = (client_id, version)
+        self._transport = transport or Transport()
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._pool = Pool(cluster, bootstrap, self._connect, self._answer, self._patience())
@@ -70,7 +74,7 @@ class Loop:
         self._parts: list[Scope] = []
 
     def _connect(self, host: str, port: int) -> Connection:
-        return Connection(host, port, self._selector, *self._client)
+        return Connection(host, port, self._selector, *self._client, self._transport)
 
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000

@@ -9,6 +9,7 @@ from kgtool import __version__
 from kgtool.client.cluster import Cluster, need_brokers
 from kgtool.client.ops import Operation
 from kgtool.net.loop import Loop
+from kgtool.net.transport import Transport
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -35,6 +36,7 @@ class Session:
             client_id=settings.client_id,
             version=__version__,
             progress=progress,
+            transport=Transport(settings.security),
         )
 
     def __enter__(self) -> Session:

@@ -9,6 +9,10 @@ import socket
 from kgtool.errors import ConnectFailed, ConnectionLost, NetworkError, ResolveFailed
 
 
+class TlsLost(ConnectionLost):
+    """The peer went away in the middle of the TLS handshake: does it speak TLS at all?"""
+
+
 def connect_error(number: int, peer: str) -> NetworkError:
     """Say why no connection could be made, from an ``errno``."""
     if number == errno.ECONNREFUSED:

@@ -5,11 +5,11 @@
     NEW ──start()──▶ [LOGIN ──accepted──▶] VERSIONS ──ApiVersions answered──▶ READY
       any state ──receive(b"") or fail()──▶ CLOSED
 
-LOGIN is there where a SASL mechanism was given (see ``login``). Then ApiVersions is asked; an answer 35 is retried once with the highest version that the
-broker names, strictly below ours, so that no peer can make it loop. Requests sent before READY
-wait. A broker answers one connection's requests in order, so replies are matched by position and
-the correlation id is only verified: a wrong one means that nothing after it can be trusted, and
-closes the channel.
+LOGIN is there where a SASL mechanism was given (see ``login``). Then ApiVersions is asked; an
+answer 35 is retried once with the highest version that the broker names, strictly below ours, so
+that no peer can make it loop. Requests sent before READY wait. A broker answers one connection's
+requests in order, so replies are matched by position and the correlation id is only verified: a
+wrong one means that nothing after it can be trusted, and closes the channel.
 
 Every token given to ``send`` comes back from ``replies`` exactly once, with a response or with a
 ``KgError``. The driver's loop is: write ``data_to_send``, feed ``receive``, hand out ``replies``.
@@ -70,16 +70,9 @@ class Channel:
 
     :param peer: ``host:port`` for messages.
     :param client_id: sent in each header; shows up in the broker's request log and quotas.
-    :param mechanism: how to log in; None for listeners without SASL.
     """
 
-    def __init__(
-        self,
-        peer: str,
-        client_id: str,
-        software_version: str = "0",
-        mechanism: Mechanism | None = None,
-    ) -> None:
+    def __init__(self, peer: str, client_id: str, software_version: str = "0") -> None:
         self.peer = peer
         self.state = NEW
         self.versions: dict[int, tuple[int, int]] = {}
@@ -88,10 +81,6 @@ class Channel:
         self.answered = 0
         """Requests of callers that got a reply: none of the channel's own."""
         self._login: Login | None = None
-        if mechanism is not None:
-            from kgtool.protocol.login import Login
-
-            self._login = Login(peer, mechanism)
         self._client_id = client_id
         self._software_version = software_version
         self._buffer = FrameBuffer(peer)
@@ -112,13 +101,25 @@ class Channel:
         """How long the broker keeps the login (KIP-368); 0: as long as the connection."""
         return self._login.lifetime_ms if self._login else 0
 
-    def start(self) -> None:
-        """Begin the conversation: log in if need be, and ask what the broker speaks."""
-        if self._login is not None:
-            self.state = LOGIN
-            self._write(None, *self._login.begin())
-            return
-        self._begin_versions()
+    def start(self, mechanism: Mechanism | None = None) -> None:
+        """Begin the conversation: log in where there is a login, and ask what the broker speaks."""
+        if mechanism is None:
+            self._begin_versions()
+        else:
+            self._begin_login(mechanism)
+
+    def log_in_again(self, mechanism: Mechanism) -> None:
+        """Renew a login before it expires (KIP-368); new requests wait until it is done."""
+        if self.state == READY:
+            self._begin_login(mechanism)
+
+    def _begin_login(self, mechanism: Mechanism) -> None:
+        from kgtool.protocol.login import Login
+
+        is_first = self._login is None
+        self._login = Login(self.peer, mechanism, self.versions)
+        self.state = LOGIN
+        self._write(None, *(self._login.begin() if is_first else self._login.begin_again()))
 
     def _begin_versions(self) -> None:
         self.state = VERSIONS
@@ -144,7 +145,7 @@ class Channel:
         if self.state == CLOSED:
             return
         if not data:
-            self.fail(self._closed_by_peer())
+            self.fail(self.closed_by_peer())
             return
         self._buffer.feed(data)
         try:
@@ -265,10 +266,12 @@ class Channel:
         else:
             reply = self._decode(frame, flight)
         following = self._login.go_on(reply)
-        if following is None:
-            self._begin_versions()
-        else:
+        if following is not None:
             self._write(None, *following)
+        elif self.versions:
+            self._be_ready()
+        else:
+            self._begin_versions()
 
     def _decode_versions(self, frame: bytes, version: int) -> Any:
         try:
@@ -291,6 +294,9 @@ class Channel:
         self.features = {
             row.name: row.max_version_level for row in getattr(reply, "finalized_features", ())
         }
+        self._be_ready()
+
+    def _be_ready(self) -> None:
         self.state = READY
         waiting, self._waiting = self._waiting, []
         for token, request, max_version in waiting:
@@ -311,7 +317,8 @@ class Channel:
             return
         self._ask_versions(max(0, min(highest, version - 1)))
 
-    def _closed_by_peer(self) -> KgError:
+    def closed_by_peer(self) -> KgError:
+        """Return the error of a connection that the peer closes now."""
         if self.state == VERSIONS:
             return ConnectionLost(
                 f"{self.peer} closed the connection at once.",

@@ -1,0 +1,130 @@
+"""JAAS configuration lines, read as Kafka's ``JaasConfig`` reads them.
+
+::
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required
+        username="alice" password="se\\"cret";
+
+Kafka cuts the text with ``java.io.StreamTokenizer``: words of letters, digits and ``-_$.``, strings
+in either kind of quotes with C escapes, ``/* */`` and ``//`` comments. The same is done here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kgtool.config.properties import Properties
+from kgtool.errors import ConfigError
+
+FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
+
+_NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_BLANKS = re.compile(r"[\0-\x20]+")
+# A single slash begins a comment too: StreamTokenizer's default.
+_COMMENT = re.compile(r"/\*.*?(?:\*/|$(?![\s\S]))|/[^\r\n]*", re.DOTALL)
+_QUOTED = re.compile(r"""(["'])((?:\\[\s\S]|(?!\1)[^\\\r\n])*)(?:\1|(?=[\r\n])|$(?![\s\S]))""")
+_NUMBER = re.compile(r"-?(?:\d[\d.]*|\.\d[\d.]*)|\.(?!\d)")
+_WORD = re.compile(r"[A-Za-z_$\-\xa0-\U0010ffff][A-Za-z0-9_$.\-\xa0-\U0010ffff]*")
+_ESCAPE = re.compile(r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|([\s\S]))")
+
+_END = "end"
+
+
+class LoginModule(NamedTuple):
+    """One entry: the class of the login module and its options."""
+
+    module: str
+    options: Properties
+
+    def __repr__(self) -> str:
+        return f"LoginModule({self.module!r}, {sorted(self.options)})"
+
+
+class _Token(NamedTuple):
+    """A character that stands for itself, or a word or string with its ``text``."""
+
+    kind: str
+    text: str | None = None
+
+
+def parse_jaas(text: str, where: str) -> LoginModule:
+    """Read the one login module of a ``sasl.jaas.config``.
+
+    :param where: the file or context, for messages. No message shows a value.
+    :raises ConfigError: the text is no JAAS configuration, or has several modules.
+    """
+    tokens = _tokens(text)
+    found = []
+    for first in tokens:
+        if first.kind == _END:
+            break
+        found.append(_entry(first, tokens, where))
+    if not found:
+        raise _refusal(where, "Login module not specified in JAAS config")
+    if len(found) > 1:
+        modules = f"JAAS config property contains {len(found)} login modules, should be 1 module"
+        raise _refusal(where, modules)
+    return found[0]
+
+
+def _entry(first: _Token, tokens: Iterator[_Token], where: str) -> LoginModule:
+    flag = next(tokens)
+    if flag.kind == _END:
+        raise _refusal(where, "Login module control flag not specified in JAAS config")
+    if first.text is None or flag.text is None or flag.text.upper() not in FLAGS:
+        raise _refusal(where, "it begins with CLASS required, and these are missing")
+    options = Properties()
+    for key in tokens:
+        if key.kind == ";":
+            return LoginModule(first.text, options)
+        if key.kind == _END:
+            break
+        equals = next(tokens)
+        value = next(tokens) if equals.kind == "=" else equals
+        if equals.kind != "=" or value.text is None or key.text is None:
+            name = key.text if key.text and key.text.isidentifier() else "?"
+            raise _refusal(where, f"Value not specified for key '{name}' in JAAS config")
+        options[key.text] = value.text
+    raise _refusal(where, "JAAS config entry not terminated by semi-colon")
+
+
+def _refusal(where: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"sasl.jaas.config in {where} can't be read: {reason}.",
+        hint='It is written: CLASS required key="value" ...;',
+    )
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Cut as StreamTokenizer does; after the end, more ends."""
+    at = 0
+    while at < len(text):
+        skipped = _BLANKS.match(text, at) or _COMMENT.match(text, at)
+        if skipped:
+            at = skipped.end()
+            continue
+        token, at = _token(text, at)
+        yield token
+    while True:
+        yield _Token(_END)
+
+
+def _token(text: str, at: int) -> tuple[_Token, int]:
+    quoted = _QUOTED.match(text, at)
+    if quoted:
+        return _Token(quoted[1], _ESCAPE.sub(_character, quoted[2])), quoted.end()
+    number = _NUMBER.match(text, at)
+    if number:
+        return _Token("number"), number.end()
+    word = _WORD.match(text, at)
+    # A dash with no digit behind it is a character of its own where a word would begin.
+    if word and text[at] != "-":
+        return _Token("word", word[0]), word.end()
+    return _Token(text[at]), at + 1
+
+
+def _character(match: re.Match[str]) -> str:
+    octal, other = match[1], match[2]
+    return chr(int(octal, 8)) if octal else _NAMED.get(other, other)

@@ -1,0 +1,219 @@
+"""Who logs in, and with what: ``sasl.jaas.config`` and its relatives, one type a kind of login.
+
+The options are those of Kafka's login modules and callback handlers (PlainLoginModule,
+ScramLoginModule, OAuthBearerUnsecuredLoginCallbackHandler, OAuthBearerLoginCallbackHandler), of
+Java's Krb5LoginModule and of Amazon's IAMLoginModule.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from kgtool.config.jaas import LoginModule, parse_jaas
+from kgtool.config.properties import Properties
+from kgtool.config.secret import Secret
+from kgtool.errors import ConfigError
+
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MSK = "AWS_MSK_IAM"
+MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI", MSK)
+
+
+class PasswordLogin(NamedTuple):
+    """PLAIN and SCRAM; ``is_token``: a delegation token's id and HMAC (KIP-48)."""
+
+    username: str
+    password: Secret
+    is_token: bool = False
+
+
+class UnsecuredToken(NamedTuple):
+    """An unsigned JWT that kgtool makes (``unsecuredLogin…`` options): for test clusters only."""
+
+    options: Properties
+
+
+class StaticToken(NamedTuple):
+    """A token as it is (``token``), or the file that holds it (``file:`` URL)."""
+
+    token: Secret | None
+    file: str | None = None
+
+
+class ClientCredentials(NamedTuple):
+    """The client credentials grant of OAuth 2 at an OIDC provider's token endpoint (KIP-768).
+
+    ``tls`` has the ``ssl.*`` options of the JAAS line, for an endpoint with a certificate of its
+    own making; ``urlencode`` is ``sasl.oauthbearer.header.urlencode``.
+    """
+
+    url: str
+    client_id: str
+    client_secret: Secret
+    scope: str | None
+    tls: Properties
+    urlencode: bool = False
+
+
+class AwsLogin(NamedTuple):
+    """Where AWS credentials come from: a profile and a role, or (None) boto's usual places."""
+
+    profile: str | None = None
+    role_arn: str | None = None
+    role_session: str | None = None
+    external_id: str | None = None
+    sts_region: str | None = None
+
+
+class OAuthLogin(NamedTuple):
+    """OAUTHBEARER: where the token comes from, and the extensions (KIP-342) to send with it."""
+
+    source: UnsecuredToken | StaticToken | ClientCredentials | AwsLogin
+    extensions: dict[str, str]
+
+
+class KerberosLogin(NamedTuple):
+    """GSSAPI: the service's name, and the key table or ticket cache (None: the default one)."""
+
+    service: str
+    principal: str | None = None
+    keytab: str | None = None
+    ticket_cache: str | None = None
+
+
+Login: TypeAlias = PasswordLogin | OAuthLogin | KerberosLogin | AwsLogin
+
+
+def login(mechanism: str, properties: Properties, where: str) -> Login | None:
+    """Read the login of a mechanism; None for one that kgtool does not know.
+
+    :raises ConfigError: something that the mechanism needs is missing.
+    """
+    text = properties.value("sasl.jaas.config")
+    module = parse_jaas(text, where) if text else None
+    if "sasl.mechanism" not in properties:
+        _check_default(module, where)
+    if mechanism == "GSSAPI":
+        return _kerberos(module, properties, where)
+    if mechanism == MSK:
+        return _aws(module.options if module else Properties())
+    if mechanism == "OAUTHBEARER":
+        return _oauth(module, properties, where)
+    if mechanism not in MECHANISMS:
+        return None
+    if module is None:
+        raise ConfigError(
+            f"sasl.jaas.config is missing in {where}: {mechanism} needs username and password.",
+            hint='It is written: CLASS required username="..." password="...";',
+        )
+    return _password(mechanism, module.options, where)
+
+
+def _check_default(module: LoginModule | None, where: str) -> None:
+    """Refuse the most common slip: without ``sasl.mechanism``, Kafka means GSSAPI."""
+    if module is None:
+        raise ConfigError(
+            f"sasl.mechanism and sasl.jaas.config are missing in {where}: a SASL listener needs "
+            "both.",
+            hint="For Kerberos with the tickets of kinit, sasl.mechanism=GSSAPI is enough.",
+        )
+    if not module.module.endswith("Krb5LoginModule"):
+        name = module.module.rpartition(".")[2]
+        raise ConfigError(
+            f"sasl.mechanism is missing in {where}: Kafka's default is GSSAPI (Kerberos), but the "
+            f"login module is {name}.",
+            hint=f"Set sasl.mechanism to one of {', '.join(MECHANISMS)}.",
+        )
+
+
+def _password(mechanism: str, options: Properties, where: str) -> PasswordLogin:
+    for name in ("username", "password"):
+        if name not in options:
+            raise ConfigError(f"sasl.jaas.config in {where} has no {name}: {mechanism} needs it.")
+    is_token = options.get("tokenauth", "").lower() == "true"
+    return PasswordLogin(options["username"], Secret(options["password"]), is_token)
+
+
+def _kerberos(module: LoginModule | None, properties: Properties, where: str) -> KerberosLogin:
+    options = module.options if module else Properties()
+    service = properties.value("sasl.kerberos.service.name") or options.get("serviceName")
+    if not service:
+        raise ConfigError(
+            f"sasl.kerberos.service.name is missing in {where}: it is the first part of the "
+            "broker's principal, mostly kafka."
+        )
+    keytab = options.get("keyTab") if options.get("useKeyTab", "").lower() == "true" else None
+    return KerberosLogin(service, options.get("principal"), keytab, options.get("ticketCache"))
+
+
+def _aws(options: Properties) -> AwsLogin:
+    return AwsLogin(
+        options.get("awsProfileName"),
+        options.get("awsRoleArn"),
+        options.get("awsRoleSessionName"),
+        options.get("awsRoleExternalId"),
+        options.get("awsStsRegion"),
+    )
+
+
+_EXTENSION = "extension_"
+_NEW = "sasl.oauthbearer.client.credentials."
+
+
+def _oauth(module: LoginModule | None, properties: Properties, where: str) -> OAuthLogin:
+    options = module.options if module else Properties()
+    extensions = {
+        key[len(_EXTENSION) :]: value
+        for key, value in options.items()
+        if key.startswith(_EXTENSION)
+    }
+    if module and module.module.endswith("IAMLoginModule"):
+        return OAuthLogin(_aws(options), extensions)
+    url = properties.value("sasl.oauthbearer.token.endpoint.url")
+    if url and url.lower().startswith("file:"):
+        return OAuthLogin(StaticToken(None, _path_of(url)), extensions)
+    if url:
+        return OAuthLogin(_credentials(url, options, properties, where), extensions)
+    if "token" in options:
+        return OAuthLogin(StaticToken(Secret(options["token"])), extensions)
+    if any(key.startswith("unsecuredLogin") for key in options):
+        return OAuthLogin(UnsecuredToken(options), extensions)
+    raise ConfigError(
+        f"{where} does not say where the OAUTHBEARER token comes from.",
+        hint="Set sasl.oauthbearer.token.endpoint.url (an https: URL of the provider, or a file: "
+        'URL), or give token="..." in sasl.jaas.config.',
+    )
+
+
+def _path_of(url: str) -> str:
+    """Return the path of ``file:/x`` and ``file:///x``."""
+    path = url[len("file:") :]
+    return "/" + path.lstrip("/") if path.startswith("//") else path
+
+
+def _credentials(
+    url: str, options: Properties, properties: Properties, where: str
+) -> ClientCredentials:
+    if not url.lower().startswith(("http://", "https://")):
+        raise ConfigError(
+            f"sasl.oauthbearer.token.endpoint.url={url} in {where} is no http:, https: or "
+            "file: URL."
+        )
+    # The properties are Kafka 4.1's (KIP-1139); before that they were JAAS options.
+    client_id = properties.value(f"{_NEW}client.id") or options.get("clientId")
+    secret = properties.value(f"{_NEW}client.secret") or options.get("clientSecret")
+    if not client_id or secret is None:
+        missing = "client.secret" if client_id else "client.id"
+        raise ConfigError(
+            f"{_NEW}{missing} is missing in {where}: the token endpoint needs it (or "
+            f"{'clientSecret' if client_id else 'clientId'} in sasl.jaas.config)."
+        )
+    tls = Properties({key: value for key, value in options.items() if key.startswith("ssl.")})
+    return ClientCredentials(
+        url,
+        client_id,
+        Secret(secret),
+        properties.value("sasl.oauthbearer.scope") or options.get("scope"),
+        tls,
+        (properties.value("sasl.oauthbearer.header.urlencode") or "").lower() == "true",
+    )

@@ -1,0 +1,129 @@
+"""Kafka's configuration providers: values that stand elsewhere, ``${provider:path:key}``.
+
+``${env:NAME}``, ``${file:/path/of.properties:key}`` and ``${dir:/folder:file}`` are always known
+under these names; ``config.providers`` may give them others, and may restrict them, as in Kafka
+(EnvVarConfigProvider, FileConfigProvider and DirectoryConfigProvider). A variable of a name that
+nobody defined stays as it is written, which is what ConfigTransformer does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+
+from kgtool.config.properties import Properties, read_properties
+from kgtool.errors import ConfigError
+
+_VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+"""``ConfigTransformer.DEFAULT_PATTERN``."""
+
+_PACKAGE = "org.apache.kafka.common.config.provider."
+_CLASSES = {
+    "EnvVarConfigProvider": "env",
+    "FileConfigProvider": "file",
+    "DirectoryConfigProvider": "dir",
+}
+
+Lookup = Callable[[str, str], str]
+
+
+def resolve(properties: Properties, environ: Mapping[str, str], where: str) -> Properties:
+    """Replace the variables in all values.
+
+    :param where: the file or context that holds them, for messages.
+    :raises ConfigError: what a variable names is not there.
+    """
+    if not any("${" in value for value in properties.values()):
+        return properties
+    providers = _providers(properties, environ, where)
+    plain = Properties()
+    for key, value in properties.items():
+        plain[key] = value if key.startswith("config.providers") else _expand(key, value, providers)
+    return plain
+
+
+def _expand(key: str, value: str, providers: Mapping[str, Lookup]) -> str:
+    def replace(match: re.Match[str]) -> str:
+        lookup = providers.get(match[1])
+        if lookup is None:
+            return match[0]
+        try:
+            return lookup(match[3] or "", match[4])
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {error.message}", hint=error.hint) from None
+
+    return _VARIABLE.sub(replace, value)
+
+
+def _providers(properties: Properties, environ: Mapping[str, str], where: str) -> dict[str, Lookup]:
+    found = {kind: _make(kind, {}, environ) for kind in _CLASSES.values()}
+    for name in filter(None, re.split(r"\s*,\s*", properties.value("config.providers") or "")):
+        prefix = f"config.providers.{name}."
+        class_name = properties.value(f"{prefix}class") or ""
+        kind = _CLASSES.get(class_name.removeprefix(_PACKAGE))
+        if kind is None:
+            raise ConfigError(
+                f"{prefix}class={class_name} in {where} can't be used: kgtool knows Kafka's own "
+                "providers (EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider)."
+            )
+        params = {
+            key.removeprefix(f"{prefix}param."): value
+            for key, value in properties.items()
+            if key.startswith(f"{prefix}param.")
+        }
+        found[name] = _make(kind, params, environ)
+    return found
+
+
+def _make(kind: str, params: Mapping[str, str], environ: Mapping[str, str]) -> Lookup:
+    if kind == "env":
+        return _from_environment(environ, params.get("allowlist.pattern", ".*"))
+    allowed = tuple(filter(None, params.get("allowed.paths", "").split(",")))
+    return _from_file(allowed) if kind == "file" else _from_folder(allowed)
+
+
+def _from_environment(environ: Mapping[str, str], allowed: str) -> Lookup:
+    def look_up(path: str, key: str) -> str:
+        if path:
+            raise ConfigError(f"${{env:{path}:{key}}} should be ${{env:{key}}}.")
+        if key not in environ or not re.fullmatch(allowed, key):
+            raise ConfigError(f"the environment variable {key} is not set.")
+        return environ[key]
+
+    return look_up
+
+
+def _from_file(allowed: tuple[str, ...]) -> Lookup:
+    files: dict[str, Properties] = {}
+
+    def look_up(path: str, key: str) -> str:
+        _check(path, allowed)
+        if path not in files:
+            files[path] = read_properties(path)
+        if key not in files[path]:
+            raise ConfigError(f"{path} has no {key}.")
+        return files[path][key]
+
+    return look_up
+
+
+def _from_folder(allowed: tuple[str, ...]) -> Lookup:
+    def look_up(path: str, key: str) -> str:
+        _check(path, allowed)
+        name = os.path.join(path, key)  # noqa: PTH118 - pathlib costs start-up time
+        try:
+            with open(name, encoding="utf-8") as file:  # noqa: PTH123
+                return file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"can't read {name}: {error}.") from None
+
+    return look_up
+
+
+def _check(path: str, allowed: tuple[str, ...]) -> None:
+    if not path:
+        raise ConfigError("a file is missing: it is written ${file:/path/of.properties:key}.")
+    real = os.path.abspath(path)  # noqa: PTH100 - the path need not exist
+    if allowed and not any(real == a or real.startswith(a.rstrip("/") + "/") for a in allowed):
+        raise ConfigError(f"{path} is not below allowed.paths ({', '.join(allowed)}).")

@@ -1,0 +1,190 @@
+"""``security.protocol`` and what belongs to it, checked before anything is sent.
+
+Names, defaults and refusals are those of Kafka's AdminClientConfig, SslConfigs, SaslConfigs and
+DefaultSslEngineFactory. Files are not opened here: ``kgtool.net`` reads the stores.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from kgtool.config.logins import Login, login
+from kgtool.config.properties import Properties
+from kgtool.config.secret import Secret
+from kgtool.errors import ConfigError
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+STORE_TYPES = ("JKS", "PKCS12", "PEM")
+TLS_VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+
+
+class Store(NamedTuple):
+    """A trust or key store: a file, or PEM texts that stand in the configuration itself."""
+
+    role: str
+    """``truststore`` or ``keystore``, as in the names of the properties."""
+    type: str
+    location: str | None
+    password: Secret | None
+    certificates: Secret | None = None
+    key: Secret | None = None
+    key_password: Secret | None = None
+
+
+class Tls(NamedTuple):
+    """How TLS is spoken. Without ``trust`` the system's certificate authorities are trusted."""
+
+    trust: Store | None
+    key: Store | None
+    check_host: bool
+    protocols: tuple[str, ...]
+    ciphers: tuple[str, ...]
+
+
+class Sasl(NamedTuple):
+    """How to log in; ``login`` is None for a mechanism that kgtool does not know."""
+
+    mechanism: str
+    login: Login | None
+
+
+class Security(NamedTuple):
+    """What is between TCP and Kafka's protocol; ``where`` names the file, for messages."""
+
+    protocol: str
+    tls: Tls | None
+    sasl: Sasl | None
+    where: str
+
+
+def security(properties: Properties, where: str) -> Security | None:
+    """Read the security of a client; None for PLAINTEXT.
+
+    :param where: the file or context that the properties come from.
+    :raises ConfigError: a value is unknown, missing or contradicts another one.
+    """
+    protocol = (properties.value("security.protocol") or "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise ConfigError(
+            f"Invalid value {protocol} for configuration security.protocol in {where}: it must be "
+            f"one of {', '.join(PROTOCOLS)}."
+        )
+    if protocol == "PLAINTEXT":
+        return None
+    tls = tls_settings(properties, where) if protocol.endswith("SSL") else None
+    sasl = _sasl(properties, where) if protocol.startswith("SASL") else None
+    return Security(protocol, tls, sasl, where)
+
+
+def _sasl(properties: Properties, where: str) -> Sasl:
+    mechanism = properties.value("sasl.mechanism") or "GSSAPI"
+    return Sasl(mechanism, login(mechanism, properties, where))
+
+
+def tls_settings(properties: Properties, where: str) -> Tls:
+    """Read the ``ssl.*`` properties.
+
+    :raises ConfigError: as DefaultSslEngineFactory refuses them.
+    """
+    algorithm = properties.value("ssl.endpoint.identification.algorithm")
+    if algorithm and algorithm.lower() != "https":
+        raise ConfigError(
+            f"ssl.endpoint.identification.algorithm={algorithm} in {where} is unknown: it is "
+            "https, or empty to do without the check of the host name."
+        )
+    return Tls(
+        _trust_store(properties, where),
+        _key_store(properties, where),
+        algorithm != "",
+        _protocols(properties, where),
+        _list(properties.value("ssl.cipher.suites")),
+    )
+
+
+def _list(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, re.split(r"\s*,\s*", text or "")))
+
+
+def _protocols(properties: Properties, where: str) -> tuple[str, ...]:
+    names = _list(properties.value("ssl.enabled.protocols")) or TLS_VERSIONS[2:]
+    known = tuple(name for name in TLS_VERSIONS if name in names)
+    if not known:
+        raise ConfigError(
+            f"ssl.enabled.protocols={','.join(names)} in {where} has no version that is supported: "
+            f"{', '.join(TLS_VERSIONS)}."
+        )
+    return known
+
+
+def _secret(properties: Properties, key: str) -> Secret | None:
+    value = properties.value(key)
+    return None if value is None else Secret(value)
+
+
+def _store(properties: Properties, role: str, where: str) -> Store:
+    kind = (properties.value(f"ssl.{role}.type") or "JKS").upper()
+    if kind not in STORE_TYPES:
+        raise ConfigError(
+            f"ssl.{role}.type={kind} in {where} can't be read: kgtool reads "
+            f"{', '.join(STORE_TYPES)}."
+        )
+    texts = "ssl.truststore.certificates" if role == "truststore" else (
+        "ssl.keystore.certificate.chain"
+    )  # fmt: skip
+    return Store(
+        role,
+        kind,
+        properties.value(f"ssl.{role}.location") or None,
+        _secret(properties, f"ssl.{role}.password"),
+        _secret(properties, texts),
+    )
+
+
+def _trust_store(properties: Properties, where: str) -> Store | None:
+    store = _store(properties, "truststore", where)
+    if store.certificates is not None:
+        _need_pem(store, "ssl.truststore.certificates", where)
+    _check(store, where)
+    return store if store.location or store.certificates else None
+
+
+def _key_store(properties: Properties, where: str) -> Store | None:
+    key = _secret(properties, "ssl.keystore.key")
+    password = _secret(properties, "ssl.key.password")
+    store = _store(properties, "keystore", where)._replace(key=key, key_password=password)
+    if (key is None) != (store.certificates is None):
+        given, missing = "ssl.keystore.key", "ssl.keystore.certificate.chain"
+        if key is None:
+            given, missing = missing, given
+        raise ConfigError(f"{where} has {given}, but no {missing}: a PEM key store needs both.")
+    if key is not None:
+        _need_pem(store, "ssl.keystore.key", where)
+    _check(store, where)
+    if store.location and store.type != "PEM" and store.password is None:
+        raise ConfigError(
+            f"{where} has ssl.keystore.location, but no ssl.keystore.password.",
+            hint="For a PEM file set ssl.keystore.type=PEM.",
+        )
+    return store if store.location or key is not None else None
+
+
+def _need_pem(store: Store, key: str, where: str) -> None:
+    if store.type != "PEM":
+        raise ConfigError(f"{where} has {key}: that needs ssl.{store.role}.type=PEM.")
+    if store.location is not None:
+        raise ConfigError(f"{where} has both {key} and ssl.{store.role}.location: give one.")
+
+
+def _check(store: Store, where: str) -> None:
+    if store.password is None:
+        return
+    if store.type == "PEM":
+        raise ConfigError(
+            f"{where} has ssl.{store.role}.password, which a PEM store does not have (a PEM key's "
+            "is ssl.key.password)."
+        )
+    if store.location is None:
+        raise ConfigError(
+            f"{where} has ssl.{store.role}.password, but no ssl.{store.role}.location."
+        )

@@ -1,0 +1,71 @@
+"""What lies between a socket and Kafka's protocol, for all connections of a session.
+
+One ``Transport`` per session: it holds the TLS context and the source of logins, so that stores
+are read and tokens are fetched once, however many brokers there are.
+"""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kgtool.errors import KgError
+from kgtool.net.stream import Stream
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kgtool.config.security import Security
+    from kgtool.net.logins import LoginSource
+    from kgtool.protocol.sasl import Mechanism
+
+
+class Transport:
+    """Makes streams and logins; with None, plain ones for listeners without a login.
+
+    :raises ConfigError: a store, key or login that can't be used.
+    """
+
+    def __init__(self, security: Security | None = None) -> None:
+        self.is_proven = False
+        """Whether some broker has answered a request: then security is not what is wrong."""
+        self._context: ssl.SSLContext | None = None
+        self._logins: LoginSource | None = None
+        if security is not None and security.tls is not None:
+            from kgtool.net.tls import make_context
+
+            self._context = make_context(security.tls, security.where)
+        if security is not None and security.sasl is not None:
+            from kgtool.net.logins import LoginSource
+
+            self._logins = LoginSource(security.sasl)
+
+    def explain_silence(self, error: KgError, host: str, port: int) -> KgError:
+        """Find out why the first broker of the session hung up at the first request.
+
+        Blocking, for 2 s at most, and only once a session.
+        """
+        if self._logins is not None or self.is_proven:
+            return error
+        self.is_proven = True
+        from kgtool.net.diagnose import explain_silence
+
+        context = self._context
+        wrap = None if context is None else partial(context.wrap_socket, server_hostname=host)
+        return explain_silence(error, host, port, wrap)
+
+    def stream(self, connected: socket.socket, host: str, peer: str) -> Stream:
+        """Put TLS on a connected socket if need be."""
+        if self._context is None:
+            return Stream(connected)
+        from kgtool.net.tls import TlsStream
+
+        return TlsStream(connected, self._context, host, peer)
+
+    def mechanism(self, host: str) -> Mechanism | None:
+        """Return a new login for one connection; may block while a token is fetched.
+
+        :raises AuthenticationError: no token could be had.
+        """
+        return None if self._logins is None else self._logins.mechanism(host)
