@@ -15,6 +15,8 @@ from kgtool.analysis.pipeline import Analysis
 DAY_MS = 86_400_000
 TOP = 10
 PROBLEM_FILES = 20
+WIDEST = 50
+"""Characters of a name in the text summary."""
 
 
 def summary(analysis: Analysis, as_of_ms: int) -> dict[str, Any]:
@@ -204,7 +206,11 @@ def _table(title: str, head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> li
 
 
 def _cell(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    text = str(value)
+    # One long group name must not push the numbers off the screen; JSON has it whole.
+    return text if len(text) <= WIDEST else f"{text[: WIDEST // 2]}…{text[-WIDEST // 2 + 1 :]}"
 
 
 def _count(number: int, what: str) -> str:
