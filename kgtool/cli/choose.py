@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 
+SHARE = 0.5
+"""Of the command's time: what is done with the groups needs some too."""
+
+
 class Chosen(NamedTuple):
     """The groups a command is about, and the types of those that were listed."""
 
@@ -35,7 +39,7 @@ def choose(
     from kgtool.admin.listing import list_groups
 
     types = [name.lower() for name in selection.types]
-    listing = session.run(list_groups(session.cluster, selection.states, types))
+    listing = session.run(list_groups(session.cluster, selection.states, types, share=SHARE))
     output.begin(columns, session.cluster_id)
     for error in listing.errors:
         output.failed(error)

@@ -21,7 +21,14 @@ from kgtool.client.ops import (
     call,
     gather,
 )
-from kgtool.errors import BrokerError, ConnectionLost, KgError, NetworkError
+from kgtool.errors import (
+    BrokerError,
+    ConnectionLost,
+    KgError,
+    NetworkError,
+    ProtocolError,
+    UnsupportedVersion,
+)
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, metadata
@@ -31,6 +38,9 @@ T = TypeVar("T")
 
 COORDINATORS_PER_REQUEST = 1000
 """Keys in one FindCoordinator v4+: a few dozen bytes each, so a request stays under 100 kB."""
+
+PROTOCOL_TRIES = 3
+ANY_TRIES = 3
 
 _COORDINATOR_MOVED = (codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR)
 _LEADER_MOVED = (
@@ -94,14 +104,26 @@ def is_final(reply: object) -> bool:
     return isinstance(reply, DeadlineExceeded) or not isinstance(reply, NetworkError)
 
 
+def may_get_better(reply: object, attempt: int) -> bool:
+    """Whether a failure of one connection is worth another one.
+
+    Bytes that make no sense may be the fault of something on the way, but not many times over.
+    """
+    if isinstance(reply, ProtocolError) and not isinstance(reply, UnsupportedVersion):
+        return attempt < PROTOCOL_TRIES
+    return isinstance(reply, NetworkError) and not isinstance(reply, DeadlineExceeded)
+
+
 def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
     """Ask whichever broker answers; a connection that breaks on the way is tried again.
 
     That no broker can be reached at all is final: the network layer has tried them all.
     """
     reply = yield from call(ANY, request, max_version)
-    for attempt in range(3):
-        if not isinstance(reply, ConnectionLost):
+    for attempt in range(ANY_TRIES):
+        if not (isinstance(reply, KgError) and may_get_better(reply, attempt)):
+            break
+        if not (reply.maybe_done or isinstance(reply, ConnectionLost)):
             break
         yield backoff(attempt)
         reply = _later(reply, (yield from call(ANY, request, max_version)))
@@ -222,7 +244,8 @@ def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str
 def _learn_coordinator(cluster: Cluster, row: Any) -> int | KgError:
     if row.error_code:
         return broker_error(row.error_code, row.error_message)
-    if row.node_id not in cluster.brokers:
+    known = cluster.brokers.get(row.node_id)
+    if known is None or (known.host, known.port) != (row.host, row.port):
         cluster.brokers[row.node_id] = Broker(row.node_id, row.host, row.port)
     return int(row.node_id)
 
@@ -250,9 +273,8 @@ def by_coordinator(
         if isinstance(node, int):
             per_broker.setdefault(node, []).append(group)
     parts = [
-        _coordinator_part(cluster, node, ids[at : at + chunk], work, chunk, attempt)
+        _coordinator_part(cluster, node, ids, work, chunk, attempt)
         for node, ids in per_broker.items()
-        for at in range(0, len(ids), chunk)
     ]
     for part in (yield from gather(parts)):
         answers.update(part)
@@ -262,8 +284,12 @@ def by_coordinator(
 def _coordinator_part(
     cluster: Cluster, node: int, groups: list[str], work: Work, chunk: int, attempt: int
 ) -> Operation[dict[str, Any]]:
-    answers = yield from work(node, groups)
-    again = [group for group in groups if _try_elsewhere(answers.get(group))]
+    """Do one broker's share, then look up together what it could not answer: no request storm."""
+    chunks = [groups[at : at + chunk] for at in range(0, len(groups), chunk)]
+    answers: dict[str, Any] = {}
+    for part in (yield from gather([work(node, ids) for ids in chunks])):
+        answers.update(part)
+    again = [group for group in groups if _try_elsewhere(answers.get(group), attempt)]
     if not again:
         return answers
     for group in again:
@@ -279,10 +305,10 @@ def _coordinator_part(
     return answers
 
 
-def _try_elsewhere(reply: Any) -> bool:
+def _try_elsewhere(reply: Any, attempt: int) -> bool:
     if isinstance(reply, BrokerError):
         return reply.code in (codes.COORDINATOR_LOAD_IN_PROGRESS, *_COORDINATOR_MOVED)
-    return isinstance(reply, NetworkError) and not isinstance(reply, DeadlineExceeded)
+    return may_get_better(reply, attempt)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -344,7 +370,7 @@ def _leader_moved(reply: Any, attempt: int) -> bool:
     if isinstance(reply, BrokerError):
         final = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.LEADER_NOT_AVAILABLE)
         return reply.code in _LEADER_MOVED and (attempt == 0 or reply.code not in final)
-    return isinstance(reply, NetworkError) and not isinstance(reply, DeadlineExceeded)
+    return may_get_better(reply, attempt)
 
 
 def pipelined(calls: list[Call]) -> Operation[list[Any]]:

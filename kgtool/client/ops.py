@@ -84,7 +84,7 @@ BACKOFF_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.0)
 
 
 JITTER = 0.2
-"""``CommonClientConfigs.RETRY_BACKOFF_JITTER``: clients that failed together don't come together."""
+"""``CommonClientConfigs.RETRY_BACKOFF_JITTER``: those who failed together don't return together."""
 
 
 def backoff(attempt: int) -> Pause:

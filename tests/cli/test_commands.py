@@ -76,7 +76,7 @@ class TestList:
     def test_filters_reach_the_brokers(self, kgtool: Kgtool, canned: Canned) -> None:
         asked: list[Any] = []
 
-        def list_groups(states: Any, types: Any) -> Listing:
+        def list_groups(states: Any, types: Any, **_options: Any) -> Listing:
             asked.append((states, types))
             return Listing([], [])
 

@@ -66,7 +66,8 @@ def kafka_form(
     """List as ``kafka-consumer-groups.sh --list`` does: the groups that it would show."""
     states = parse_choices(state, "state", STATES)
     types = parse_choices(type_, "types", ALL_TYPES[:2])
-    found = fetch(settings, output, states, types, selection, consumer_only=True)
+    shows_state = state is not None or not output.is_text
+    found = fetch(settings, output, states, types, selection, True, shows_state)
     output.text(render.listing(found, type_ is not None, state is not None), end="")
     return output.finish()
 
@@ -78,15 +79,19 @@ def fetch(
     types: tuple[str, ...],
     selection: Selection,
     consumer_only: bool = False,
+    complete: bool = True,
 ) -> list[GroupListing]:
-    """Ask the cluster, and put out rows and failures; return the groups sorted by name."""
+    """Ask the cluster, and put out rows and failures; return the groups sorted by name.
+
+    :param complete: states are shown, so that old brokers have to be asked for them.
+    """
     from kgtool.admin.listing import list_groups
     from kgtool.net.session import Session
 
     test = selection.predicate()
     with Session(settings) as session:
         wire_types = tuple(name.lower() for name in types)
-        found = session.run(list_groups(session.cluster, states, wire_types))
+        found = session.run(list_groups(session.cluster, states, wire_types, complete=complete))
         output.begin(rows.LIST, session.cluster_id)
     groups = [
         group
