@@ -66,7 +66,7 @@ def describe_offsets(
     :param clock: find out the age of the first unread record too (``lag_ms``), by this clock.
     """
     wanted = Wanted(topics, starts, committed, clock)
-    located = yield from find_coordinators(cluster, groups)
+    located = yield from find_coordinators(cluster, groups, wait=False)
     parts: dict[int, list[str]] = {}
     for group in dict.fromkeys(groups):
         node = located[group]

@@ -175,12 +175,14 @@ def version_of(cluster: Cluster, to: int, request: Any) -> Operation[int | KgErr
 
 
 def find_coordinators(
-    cluster: Cluster, groups: Sequence[str]
+    cluster: Cluster, groups: Sequence[str], *, wait: bool = True
 ) -> Operation[dict[str, int | KgError]]:
     """Return the coordinator of each group: a broker id, or why there is none.
 
     A coordinator that is not available yet (the first use of a cluster creates
     ``__consumer_offsets``) is asked for again until the command's time is up.
+
+    :param wait: False asks once, and leaves COORDINATOR_NOT_AVAILABLE to the caller.
     """
     yield from need_brokers(cluster)
     found: dict[str, int | KgError] = {
@@ -191,7 +193,7 @@ def find_coordinators(
     while missing:
         answers = yield from _ask_coordinators(cluster, missing)
         found.update({g: _later(found.get(g), answer) for g, answer in answers.items()})
-        missing = [group for group in missing if _coordinator_may_appear(answers[group])]
+        missing = [group for group in missing if _coordinator_may_appear(answers[group]) and wait]
         if missing:
             yield backoff(attempt)
             attempt += 1
@@ -265,7 +267,7 @@ def by_coordinator(
     limit and the first ones arrive while the broker works on the rest.
     """
     unique = list(dict.fromkeys(groups))
-    located = yield from find_coordinators(cluster, unique)
+    located = yield from find_coordinators(cluster, unique, wait=False)
     answers: dict[str, Any] = {g: e for g, e in located.items() if isinstance(e, KgError)}
     per_broker: dict[int, list[str]] = {}
     for group in unique:
@@ -276,6 +278,9 @@ def by_coordinator(
         _coordinator_part(cluster, node, ids, work, chunk, attempt)
         for node, ids in per_broker.items()
     ]
+    homeless = {g: e for g, e in answers.items() if _coordinator_may_appear(e)}
+    if homeless:
+        parts.append(_once_more(cluster, homeless, work, chunk, attempt))
     for part in (yield from gather(parts)):
         answers.update(part)
     return {group: answers[group] for group in unique}
@@ -298,11 +303,18 @@ def _coordinator_part(
             isinstance(reply, BrokerError) and reply.code == codes.COORDINATOR_LOAD_IN_PROGRESS
         ):
             cluster.coordinators.pop(group, None)
-    yield backoff(attempt)
-    later = yield from by_coordinator(cluster, again, work, chunk=chunk, attempt=attempt + 1)
-    for group in again:
-        answers[group] = _later(answers[group], later[group])
+    before = {group: answers[group] for group in again}
+    answers.update((yield from _once_more(cluster, before, work, chunk, attempt)))
     return answers
+
+
+def _once_more(
+    cluster: Cluster, before: dict[str, Any], work: Work, chunk: int, attempt: int
+) -> Operation[dict[str, Any]]:
+    """Try groups again after a pause; what can't be answered any more keeps its reason."""
+    yield backoff(attempt)
+    later = yield from by_coordinator(cluster, list(before), work, chunk=chunk, attempt=attempt + 1)
+    return {group: _later(reason, later[group]) for group, reason in before.items()}
 
 
 def _try_elsewhere(reply: Any, attempt: int) -> bool:
