@@ -18,7 +18,7 @@ from typing import NamedTuple
 VALUE = {
     "bootstrap-server", "command-config", "context", "timeout", "group", "topic", "validate-regex",
     "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
-    "output", "match", "regex", "exclude", "sort",
+    "output", "match", "regex", "exclude", "sort", "like", "wait-empty",
 }  # fmt: skip
 OPTIONAL_VALUE = {"state", "type"}
 FLAGS = {

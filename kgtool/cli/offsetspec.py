@@ -88,6 +88,11 @@ def time_ms(text: str, now_ms: int) -> int:
         raise UsageError(f"Unparseable date: '{text}' ({error})", hint=_TIME_EXAMPLES) from None
 
 
+def may_be_seconds(text: str) -> bool:
+    """Whether a number is more likely seconds than milliseconds: as such it is before 1973."""
+    return bool(_NUMBER.fullmatch(text.strip())) and abs(int(text)) < 10**11
+
+
 def _absolute(found: re.Match[str]) -> int:
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     moment = datetime(year, month, day, hour, minute, second, tzinfo=_zone(found[8]))

@@ -93,9 +93,12 @@ def kafka_table(resets: Sequence[GroupReset]) -> str:
     return render.resets(rows, [reset.group for reset in resets])
 
 
-def csv(resets: Sequence[GroupReset], with_group: bool) -> str:
-    """Return ``--export``: lines that ``--from-file`` reads."""
-    rows = [(row.group, row.at, row.new_offset) for row in _done(resets)]
+def csv(resets: Sequence[GroupReset], with_group: bool, for_terminal: bool = False) -> str:
+    """Return ``--export``: lines that ``--from-file`` reads, names as they are in a file."""
+    rows = [
+        (escape(row.group) if for_terminal else row.group, row.at, row.new_offset)
+        for row in _done(resets)
+    ]
     known = [(group, at, offset) for group, at, offset in rows if offset is not None]
     return resetfile.export(known, with_group)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -168,6 +169,7 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
         if text is not None:
             return Strategy(kind, offsetspec.parse_long(text, kind))
     if given["to_datetime"] is not None:
+        _warn_of_seconds(output, given["to_datetime"])
         return Strategy("to-datetime", offsetspec.time_ms(given["to_datetime"], now_ms))
     if given["by_duration"] is not None:
         return Strategy("to-datetime", offsetspec.before_ms(given["by_duration"], now_ms))
@@ -178,6 +180,12 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
     for line in found.replaced:
         output.note(escape(f"Note: {given['from_file']}: {line}"))
     return Strategy("from-file", offsets=found.offsets)
+
+
+def _warn_of_seconds(output: Output, text: str) -> None:
+    if offsetspec.may_be_seconds(text):
+        when = offsetspec.shown_time(int(text))
+        output.note(f"Warn: {text} is taken as milliseconds since the epoch: {when}.")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -261,7 +269,7 @@ def _report(output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:
     """Put out the outcome: the table of Kafka's tool in its form, CSV where it was asked for."""
     reset_report.put(output, plan)
     if reset.export:
-        lines = reset_report.csv(plan, with_group=not reset.has_one_group)
+        lines = reset_report.csv(plan, not reset.has_one_group, sys.stdout.isatty())
         output.text(lines, end="\n" if reset.is_kafka_form else "")
     elif reset.is_kafka_form:
         output.text(reset_report.kafka_table(plan), end="")
