@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kgtool.admin.lag import LogEnds
-from kgtool.client.cluster import Cluster, by_leader
+from kgtool.client.cluster import Cluster, by_leader, fetch_metadata
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
@@ -52,6 +52,16 @@ def log_ends(
         partition: answer if isinstance(answer, LogEnds) else LogEnds(None, answer)
         for partition, answer in answers.items()
     }
+
+
+def look_anew(cluster: Cluster) -> Operation[None]:
+    """Forget what may have changed since the last look, and learn which brokers there are.
+
+    :raises KgError: no broker answered.
+    """
+    cluster.topics.clear()
+    cluster.coordinators.clear()
+    yield from fetch_metadata(cluster)
 
 
 def _ask(

@@ -18,14 +18,16 @@ from typing import NamedTuple
 VALUE = {
     "bootstrap-server", "command-config", "context", "timeout", "group", "topic", "validate-regex",
     "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
-    "output", "match", "regex", "exclude", "sort", "like", "wait-empty",
+    "output", "match", "regex", "exclude", "sort", "columns", "watch",
+    "prometheus", "like", "wait-empty", "reason",
 }  # fmt: skip
 OPTIONAL_VALUE = {"state", "type"}
 FLAGS = {
     "list", "describe", "delete", "reset-offsets", "delete-offsets", "all-groups", "all-topics",
     "dry-run", "execute", "export", "to-earliest", "to-latest", "to-current", "members", "offsets",
     "verbose", "help", "version",
-    "no-color", "debug", "yes", "force", "lagging", "create", "all-or-nothing",
+    "no-color", "debug", "yes", "force", "lagging", "time-lag", "committed",
+    "totals", "create", "all-or-nothing",
 }  # fmt: skip
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 """Kafka's actions, in the order in which Kafka's tool names them."""

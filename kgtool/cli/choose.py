@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli.escape import escape
-from kgtool.cli.output import Output
+from kgtool.cli.output import Sink
 from kgtool.cli.selection import Selection
 from kgtool.model import Listing
 
@@ -26,7 +26,7 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    session: Session, output: Output, selection: Selection, columns: Sequence[str]
+    session: Session, output: Sink, selection: Selection, columns: Sequence[str]
 ) -> Chosen:
     """Reach the cluster, begin the output and resolve the selection.
 
@@ -51,7 +51,7 @@ def choose(
     return Chosen(groups, kinds)
 
 
-def _left_out(session: Session, output: Output, selection: Selection, listing: Listing) -> set[str]:
+def _left_out(session: Session, output: Sink, selection: Selection, listing: Listing) -> set[str]:
     """Tell groups that were named and are of another state or type from those that don't exist."""
     missing = set(selection.groups) - {row.group for row in listing.groups}
     if not missing or not (selection.states or selection.types):

@@ -26,6 +26,7 @@ from kgtool.cli.options import (
 from kgtool.cli.output import Output
 from kgtool.cli.overview import KAFKA_OPTIONS, overview
 from kgtool.cli.selection import Selection
+from kgtool.cli.viewoptions import view_options
 from kgtool.config import BOOTSTRAP_VARIABLE
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 _HELP = {name.split()[0]: text for name, text in KAFKA_OPTIONS.items()}
 _FLAGS = (
     "--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets", "--all-groups",
-    "--all-topics", "--members", "--offsets", "--verbose", "--lagging", "--force", "--execute",
+    "--all-topics", "--members", "--offsets", "--verbose", "--force", "--execute",
     "--export", "--to-earliest", "--to-latest", "--to-current", "--create", "--all-or-nothing",
 )  # fmt: skip
 _VALUES: dict[str, Any] = {
     "--validate-regex": str, "--regex": str, "--from-file": str, "--to-offset": str,
     "--shift-by": str, "--to-datetime": str, "--by-duration": str, "--like": Name(),
-    "--wait-empty": str, "--sort": click.Choice(["lag"]),
+    "--wait-empty": str,
 }  # fmt: skip
 
 
@@ -78,6 +79,7 @@ def check_line(seen: Scan) -> None:
 
 @click.command("kgtool", cls=KafkaForm)
 @_kafka_params
+@view_options
 @change_options
 @connection_params
 @output_params
@@ -107,21 +109,23 @@ def _key(option: str) -> str:
 def _list(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:
     from kgtool.cli.commands.list import kafka_form as run
 
-    return run(settings, output, given["state"], given["type"], selection)
+    return run(
+        settings, output, given["state"], given["type"], selection, given["columns"], given["sort"]
+    )
 
 
 def _describe(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
-    from kgtool.cli.commands.describe import View, run
+    from kgtool.cli.commands.describe import run
+    from kgtool.cli.view import make
 
     name = "offsets"
     if given["members"]:
         name = "members"
     elif given["state"] is not None:
         name = "state"
-    view = View(name, given["verbose"], (), given["lagging"], given["sort"], kafka_form=True)
-    return run(settings, output, selection, view)
+    return run(settings, output, selection, make(name, given, kafka_form=True))
 
 
 def _delete(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:

@@ -98,6 +98,7 @@ def _run(arguments: list[str]) -> int:
         return _fail(error, output)
     finally:
         _restore_sigterm(previous)
+        output.close_pager()
 
 
 def _dispatch(seen: Scan, output: Output) -> int:

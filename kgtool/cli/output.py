@@ -14,17 +14,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from kgtool.cli import exits
+from kgtool.cli import exits, terminal
 from kgtool.cli.escape import cell, escape
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
+
+if TYPE_CHECKING:
+    from kgtool.cli.pager import Pager
 
 FORMATS = ("text", "json", "ndjson", "csv", "yaml")
 ENVELOPE_VERSION = 1
 
 Row = Mapping[str, Any]
+
+
+class Sink(Protocol):
+    """Whatever takes the course of a look: the run's output, or a snapshot of ``--watch``."""
+
+    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+        """Learn what rows will look like."""
+
+    def failed(self, error: ItemError) -> None:
+        """Take a failure."""
+
+    def note(self, text: str) -> None:
+        """Take a remark."""
 
 
 class Output:
@@ -48,6 +64,7 @@ class Output:
         self._stdout, self._stderr = stdout, stderr
         self._columns: tuple[str, ...] = ()
         self._document: list[Row] = []
+        self._pager: Pager | None = None
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
 
     @property
@@ -57,6 +74,49 @@ class Output:
 
     def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
         """Say what rows will look like; rows get all of these keys, null where unknown."""
+    @property
+    def is_terminal(self) -> bool:
+        """Whether tables are looked at: a terminal, directly or through a pager."""
+        return self.is_text and (
+            self._pager is not None or terminal.is_terminal(self._stdout or sys.stdout)
+        )
+
+    @property
+    def is_colored(self) -> bool:
+        """Whether tables have colours: only for people, and never in Kafka's form."""
+        if self.is_kafka_form or self.use_color is False:
+            return False
+        return self.is_terminal and terminal.has_color()
+
+    @property
+    def table_width(self) -> int | None:
+        """How wide kgtool's own tables may be; None where nothing may ever be cut."""
+        return terminal.size()[0] if self.is_terminal and not self.is_kafka_form else None
+
+    def page(self) -> None:
+        """Show the tables to come through a pager where somebody looks at them."""
+        if self.is_kafka_form or self._pager is not None or not self.is_terminal:
+            return
+        from kgtool.cli import pager
+
+        wanted = pager.command()
+        if wanted is None:
+            return
+        sys.stdout.flush()
+        self._pager = pager.Pager.start(wanted)
+        if self._pager is not None:
+            self._stdout = self._pager.stream
+            if self._stderr is None and terminal.is_terminal(sys.stderr):
+                # Notes keep their place among the tables, and do not disturb the pager's screen.
+                self._stderr = self._pager.stream
+
+    def close_pager(self) -> None:
+        """Wait for the pager's reader; what is said after that goes to the terminal."""
+        if self._pager is not None:
+            running, self._pager = self._pager, None
+            running.close()
+            self._stdout = self._stderr = None
+
         self._columns = tuple(columns)
         self.cluster_id = cluster_id
 

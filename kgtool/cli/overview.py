@@ -39,8 +39,6 @@ KAFKA_OPTIONS = {
     "--members": "With --describe: the members.",
     "--offsets": "With --describe: the committed offsets and the lag.",
     "--verbose": "With --describe: more columns.",
-    "--lagging": "With --describe: only partitions with something left to read.",
-    "--sort KEY": "With --describe: lag sorts by lag, largest first.",
     "--dry-run": "Show what would be done, and do nothing.",
     "--yes": "Do not ask (Kafka's form never asks).",
     "--force": "Do what Kafka's tool would do, for groups of other types too.",
@@ -62,6 +60,19 @@ KAFKA_OPTIONS = {
 
 
 def overview() -> str:
+VIEW_OPTIONS = {
+    "--lagging": "Only partitions with something left to read.",
+    "--time-lag": "The age of the first unread record too.",
+    "--committed": "Lag against the last stable offset: what read_committed reads.",
+    "--totals": "Sums per group and topic instead of partitions.",
+    "--columns NAME,...": "Only these columns, in this order.",
+    "--sort NAME": "One table of all groups, sorted by a column; the largest lag first.",
+    "--watch SECONDS": "Look again and again, and show what changes; Ctrl-C ends it.",
+    "--prometheus FILE": "Write lag, members and states for a Prometheus file collector too.",
+}
+"""kgtool's own options of ``describe``, in both forms."""
+
+
     """Return the help text of the program."""
     return "\n".join(
         (
@@ -80,6 +91,9 @@ def overview() -> str:
             *_block(KAFKA_OPTIONS, 34),
             "",
         )
+            "With --describe, also (as for kgtool describe):",
+            *_block(VIEW_OPTIONS, 34),
+            "",
     )
 
 

@@ -26,8 +26,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"kgtool.cli.commands.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
+        from kgtool.cli.help import shorten
+
+        return shorten(module.command)
 
     def get_help(self, ctx: click.Context) -> str:
         """Return the help text that is also shown without Click."""

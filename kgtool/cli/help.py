@@ -1,0 +1,50 @@
+"""What every command's help has in common: short where all are the same, examples at the end."""
+
+from __future__ import annotations
+
+import click
+
+COMMON = (
+    "--bootstrap-server", "--command-config", "--context", "--timeout", "--output", "--no-color",
+    "--debug",
+)  # fmt: skip
+"""Options of (nearly) every command: named there, described by ``kgtool --help``."""
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help, which also is the EXAMPLES of its man page."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def example_lines(command: click.Command) -> list[str]:
+    """Return the examples of a command."""
+    lines = (command.epilog or "").split("\n")
+    return [line.strip() for line in lines if line.startswith("  ")]
+
+
+def is_common(parameter: click.Parameter) -> bool:
+    """Whether an option is described once for all commands."""
+    return any(name in COMMON for name in (*parameter.opts, *parameter.secondary_opts))
+
+
+def shorten(command: click.Command) -> click.Command:
+    """Let a command's help only name the options that all commands have."""
+    if isinstance(command, click.Group):
+        return command
+
+    def format_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own, common = [], []
+        for parameter in command.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and is_common(parameter):
+                common.append(parameter.opts[-1])
+            elif record is not None:
+                own.append(record)
+        with formatter.section("Options"):
+            formatter.write_dl(own, col_max=26)
+        if common:
+            formatter.write_paragraph()
+            formatter.write_text(f"And, as everywhere (kgtool --help): {', '.join(common)}.")
+
+    command.format_options = format_options  # type: ignore[method-assign]
+    return command

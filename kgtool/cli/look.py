@@ -1,0 +1,127 @@
+"""One look at groups: asks the cluster and hands over what is found, group by group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgtool.cli import rows
+from kgtool.cli.choose import Chosen, choose
+from kgtool.cli.output import Sink
+from kgtool.cli.selection import Selection
+from kgtool.cli.view import View
+from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+
+Row = Mapping[str, Any]
+
+
+class Found(NamedTuple):
+    """One group: what there is to show of it, and what could not be found out."""
+
+    description: GroupDescription
+    rows: list[Row]
+    """Those that the view shows."""
+    errors: list[ItemError]
+    shown: list[OffsetRow] | None = None
+    """The same as domain records, in the offsets view."""
+    every: list[OffsetRow] | None = None
+    """With those that ``--lagging`` leaves out."""
+
+
+Show = Callable[[Found], None]
+
+
+def look(
+    session: Session, sink: Sink, selection: Selection, view: View, show: Show, *, ordered: bool
+) -> None:
+    """Ask for the chosen groups; those that can't be described do not hide the others.
+
+    :param show: called with each group that was found.
+    :param ordered: in the order of Kafka's tool, instead of as they become known.
+    """
+    chosen = choose(session, sink, selection, view.row_keys)
+    if not chosen.groups:
+        return
+    ask = _offsets if view.name == "offsets" else _members_or_state
+    ask(session, sink, selection, chosen, view, show, ordered)
+
+
+def _offsets(
+    session: Session, sink: Sink, selection: Selection, chosen: Chosen, view: View, show: Show,
+    ordered: bool,
+) -> None:  # fmt: skip
+    from kgtool.admin.offsets import describe_offsets
+
+    def emit(found: GroupOffsets) -> None:
+        if not _failed(sink, selection, found.description):
+            shown = [row for row in found.rows if not view.lagging or (row.lag or 0) > 0]
+            as_rows: list[Row] = [_offset_row(row, view) for row in shown]
+            show(Found(found.description, as_rows, found.errors, shown, found.rows))
+
+    session.run(
+        describe_offsets(
+            session.cluster,
+            chosen.groups,
+            list(view.topics) or None,
+            _in_order(chosen.groups, emit) if ordered else emit,
+            kinds=chosen.kinds,
+            committed=view.committed,
+            clock=_now_ms if view.time_lag else None,
+        )
+    )
+
+
+def _offset_row(row: Any, view: View) -> dict[str, Any]:
+    fields = rows.offset(row)
+    if view.committed:
+        fields["last_stable_offset"] = row.last_stable_offset
+    return fields
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _in_order(
+    groups: list[str], show: Callable[[GroupOffsets], None]
+) -> Callable[[GroupOffsets], None]:
+    """Hold results back until all that come before them, in the order asked, are there."""
+    waiting: dict[str, GroupOffsets] = {}
+    left = iter(groups)
+    state = {"next": next(left, None)}
+
+    def emit(found: GroupOffsets) -> None:
+        waiting[found.description.group] = found
+        while state["next"] in waiting:
+            show(waiting.pop(state["next"] or ""))
+            state["next"] = next(left, None)
+
+    return emit
+
+
+def _members_or_state(
+    session: Session, sink: Sink, selection: Selection, chosen: Chosen, view: View, show: Show,
+    ordered: bool,
+) -> None:  # fmt: skip
+    from kgtool.admin.groups import describe_groups
+
+    for group in session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds)):
+        if not _failed(sink, selection, group):
+            found = rows.members(group) if view.name == "members" else [rows.state(group)]
+            show(Found(group, list(found), []))
+
+
+def _failed(sink: Sink, selection: Selection, group: GroupDescription) -> bool:
+    """Report a group that can't be described."""
+    error = group.error
+    if error is None:
+        return False
+    is_gone = error.code == GROUP_ID_NOT_FOUND and group.group not in selection.groups
+    if not is_gone:  # one that was listed and is gone a moment later is no failure
+        sink.failed(error)
+    return True

@@ -1,0 +1,67 @@
+"""Shows long text page by page, as git does: ``KGTOOL_PAGER``, ``PAGER``, or ``less -FRX``.
+
+Only for tables on a terminal. Where the text fits the screen, less shows it and ends by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+_PLAIN = ("", "cat")
+
+
+def command(environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the pager to start; None where there is none, or none is wanted (``cat``)."""
+    environ = os.environ if environ is None else environ
+    named = environ.get("KGTOOL_PAGER", environ.get("PAGER"))
+    if named is not None:
+        return None if named.strip() in _PLAIN else named
+    from shutil import which
+
+    return "less" if which("less", path=environ.get("PATH")) else None
+
+
+class Pager:
+    """A running pager; what is written to ``stream`` is what it shows."""
+
+    def __init__(self, process: Popen[str], stream: TextIO) -> None:
+        self._process = process
+        self.stream = stream
+
+    @classmethod
+    def start(cls, wanted: str) -> Pager | None:
+        """Start it; None if that does not work."""
+        import subprocess
+
+        environ = dict(os.environ)
+        environ.setdefault("LESS", "FRX")
+        environ.setdefault("LV", "-c")
+        try:
+            # The shell, as with git: PAGER may have arguments.
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", wanted], stdin=subprocess.PIPE, text=True, env=environ,
+                encoding=sys.stdout.encoding, errors="backslashreplace",
+            )  # fmt: skip
+        except OSError:
+            return None
+        assert process.stdin is not None
+        return cls(process, process.stdin)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Let it show the rest, and wait until its reader has had enough."""
+        # Ctrl-C belongs to the pager now: less only stops searching.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self.stream.close()
+        except BrokenPipeError:
+            pass
+        finally:
+            self._process.wait()
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,79 @@
+"""What a terminal can show: its size, colours, and how wide text is on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+GREEN, YELLOW, RED, DIM, BOLD = "32", "33", "31", "2", "1"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at a stream."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def has_color(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the environment lets a terminal have colours (https://no-color.org)."""
+    environ = os.environ if environ is None else environ
+    return not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+
+
+def size() -> tuple[int, int]:
+    """Return the terminal's columns and lines; 80 × 24 where nobody knows."""
+    from shutil import get_terminal_size
+
+    columns, lines = get_terminal_size()
+    return max(columns, 20), max(lines, 5)
+
+
+def paint(text: str, color: str | None) -> str:
+    """Wrap text in a colour (an SGR number) and back to normal."""
+    return f"\x1b[{color}m{text}\x1b[0m" if color and text else text
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns text takes on a terminal.
+
+    >>> columns_of("orders"), columns_of("日本"), columns_of("e\u0301")
+    (6, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(
+        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def shorten(text: str, size: int, mark: str = "…") -> str:
+    """Cut text to a number of columns; ``mark`` says where something is missing.
+
+    >>> shorten("console-consumer-12345", 10)
+    'console-c…'
+    """
+    if columns_of(text) <= size:
+        return text
+    kept, used = [], columns_of(mark)
+    for char in text:
+        used += columns_of(char)
+        if used > size:
+            break
+        kept.append(char)
+    return "".join(kept) + mark
+
+
+def mark_for(stream: TextIO | None = None) -> str:
+    """Return ``…``, or ``~`` where the terminal's encoding has no such character."""
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "ascii"
+    try:
+        "…".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return "~"
+    return "…"

@@ -1,0 +1,46 @@
+"""``--totals``: sums per group and topic, per group, and over all groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def totals(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Sum up rows of offsets; ``topic`` is None in a group's sum, ``group`` too in that of all.
+
+    A commit beyond the end has a negative lag, which takes nothing away from the others'. Where
+    the lag is not known (no commit, no leader) a partition counts as ``unknown``.
+
+    >>> rows = [{"group": "g", "topic": "t", "lag": 5, "lag_ms": None},
+    ...         {"group": "g", "topic": "t", "lag": None, "lag_ms": None}]
+    >>> totals(rows)[0]["lag"], totals(rows)[0]["unknown"]
+    (5, 1)
+    """
+    groups: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        groups.setdefault(row["group"], {}).setdefault(row["topic"], []).append(row)
+    found = []
+    for group, topics in groups.items():
+        found += [_sum(group, topic, topics[topic]) for topic in sorted(topics)]
+        if len(topics) > 1:
+            found.append(_sum(group, None, [row for part in topics.values() for row in part]))
+    if len(groups) > 1:
+        found.append(_sum(None, None, rows))
+    return found
+
+
+def _sum(group: str | None, topic: str | None, rows: Sequence[Row]) -> dict[str, Any]:
+    lags = [max(row["lag"], 0) for row in rows if row["lag"] is not None]
+    ages = [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
+    return {
+        "group": group,
+        "topic": topic,
+        "partitions": len(rows),
+        "lagging": sum(lag > 0 for lag in lags),
+        "unknown": len(rows) - len(lags),
+        "lag": sum(lags),
+        "lag_ms": max(ages, default=None),
+    }

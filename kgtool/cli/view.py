@@ -1,0 +1,146 @@
+"""What ``describe`` is to show: the view, and everything that its options change about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.cli import columns as columns_of
+from kgtool.cli import rows
+from kgtool.cli.columns import Column
+from kgtool.errors import UsageError
+from kgtool.model import TopicSpec
+
+_KNOWN = {
+    "offsets": columns_of.OFFSETS,
+    "members": columns_of.MEMBERS,
+    "state": columns_of.STATE,
+    "totals": columns_of.TOTALS,
+}
+_ROW_KEYS = {"offsets": rows.OFFSETS, "members": rows.MEMBERS, "state": rows.STATE}
+_VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "current_epoch",
+            "current_assignment", "target_epoch", "target_assignment", "upgraded"}  # fmt: skip
+"""Columns of Kafka's tables that only ``--verbose`` shows."""
+_ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
+"""Columns that no table has unless ``--columns`` names them."""
+_IDENTITY = {
+    "offsets": ("group", "topic", "partition"),
+    "members": ("group", "consumer_id"),
+    "state": ("group",),
+    "totals": ("group", "topic"),
+}
+
+
+class View(NamedTuple):
+    """What of the groups is to be shown, and how."""
+
+    name: str = "offsets"
+    verbose: bool = False
+    topics: tuple[TopicSpec, ...] = ()
+    lagging: bool = False
+    time_lag: bool = False
+    committed: bool = False
+    totals: bool = False
+    columns: tuple[Column, ...] = ()
+    sort: Column | None = None
+    prometheus: str | None = None
+    watch: float | None = None
+    kafka_form: bool = False
+
+    @property
+    def table(self) -> str:
+        """The kind of rows shown: the view, or ``totals``."""
+        return "totals" if self.totals else self.name
+
+    @property
+    def is_kafkas(self) -> bool:
+        """Whether Kafka's own tables are to be printed, with nothing more and nothing else."""
+        own = self.columns or self.sort or self.time_lag or self.committed or self.totals
+        return self.kafka_form and not own and self.watch is None
+
+    @property
+    def collects(self) -> bool:
+        """Whether nothing can be shown before everything is known, in one table for all groups."""
+        if self.sort is not None or self.totals or self.columns:
+            return True
+        return self.name != "offsets" and not self.is_kafkas
+
+    @property
+    def row_keys(self) -> tuple[str, ...]:
+        """The keys of the rows of the machine formats."""
+        if self.columns:
+            return tuple(column.key for column in self.columns)
+        if self.totals:
+            return tuple(column.key for column in columns_of.TOTALS)
+        keys: tuple[str, ...] = _ROW_KEYS[self.name]
+        return (*keys, "last_stable_offset") if self.committed else keys
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The keys that tell one row from the others."""
+        return _IDENTITY[self.table]
+
+    def text_columns(self, found: Sequence[Mapping[str, Any]]) -> list[Column]:
+        """Return the columns of a table: those asked for, or Kafka's and what options add."""
+        if self.columns:
+            return list(self.columns)
+        return [column for column in _KNOWN[self.table] if self._is_shown(column.key, found)]
+
+    def _is_shown(self, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
+        if key in _ON_REQUEST or (key in _VERBOSE and not self.verbose):
+            return False
+        if key == "lag_ms":
+            return self.time_lag
+        if key == "last_stable_offset":
+            return self.committed
+        if key == "status":
+            return not self.kafka_form
+        if key in ("group_instance_id", "upgraded"):
+            return any(row.get(key) is not None for row in found)
+        return True
+
+
+def make(
+    name: str,
+    given: Mapping[str, Any],
+    topics: tuple[TopicSpec, ...] = (),
+    *,
+    kafka_form: bool = False,
+) -> View:
+    """Make a view of the values that Click read; UsageError for what does not go together."""
+    _check(name, given, topics)
+    known = _KNOWN["totals" if given["totals"] else name]
+    columns, sort = given["columns"], given["sort"]
+    view = View(
+        name, given["verbose"], topics, given["lagging"], given["time_lag"], given["committed"],
+        given["totals"],
+        columns_of.parse(columns, known, "--columns") if columns is not None else (),
+        columns_of.parse(sort, known, "--sort")[0] if sort is not None else None,
+        given["prometheus"], given["watch"], kafka_form,
+    )  # fmt: skip
+    asked = {column.key for column in (*view.columns, *([view.sort] if view.sort else ()))}
+    return view._replace(
+        time_lag=view.time_lag or "lag_ms" in asked,
+        committed=view.committed or "last_stable_offset" in asked,
+    )
+
+
+_ABOUT_OFFSETS = ("lagging", "time_lag", "committed", "totals", "prometheus")
+
+
+def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> None:
+    if name != "offsets":
+        wrong = [f"--{option.replace('_', '-')}" for option in _ABOUT_OFFSETS if given[option]]
+        wrong += ["--topic"] if topics else []
+        if wrong:
+            verb = "is" if len(wrong) == 1 else "are"
+            raise UsageError(
+                f"{', '.join(wrong)} {verb} about offsets: leave out --{name}, which shows "
+                "something else."
+            )
+    sort = given["sort"]
+    if sort is not None and "," in sort:
+        raise UsageError("--sort takes one column.")
+    watch = given["watch"]
+    if watch is not None and not 0 < watch < 1e6:
+        raise UsageError("--watch takes the seconds between two looks, more than 0.")

@@ -1,0 +1,257 @@
+"""``describe --watch SECONDS``: looks again and again, and says what has changed.
+
+On a terminal the table is drawn over the last one, nothing else on the screen is touched, and the
+last one stays when Ctrl-C ends it. Elsewhere each look follows the one before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli import exits, prometheus, terminal
+from kgtool.cli.columns import CHANGE
+from kgtool.cli.look import Found, look
+from kgtool.cli.output import Output, sentence
+from kgtool.cli.present import arranged
+from kgtool.cli.selection import Selection
+from kgtool.cli.table import draw
+from kgtool.cli.view import View
+from kgtool.errors import KgError, UsageError
+from kgtool.model import ItemError, Target
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+
+Row = Mapping[str, Any]
+
+_DELTAS = {"current_offset": "offset", "lag": "lag"}
+_NAMED = {
+    "member_id": "owner", "status": "status", "state": "state", "members": "members",
+    "assignment_strategy": "strategy", "coordinator": "coordinator", "group_epoch": "epoch",
+    "partitions": "partitions", "current_assignment": "assignment", "lagging": "lagging",
+}  # fmt: skip
+_LONG = {"owner", "assignment"}
+"""What is too long to be shown as "from -> to"."""
+
+
+class Snapshot:
+    """What one look found; stands in for the run's ``Output`` while it is taken."""
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = None
+        self.rows: list[Row] = []
+        self.errors: list[ItemError] = []
+        self.notes: list[str] = []
+
+    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+        """Learn which cluster it is."""
+        self.cluster_id = cluster_id
+
+    def failed(self, error: ItemError) -> None:
+        """Take a failure."""
+        self.errors.append(error)
+
+    def note(self, text: str) -> None:
+        """Take a remark."""
+        self.notes.append(text)
+
+    def show(self, found: Found) -> None:
+        """Take one group."""
+        self.rows += found.rows
+        self.errors += found.errors
+
+
+class Watch:
+    """Repeats a look until it is interrupted."""
+
+    def __init__(self, session: Session, output: Output, selection: Selection, view: View) -> None:
+        if output.format in ("json", "yaml"):
+            raise UsageError(
+                f"--watch never ends, so there is no end to a {output.format} document: "
+                "use -o ndjson or -o csv."
+            )
+        assert view.watch is not None
+        self._session, self._output = session, output
+        self._selection, self._view = selection, view
+        self._seconds = view.watch
+        self._screen = Screen(output) if output.is_terminal else None
+        self._before: Snapshot | None = None
+
+    def run(self) -> int:
+        """Look until Ctrl-C; return the exit status.
+
+        :raises KgError: the very first look failed. Later ones are tried again.
+        """
+        try:
+            while not self._output.reader_gone:
+                began = time.monotonic()
+                self._look_once()
+                time.sleep(max(0.0, self._seconds - (time.monotonic() - began)))
+                # --timeout is for one look, and waiting for the next is what was asked for.
+                self._session.loop.extend(time.monotonic() - began)
+            return exits.DONE
+        except KeyboardInterrupt:
+            if self._screen is not None:
+                self._screen.leave()
+            self._output.finish()
+            return exits.INTERRUPTED
+
+    def _look_once(self) -> None:
+        try:
+            now = self._take()
+        except KgError as error:
+            if self._before is None:
+                raise
+            failure = ItemError.of(error, Target())
+            self._before.errors = [failure]
+            self._show(self._before, arranged(self._before.rows, self._view), {})
+            return
+        rows = arranged(now.rows, self._view)
+        before = None if self._before is None else arranged(self._before.rows, self._view)
+        self._show(now, rows, changes(before, rows, self._view.identity))
+        self._before = now
+
+    def _take(self) -> Snapshot:
+        if self._before is not None:
+            from kgtool.admin.topics import look_anew
+
+            self._session.run(look_anew(self._session.cluster))
+        taken = Snapshot()
+        exporter = prometheus.Exporter(self._view.prometheus) if self._view.prometheus else None
+        show = exporter.listen(taken.show) if exporter is not None else taken.show
+        look(self._session, taken, self._selection, self._view, show, ordered=True)
+        if exporter is not None:
+            exporter.write(taken.cluster_id, len(taken.errors), int(time.time() * 1000))
+        return taken
+
+    def _show(self, now: Snapshot, rows: Sequence[Row], changed: dict[int, str]) -> None:
+        with_changes = [{**row, "change": changed.get(at)} for at, row in enumerate(rows)]
+        gone = [{**row, "change": "gone"} for row in self._gone(rows)]
+        if not self._output.is_text:
+            self._put_out(now, with_changes + gone)
+            return
+        shown = with_changes + gone
+        columns = [*self._view.text_columns(shown), CHANGE]
+        head = _headline(now, self._seconds, len(changed) + len(gone))
+        if self._screen is not None:
+            self._screen.draw(head, columns, shown, [sentence(error) for error in now.errors])
+            return
+        self._output.text(f"{head}\n{draw(columns, shown)}")
+        for error in now.errors:
+            self._output.note(sentence(error))
+        self._output.flush()
+
+    def _gone(self, rows: Sequence[Row]) -> list[Row]:
+        if self._before is None:
+            return []
+        there = {_identity(row, self._view.identity) for row in rows}
+        before = arranged(self._before.rows, self._view)
+        return [row for row in before if _identity(row, self._view.identity) not in there]
+
+    def _put_out(self, now: Snapshot, rows: Sequence[Row]) -> None:
+        looked_at_ms = int(time.time() * 1000)
+        self._output.begin(("looked_at_ms", *self._view.row_keys, "change"), now.cluster_id)
+        for row in rows:
+            keys = (*self._view.row_keys, "change")
+            self._output.row({"looked_at_ms": looked_at_ms, **{key: row.get(key) for key in keys}})
+        for error in now.errors:
+            self._output.failed(error)
+        self._output.flush()
+
+
+def _headline(now: Snapshot, seconds: float, changed: int) -> str:
+    groups = len({row["group"] for row in now.rows if row.get("group") is not None})
+    parts = [
+        time.strftime("%Y-%m-%d %H:%M:%S"),
+        f"every {seconds:g} s",
+        f"{groups} group{'' if groups == 1 else 's'}",
+        f"{changed} changed",
+    ]
+    return " | ".join(parts)
+
+
+def _identity(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in keys)
+
+
+def changes(
+    before: Sequence[Row] | None, now: Sequence[Row], identity: Sequence[str]
+) -> dict[int, str]:
+    """Say what has changed, by the index of the row; nothing at the first look.
+
+    >>> changes([{"g": 1, "lag": 5}], [{"g": 1, "lag": 3}, {"g": 2, "lag": 0}], ["g"])
+    {0: 'lag -2', 1: 'new'}
+    """
+    if before is None:
+        return {}
+    known = {_identity(row, identity): row for row in before}
+    found = {}
+    for at, row in enumerate(now):
+        old = known.get(_identity(row, identity))
+        said = "new" if old is None else ", ".join(_differences(old, row))
+        if said:
+            found[at] = said
+    return found
+
+
+def _differences(old: Row, new: Row) -> list[str]:
+    said = []
+    for key in new:
+        was, now = old.get(key), new[key]
+        if was == now:
+            continue
+        if key in _DELTAS and was is not None and now is not None:
+            said.append(f"{_DELTAS[key]} {now - was:+d}")
+        elif key in _DELTAS:
+            said.append(f"{_DELTAS[key]} {_word(was)} -> {_word(now)}")
+        elif _NAMED.get(key) in _LONG:
+            said.append(f"other {_NAMED[key]}")
+        elif key in _NAMED:
+            said.append(f"{_NAMED[key]} {_word(was)} -> {_word(now)}")
+    return said
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+class Screen:
+    """Draws over what it drew before, and leaves the rest of the terminal alone."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._lines = 0
+        self._size = terminal.size()
+
+    def draw(
+        self, head: str, columns: Sequence[Any], rows: Sequence[Row], errors: Sequence[str]
+    ) -> None:
+        """Show one look; what does not fit the screen is counted."""
+        width, height = terminal.size()
+        colored = self._output.use_color is not False and terminal.has_color()
+        mark = terminal.mark_for()
+        table = draw(columns, rows, width=width - 1, colored=colored, mark=mark).splitlines()
+        said = [terminal.shorten(line, width - 1, mark) for line in (*errors, "")]
+        # One line stays free: the cursor's.
+        room = max(height - 2 - len(said), 2)
+        if len(table) > room:
+            missing = len(table) - (room - 1)
+            table = [*table[: room - 1], f"{mark} {missing} more; --lagging or --match show less"]
+        lines = [terminal.shorten(head, width - 1, mark), *table, *said[:-1]]
+        self._write(lines, (width, height))
+
+    def _write(self, lines: Sequence[str], size: tuple[int, int]) -> None:
+        start = f"\x1b[{self._lines}F" if self._lines else ""
+        if size != self._size:  # the terminal has wrapped old lines as it likes
+            start, self._size = "\x1b[H\x1b[2J", size
+        body = "".join(f"{line}\x1b[K\n" for line in lines)
+        self._output.text(f"{start}{body}\x1b[J", end="")
+        self._output.flush()
+        self._lines = len(lines)
+
+    def leave(self) -> None:
+        """End below the last table, behind the ^C that the terminal shows."""
+        self._output.text("\n", end="")
+        self._output.flush()
