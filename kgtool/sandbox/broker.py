@@ -49,7 +49,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def properties(state: State, node: Node) -> dict[str, str]:
-    """The ``server.properties`` of one node; the sandbox's own ``config`` overrides all."""
+    """The ``server.properties`` of one node; the sandbox's own ``config`` overrides all.
+
+    Listeners in ``config`` come in addition to the node's own, unless they have the same name.
+    """
     listeners = [f"PLAINTEXT://127.0.0.1:{node.port}"]
     roles = ["broker"]
     if node.controller_port:
@@ -66,7 +69,30 @@ def properties(state: State, node: Node) -> dict[str, str]:
     }
     if zookeeper.is_needed(state.version):
         kraft = {"listeners": listeners[0], **zookeeper.properties(state, node)}
-    return {**kraft, **_common(state, node, listeners[0]), **state.config}
+    own = {**kraft, **_common(state, node, listeners[0])}
+    given = _config_of(state, node)
+    both = {key: _by_name(own.get(key, ""), given[key]) for key in _LISTENERS if key in given}
+    return {**own, **given, **both}
+
+
+def _config_of(state: State, node: Node) -> dict[str, str]:
+    """The sandbox's ``config`` as one node has it: ``2/listeners`` is for node 2 alone."""
+    general = {key: value for key, value in state.config.items() if "/" not in key}
+    prefix = f"{node.id}/"
+    for key, value in state.config.items():
+        if key.startswith(prefix):
+            general[key[len(prefix) :]] = value
+    return general
+
+
+_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
+
+def _by_name(own: str, given: str) -> str:
+    """Join two lists of ``NAME://…`` or ``NAME:…``; the second one wins."""
+    words = filter(None, f"{own},{given}".replace(" ", "").split(","))
+    entries = {word.partition(":")[0]: word for word in words}
+    return ",".join(entries.values())
 
 
 def _common(state: State, node: Node, advertised: str) -> dict[str, str]:
