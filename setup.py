@@ -9,6 +9,8 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "kgtool/__init__.py").read_text())
 
 ANALYZE = ["pyspark>=4.0,<5", "pandas>=2.2,<3", "pyarrow>=15", "numpy>=1.26", "cramjam>=2.8"]
+GSSAPI = ["gssapi>=1.8"]  # compiled at its installation: it needs libkrb5's headers
+MSK = ["aws-msk-iam-sasl-signer-python>=1.0"]
 DEV = [
     "pytest>=8",
     "pytest-xdist>=3.5",
@@ -38,8 +40,14 @@ setup(
         "PyYAML>=6",
         "google-re2>=1.1",
         "cryptography>=42",
+        "tomli>=2; python_version < '3.11'",
     ],
-    extras_require={"analyze": ANALYZE, "dev": [*ANALYZE, *DEV]},
+    extras_require={
+        "analyze": ANALYZE,
+        "gssapi": GSSAPI,
+        "msk": MSK,
+        "dev": [*ANALYZE, *MSK, *DEV],
+    },
     entry_points={"console_scripts": ["kgtool = kgtool.cli.main:main"]},
     classifiers=[
         "Environment :: Console",

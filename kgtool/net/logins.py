@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 from kgtool.config.logins import (
     MECHANISMS,
+    AwsLogin,
+    KerberosLogin,
+    OAuthLogin,
     PasswordLogin,
 )
 
 if TYPE_CHECKING:
     from kgtool.config.security import Sasl
+    from kgtool.net.tokens import TokenSource
     from kgtool.protocol.sasl import Mechanism
 
 NONCE_BYTES = 24
@@ -22,20 +26,36 @@ class LoginSource:
 
     def __init__(self, sasl: Sasl) -> None:
         self._sasl = sasl
+        self._tokens: TokenSource | None = None
 
     def mechanism(self, host: str) -> Mechanism:
-        """Return a new login.
+        """Return a new login; may block while a token is fetched.
 
         :param host: the broker's host; Kerberos and AWS sign it.
         :raises AuthenticationError: no token could be had.
         :raises ConfigError: the token's source can't be used.
+        :raises MissingExtra: the mechanism needs a package that is not installed.
         """
         name, login = self._sasl
         if isinstance(login, PasswordLogin):
             return _password(name, login)
+        if isinstance(login, OAuthLogin):
+            return self._bearer(login, host)
+        if isinstance(login, KerberosLogin):
+            return _kerberos(login, host)
+        if isinstance(login, AwsLogin):
+            return _aws(login, host)
         from kgtool.protocol.sasl import Unknown
 
         return Unknown(name, MECHANISMS)
+
+    def _bearer(self, login: OAuthLogin, host: str) -> Mechanism:
+        from kgtool.net.tokens import TokenSource
+        from kgtool.protocol.sasl.oauthbearer import OAuthBearer
+
+        if self._tokens is None:
+            self._tokens = TokenSource(login)
+        return OAuthBearer(self._tokens.get(host), login.extensions)
 
 
 def _password(name: str, login: PasswordLogin) -> Mechanism:
@@ -47,3 +67,22 @@ def _password(name: str, login: PasswordLogin) -> Mechanism:
 
     nonce = secrets.token_urlsafe(NONCE_BYTES)
     return Scram(name, login.username, login.password.reveal(), nonce, is_token=login.is_token)
+
+
+def _kerberos(login: KerberosLogin, host: str) -> Mechanism:
+    from kgtool.net.kerberos import KerberosContext
+    from kgtool.protocol.sasl.gssapi import Gssapi
+
+    return Gssapi(KerberosContext(login, host))
+
+
+def _aws(login: AwsLogin, host: str) -> Mechanism:
+    import time
+
+    from kgtool import __version__
+    from kgtool.net.aws import credentials, region
+    from kgtool.protocol.sasl.msk_iam import MskIam
+
+    return MskIam(
+        host, credentials(login), region(login, host), time.time(), f"kgtool/{__version__}"
+    )
