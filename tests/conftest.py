@@ -18,6 +18,8 @@ _root = pytest.StashKey[Path]()
 def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_root] = brokers.open_root()
+        # What the tests change is nothing for the journal of whoever runs them.
+        os.environ["KGTOOL_JOURNAL_DIR"] = str(config.stash[_root] / "journal")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

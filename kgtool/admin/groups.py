@@ -9,7 +9,7 @@ known from a listing, and a group is missing only when both say so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgtool.admin.listing import list_groups
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
@@ -34,6 +34,9 @@ from kgtool.protocol.api import (
 )
 from kgtool.protocol.codes import broker_error
 from kgtool.records.subscription import decode_assignment, subscribed_topics
+
+if TYPE_CHECKING:
+    from kgtool.admin.images import BeforeChange
 
 __all__ = [
     "UNKNOWN_TYPES",
@@ -234,22 +237,36 @@ def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
 
 
 def delete_groups(
-    cluster: Cluster, groups: Sequence[str], *, dry_run: bool = False, force: bool = False
+    cluster: Cluster,
+    groups: Sequence[str],
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    before_change: BeforeChange | None = None,
 ) -> Operation[list[GroupDeletion]]:
     """Delete groups, each with its own outcome, in the order asked.
 
     What exists is looked at first: DeleteGroups itself is type-blind and would delete a share,
     streams or Connect group that happens to be empty. ``force`` deletes those too.
+
+    :param before_change: called with the images of the groups that are about to go.
     """
     outcomes: dict[str, GroupDeletion] = {}
-    for description in (yield from describe_with_type(cluster, groups)):
+    described = yield from describe_with_type(cluster, groups)
+    for description in described:
         problem = _undeletable(description, force)
         if problem is not None:
             outcomes[description.group] = GroupDeletion(description.group, "failed", problem)
         elif dry_run:
             outcomes[description.group] = GroupDeletion(description.group, "would-delete")
-    rest = [group for group in dict.fromkeys(groups) if group not in outcomes]
-    for group, answer in (yield from _delete(cluster, rest)).items():
+    rest = [description for description in described if description.group not in outcomes]
+    if rest and before_change is not None:
+        from kgtool.admin.images import announce_deletion  # which needs this module
+
+        unread = yield from announce_deletion(cluster, rest, before_change)
+        outcomes.update({g: GroupDeletion(g, "failed", error) for g, error in unread.items()})
+        rest = [description for description in rest if description.group not in unread]
+    for group, answer in (yield from _delete(cluster, [d.group for d in rest])).items():
         error = ItemError.of(answer, Target(group=group)) if answer is not None else None
         outcomes[group] = GroupDeletion(group, "failed" if error else "deleted", error)
     return [outcomes[group] for group in dict.fromkeys(groups)]

@@ -7,6 +7,13 @@ from typing import Any, NamedTuple
 
 from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type, is_subscribed
+from kgtool.admin.images import (
+    BeforeChange,
+    GroupChange,
+    offsets_of,
+    take_images,
+    unreadable,
+)
 from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata, pipelined
 from kgtool.client.ops import Call, Operation, gather
 from kgtool.errors import KgError
@@ -41,11 +48,14 @@ def delete_offsets(
     dry_run: bool = False,
     *,
     force: bool = False,
+    before_change: BeforeChange | None = None,
 ) -> Operation[dict[str, GroupOffsetDeletions]]:
     """Delete committed offsets of groups; each partition has its own outcome.
 
     The offsets are read first, so that "there was none" (which the broker reports as success) can
     be told from "deleted". A topic without partitions means all that the topic has now.
+
+    :param before_change: called with the images of what is about to be deleted.
     """
     groups = list(requests)
     names = sorted({spec.topic for specs in requests.values() for spec in specs})
@@ -62,17 +72,29 @@ def delete_offsets(
         group = description.group
         partitions, unknown = _expand(cluster, requests[group])
         error = _refusal(description, committed[group], force)
+        if error is None and before_change is not None:
+            error = unreadable(group, committed[group], partitions)
         if error is not None:
             done[group] = _all_failed(group, partitions, unknown, error)
         else:
             asked.append(_Asked(group, partitions, unknown, description, committed[group]))
-    outcomes = {} if dry_run else (yield from _delete(cluster, asked))
+    if asked and not dry_run and before_change is not None:
+        before_change((yield from _changes(cluster, asked)))
+    wanted = {} if dry_run else {item.group: item.partitions for item in asked}
+    outcomes = yield from delete_partitions(cluster, wanted)
     for item in asked:
         if dry_run:
             done[item.group] = _foreseen(cluster, item)
         else:
             done[item.group] = _outcome(item, outcomes[item.group])
     return {group: done[group] for group in groups}
+
+
+def _changes(cluster: Cluster, asked: Sequence[_Asked]) -> Operation[list[GroupChange]]:
+    """Take images of the offsets that are about to go; where there is none, nothing can be lost."""
+    parts = [(i.description, offsets_of(i.committed, i.partitions)) for i in asked]
+    images = yield from take_images(cluster, parts)
+    return [GroupChange(image, dict.fromkeys(image.offsets)) for image in images]
 
 
 def _expand(cluster: Cluster, specs: Sequence[TopicSpec]) -> tuple[list[TopicPartition], list[str]]:
@@ -125,9 +147,13 @@ def _all_failed(
     return GroupOffsetDeletions(group, rows, error)
 
 
-def _delete(cluster: Cluster, asked: list[_Asked]) -> Operation[dict[str, Any]]:
-    """Send one OffsetDelete a group, those of one coordinator pipelined."""
-    wanted = {item.group: item.partitions for item in asked}
+def delete_partitions(
+    cluster: Cluster, wanted: Mapping[str, list[TopicPartition]]
+) -> Operation[dict[str, Any]]:
+    """Send one OffsetDelete a group, those of one coordinator pipelined.
+
+    The answer of each group is an error code for each partition, or the error of all of it.
+    """
     empty: dict[str, Any] = {group: {} for group, partitions in wanted.items() if not partitions}
 
     def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:

@@ -12,11 +12,6 @@ from kgtool.errors import KgError, UsageError
 if TYPE_CHECKING:
     from kgtool.net.session import Session
 
-NO_WAY_BACK = (
-    "Warning: there is no way back: this version of kgtool keeps no journal. "
-    "Save what you may need first: kgtool describe --group GROUP -o json > FILE"
-)
-
 
 class Declined(KgError):
     """The user said no."""

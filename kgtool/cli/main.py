@@ -84,6 +84,7 @@ def _run(arguments: list[str]) -> int:
     format_ = last_value(arguments, "output", "-o")
     output = Output(format_ if format_ in FORMATS else "text")
     output.is_debug = "--debug" in arguments
+    output.arguments = arguments
     previous = _on_sigterm()
     try:
         return _dispatch(seen, output)

@@ -230,11 +230,18 @@ def name_options(function: F) -> F:
     return wrapped  # type: ignore[no-any-return]
 
 
+def _set_reason(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        get_output(ctx).reason = value
+
+
 def change_options(function: F) -> F:
-    """Add ``--dry-run`` and ``--yes``, which every change has."""
+    """Add what every change has: ``--dry-run``, ``--yes``, and ``--reason`` for the journal."""
     for option in (
+        click.option("--reason", metavar="TEXT", expose_value=False, callback=_set_reason,
+                     help="Why: kept in the journal."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
-    ):
+    ):  # fmt: skip
         function = option(function)
     return function

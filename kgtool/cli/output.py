@@ -59,6 +59,8 @@ class Output:
         self.errors: list[ItemError] = []
         self.done = 0
         self.is_debug = False
+        self.reason: str | None = None
+        self.arguments: Sequence[str] = ()
         self.is_kafka_form = False
         self.use_color: bool | None = None
         self._stdout, self._stderr = stdout, stderr

@@ -41,6 +41,7 @@ KAFKA_OPTIONS = {
     "--verbose": "With --describe: more columns.",
     "--dry-run": "Show what would be done, and do nothing.",
     "--yes": "Do not ask (Kafka's form never asks).",
+    "--reason TEXT": "Why something is changed: kept in the journal.",
     "--force": "Do what Kafka's tool would do, for groups of other types too.",
     "--execute": "With --reset-offsets: do it.",
     "--export": "With --reset-offsets: print CSV.",

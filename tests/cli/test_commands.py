@@ -242,7 +242,7 @@ class TestDelete:
         calls: list[Any] = []
 
         def delete_groups(
-            groups: Any, *, dry_run: bool = False, force: bool = False
+            groups: Any, *, dry_run: bool = False, **_options: Any
         ) -> list[GroupDeletion]:
             calls.append((list(groups), dry_run))
             done = "would-delete" if dry_run else "deleted"
@@ -309,7 +309,7 @@ class TestDelete:
         result = kgtool("delete", "--yes", "--group", "a", "--group", "live")
         assert result.status == 3
         assert calls == [(["a", "live"], True), (["a"], False)]
-        assert "there is no way back" in result.err
+        assert "kgtool undo puts the offsets back" in result.err
         assert "live: will not be deleted: The group is not empty." in result.err
 
 
@@ -388,7 +388,7 @@ class TestDeleteOffsets:
         assert [dry_run for _, dry_run in calls] == [True, False]
         for name in "ab":
             assert f"Request succeeded for deleting offsets from group {name}.\n" in result.out
-        assert "there is no way back" in result.err
+        assert "kgtool undo puts the offsets back" in result.err
 
     def test_dry_run(self, kgtool: Kgtool, canned: Canned) -> None:
         calls = self._canned(canned, {"g": _deletions("g", ("t", 0, None))})

@@ -12,6 +12,8 @@ COMMANDS = {
     "delete": "Delete groups that have no members.",
     "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
     "reset-offsets": "Set committed offsets of groups that have no members.",
+    "history": "Show the changes that kgtool made on this machine.",
+    "undo": "Put offsets back where they were before kgtool changed them.",
     "validate-regex": "Check a regular expression as brokers read it (RE2).",
     "export": "Copy __consumer_offsets, byte for byte, into a folder.",
     "analyze": "Tell from raw segments what is live, what expires when, and why what went is gone.",

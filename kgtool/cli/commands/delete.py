@@ -10,6 +10,7 @@ import click
 from kgtool.cli import consent, render, rows
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
+from kgtool.cli.journaled import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.options import (
     change_options,
     connection_options,
@@ -55,9 +56,10 @@ def command(
             return output.finish()
         _show_plan(output, foreseen, good)
         consent.ask(session, output, f"Delete {_count(len(good))}?", yes)
-        done = session.run(delete_groups(session.cluster, good, force=force))
+        change, done = _delete(session, output, good, force)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in foreseen])
+    change.say()
     return output.finish()
 
 
@@ -74,7 +76,7 @@ def _show_plan(output: Output, foreseen: Sequence[GroupDeletion], good: Sequence
         if row.error is not None:
             said = f"{row.error.message}{hint_of(row.error)}"
             output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
-    output.note(consent.NO_WAY_BACK)
+    output.note(NOT_ALL_COMES_BACK)
 
 
 def kafka_form(
@@ -85,17 +87,31 @@ def kafka_form(
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE).groups
-        done = _delete(session, groups, dry_run, force)
+        if dry_run:
+            from kgtool.admin.groups import delete_groups
+
+            foreseen = delete_groups(session.cluster, groups, dry_run=True, force=force)
+            _report(output, session.run(foreseen))
+            return output.finish()
+        change, done = _delete(session, output, groups, force)
     _report(output, done)
+    change.say()
     return output.finish()
 
 
 def _delete(
-    session: Session, groups: Sequence[str], dry_run: bool, force: bool
-) -> list[GroupDeletion]:
+    session: Session, output: Output, groups: Sequence[str], force: bool
+) -> tuple[Change, list[GroupDeletion]]:
+    """Delete groups, with a journal of what they had."""
     from kgtool.admin.groups import delete_groups
 
-    return session.run(delete_groups(session.cluster, groups, dry_run=dry_run, force=force))
+    with Change(session, output) as change:
+        change.lock(groups)
+        done = session.run(
+            delete_groups(session.cluster, groups, force=force, before_change=change.before)
+        )
+        change.results(done)
+    return change, done
 
 
 def _report(output: Output, done: Sequence[GroupDeletion]) -> None:

@@ -10,6 +10,7 @@ import click
 from kgtool.cli import consent, render, rows
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
+from kgtool.cli.journaled import WAY_BACK, Change
 from kgtool.cli.options import (
     TopicSpecType,
     change_options,
@@ -67,8 +68,11 @@ def command(
         if wanted and not dry_run:
             count = sum(len(_would_delete(results[group])) for group in wanted)
             consent.ask(session, output, f"Delete {_count(count)}?", yes)
-            results.update(_delete(session, wanted, topics, False, force))
+            change, deleted = _delete(session, output, wanted, topics, force)
+            results.update(deleted)
     _report(output, results.values(), is_kafka_form=False)
+    if wanted and not dry_run:
+        change.say()
     return output.finish()
 
 
@@ -82,16 +86,35 @@ def _would_delete(result: GroupOffsetDeletions) -> list[OffsetDeletion]:
 
 def _delete(
     session: Session,
+    output: Output,
     groups: Sequence[str],
     topics: Sequence[TopicSpec],
-    dry_run: bool,
     force: bool,
+) -> tuple[Change, dict[str, GroupOffsetDeletions]]:
+    """Delete offsets, with a journal of what was there."""
+    from kgtool.admin.offsets import delete_offsets
+
+    requests = dict.fromkeys(groups, list(topics))
+    with Change(session, output) as change:
+        change.lock(groups)
+        done: dict[str, GroupOffsetDeletions] = session.run(
+            delete_offsets(
+                session.cluster, requests, False, force=force, before_change=change.before
+            )
+        )
+        for result in done.values():
+            change.results(result.rows)
+    return change, done
+
+
+def _foresee(
+    session: Session, groups: Sequence[str], topics: Sequence[TopicSpec], force: bool
 ) -> dict[str, GroupOffsetDeletions]:
     from kgtool.admin.offsets import delete_offsets
 
     requests = dict.fromkeys(groups, list(topics))
     result: dict[str, GroupOffsetDeletions] = session.run(
-        delete_offsets(session.cluster, requests, dry_run, force=force)
+        delete_offsets(session.cluster, requests, True, force=force)
     )
     return result
 
@@ -107,7 +130,7 @@ def _plan(
     """Foresee the outcome; show on stderr the offsets that are about to go."""
     from kgtool.admin.offsets import describe_offsets
 
-    results = _delete(session, groups, topics, True, force)
+    results = _foresee(session, groups, topics, force)
     affected = [group for group, result in results.items() if _would_delete(result)]
     if not affected:
         return results
@@ -134,15 +157,14 @@ def _plan(
 
 
 def _warn(output: Output, now: Iterable[GroupOffsets]) -> None:
-    output.note(consent.NO_WAY_BACK)
+    output.note(WAY_BACK)
     for found in now:
         description = found.description
         if description.error is None and not description.is_empty:
             count = len(description.members)
             output.note(
                 f"Warning: group {escape(description.group)} has {count} "
-                f"member{'' if count == 1 else 's'}: its offsets can be put back from outside only "
-                "while it is empty."
+                f"member{'' if count == 1 else 's'}: this can be undone only while it is empty."
             )
 
 
@@ -159,8 +181,13 @@ def kafka_form(
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE_OFFSETS).groups
-        results = _delete(session, groups, topics, dry_run, force)
+        if dry_run:
+            foreseen = _foresee(session, groups, topics, force)
+            _report(output, foreseen.values(), is_kafka_form=True)
+            return output.finish()
+        change, results = _delete(session, output, groups, topics, force)
     _report(output, results.values(), is_kafka_form=True)
+    change.say()
     return output.finish()
 
 

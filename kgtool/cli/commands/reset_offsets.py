@@ -12,6 +12,7 @@ import click
 from kgtool.cli import checks, consent, offsetspec, reset_report, resetfile
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
+from kgtool.cli.journaled import WAY_BACK, Change
 from kgtool.cli.options import (
     Name,
     TopicSpecType,
@@ -195,7 +196,7 @@ def _warn_of_seconds(output: Output, text: str) -> None:
 def run(settings: Settings, output: Output, selection: Selection, reset: Reset) -> int:
     """Plan, show, ask where that is due, do it, and report."""
     from kgtool.admin.reset import plan_resets
-    from kgtool.admin.reset_execute import execute_resets, settle
+    from kgtool.admin.reset_execute import settle
     from kgtool.admin.reset_plan import ResetRequest
     from kgtool.net.session import Session
 
@@ -211,14 +212,36 @@ def run(settings: Settings, output: Output, selection: Selection, reset: Reset) 
         _show_plan(output, plan, reset, is_change)
         if is_change:
             _ask(session, output, plan, reset)
-            # Issue 7: the journal is written by before_change=, which sees every row beforehand.
-            plan = session.run(
-                execute_resets(
-                    session.cluster, plan, force=reset.force, all_or_nothing=reset.all_or_nothing
-                )
-            )
+            change, plan = _execute(session, output, plan, reset)
     _report(output, plan, reset)
+    if is_change:
+        change.say()
     return output.finish()
+
+
+def _execute(
+    session: Session, output: Output, plan: Sequence[GroupReset], reset: Reset
+) -> tuple[Change, list[GroupReset]]:
+    """Write what is planned, with a journal of what was there."""
+    from kgtool.admin.reset_execute import execute_resets
+    from kgtool.admin.reset_images import reset_changes
+
+    with Change(session, output) as change:
+        change.lock(group.group for group in plan)
+        done = session.run(
+            execute_resets(
+                session.cluster,
+                plan,
+                force=reset.force,
+                all_or_nothing=reset.all_or_nothing,
+                before_change=lambda rows: change.before(
+                    reset_changes(session.cluster, plan, rows)
+                ),
+            )
+        )
+        for group in done:
+            change.results(group.rows)
+    return change, done
 
 
 def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
@@ -255,7 +278,7 @@ def _show_plan(output: Output, plan: Sequence[GroupReset], reset: Reset, is_chan
             if group.error is not None:
                 said = f"  {group.group}: will not be reset: {group.error.message}"
                 output.note(escape(said))
-        output.note(consent.NO_WAY_BACK)
+        output.note(WAY_BACK)
 
 
 def _ask(session: Session, output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:

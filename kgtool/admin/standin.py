@@ -1,0 +1,34 @@
+"""Committing in a member's name (``--as-member``): whose, and with which epoch.
+
+The coordinator takes a living group's commits from its members only, and fences them by the
+member epoch (KIP-848). So a member that is described now can be spoken for, until its epoch
+moves on: then the broker answers STALE_MEMBER_EPOCH (113) and nothing is written.
+"""
+
+from __future__ import annotations
+
+from kgtool.admin.commit import Identity
+from kgtool.model import GroupDescription, ItemError, Target
+
+
+def member_of(description: GroupDescription) -> Identity | ItemError:
+    """Return a member to speak for, or why there is none."""
+    if description.type != "consumer":
+        return ItemError(
+            Target(group=description.group), None, "NO_MEMBER_EPOCH",
+            f"Group '{description.group}' is a {description.type} group: its generation is not "
+            "shown to anybody but its members, so nothing can be committed in their name.",
+            "Stop its members, or wait for it with --wait-empty 60s.",
+        )  # fmt: skip
+    able = [m for m in description.members if m.epoch is not None and m.epoch > 0]
+    # Members that still speak the classic protocol commit by another rule: the last choice.
+    able.sort(key=lambda member: bool(member.is_classic))
+    if not able:
+        return ItemError(
+            Target(group=description.group), None, "NO_MEMBER_EPOCH",
+            f"Group '{description.group}' has no member that could commit now: it is "
+            f"{description.state}.",
+            "Try again when it is Stable.",
+        )  # fmt: skip
+    chosen = able[0]
+    return Identity(chosen.member_id, chosen.epoch or 0, chosen.instance_id)

@@ -1,0 +1,82 @@
+"""``kgtool history``: the journal of every change that kgtool made on this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgtool.cli import offsetspec, render
+from kgtool.cli.journaled import folder, now_ms
+from kgtool.cli.options import output_options
+from kgtool.cli.output import Output
+from kgtool.model import ItemError, Target
+
+if TYPE_CHECKING:
+    from kgtool.safety.history import Entry
+
+COLUMNS = ("id", "at_ms", "command", "cluster_id", "groups", "changes", "state")
+_HEADERS = ("ID", "TIME", "COMMAND", "CLUSTER", "GROUPS", "CHANGES", "STATE", "BY", "REASON")
+
+
+@click.command("history")
+@click.option("--prune", metavar="AGE",
+              help="Remove the journals that are older, such as 90d; what they kept can't be "
+                   "undone any more.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="With --prune: show what would be removed.")
+@output_options
+def command(output: Output, prune: str | None, dry_run: bool) -> int:
+    """Show the changes that kgtool made on this machine, newest first.
+
+    The journals are files in KGTOOL_JOURNAL_DIR or the user's state folder
+    (~/.local/state/kgtool/journal): one for each change, JSON Lines that anybody can read.
+    """
+    from kgtool.safety.history import entries
+
+    output.begin(COLUMNS)
+    age = None if prune is None else offsetspec.seconds(prune, "prune")
+    found = entries(
+        folder(), lambda error: output.failed(ItemError.of(error, Target()), quiet=False)
+    )
+    if age is not None:
+        found = _prune(output, found, now_ms() - int(age * 1000), dry_run)
+    for entry in found:
+        output.done += 1
+        output.row({key: getattr(entry, key) for key in COLUMNS})
+    if found:
+        output.text(render.table(_HEADERS, [_cells(entry) for entry in found]), end="")
+    elif age is None:
+        output.note(f"Nothing was changed from here yet: there is no journal in {folder()}.")
+    return output.finish()
+
+
+def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) -> list[Entry]:
+    """Remove old journals; the rows are those that are (or would be) gone."""
+    from kgtool.safety.history import prune, sweep
+    from kgtool.safety.journal import RUNNING
+
+    if dry_run:
+        gone = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]
+        output.note(f"Dry run: {_count(len(gone))} would be removed.")
+        return gone
+    sweep(folder())
+    gone, problems = prune(found, before_ms)
+    for problem in problems:
+        output.failed(ItemError.of(problem, Target()))
+    output.note(f"{_count(len(gone))} removed, {len(found) - len(gone)} kept.")
+    return gone
+
+
+def _count(journals: int) -> str:
+    return f"{journals} journal{'' if journals == 1 else 's'}"
+
+
+def _cells(entry: Entry) -> tuple[Any, ...]:
+    header = entry.header
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.at_ms // 1000))
+    by = f"{header.get('user')}@{header.get('host')}"
+    return (
+        entry.id, when, entry.command, entry.cluster_id, entry.groups, entry.changes, entry.state,
+        by, header.get("reason"),
+    )  # fmt: skip

@@ -1,0 +1,175 @@
+"""``kgtool undo``: put offsets back where they were before kgtool changed them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgtool.cli import consent, offsetspec
+from kgtool.cli.escape import escape
+from kgtool.cli.journaled import Change, folder, now_ms
+from kgtool.cli.options import change_options, connection_options, output_options
+from kgtool.cli.output import Output
+from kgtool.cli.putback import COLUMNS, Options, PutBack
+from kgtool.errors import KgError, UsageError
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+    from kgtool.safety.history import Entry
+
+LAST = "last"
+
+
+def living_options(function: Any) -> Any:
+    """Add what is to be done about groups that have members."""
+    for option in (
+        click.option("--as-member", is_flag=True,
+                     help="Commit in a member's name for groups that have members (KIP-848)."),
+        click.option("--wait-empty", metavar="TIME",
+                     help="Wait so long (60s, 5m) for the groups to have no members."),
+        click.option("--all-or-nothing", is_flag=True,
+                     help="Do nothing if anything can't be put back."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@click.command("undo")
+@click.argument("journal", required=False, metavar="[ID|last]")
+@click.option("--from", "path", type=click.Path(path_type=Path), metavar="FILE",
+              help="A journal's file, from another machine or folder.")  # fmt: skip
+@click.option("--force", is_flag=True,
+              help="Also where somebody committed since, or topic or log changed.")  # fmt: skip
+@living_options
+@change_options
+@connection_options(required=False)
+@output_options
+def command(
+    settings: Settings | None,
+    output: Output,
+    journal: str | None,
+    path: Path | None,
+    force: bool,
+    **given: Any,
+) -> int:
+    """Put offsets back where they were before kgtool changed them.
+
+    ID is what kgtool said on stderr, and what kgtool history shows; its beginning is enough.
+    `last` is the newest change of this cluster that is not undone yet. Offsets that did not exist
+    before are deleted, groups that were deleted come back with their offsets. What somebody else
+    has changed since is left alone and named. An undo has a journal too, so it can be undone.
+
+    Without --bootstrap-server it goes to where the change was made.
+    """
+    if (journal is None) == (path is None):
+        raise UsageError("undo takes the ID of a journal, or last, or --from FILE: one of them.")
+    consent.require(given["yes"], given["dry_run"])
+    entry = _entry(journal, path)
+    from kgtool.net.session import Session
+
+    with Session(settings or _where(entry), progress=True) as session:
+        session.connect()
+        output.begin(COLUMNS, session.cluster_id)
+        entry = entry or _last(session, output)
+        return _undo(session, output, entry, _options(given, force))
+
+
+def _entry(journal: str | None, path: Path | None) -> Entry | None:
+    """Find the journal; None for the last one, which depends on the cluster."""
+    from kgtool.safety.history import find, read_entry
+
+    if path is not None:
+        return read_entry(path)
+    return None if journal in (None, LAST) else find(folder(), str(journal))
+
+
+def _where(entry: Entry | None) -> Settings:
+    """Return how the cluster was reached when the change was made."""
+    from kgtool import config
+
+    servers = entry.bootstrap_server if entry else None
+    found = config.settings(servers, None, None) if servers else None
+    if found is None:
+        raise UsageError(
+            'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
+            f"or set {config.BOOTSTRAP_VARIABLE}."
+        )
+    return found
+
+
+def _last(session: Session, output: Output) -> Entry:
+    from kgtool.safety.history import entries, last
+
+    found = last(entries(folder(), lambda error: output.note(escape(f"Note: {error}"))),
+                 session.cluster_id)  # fmt: skip
+    if found is None:
+        raise KgError(
+            f"There is nothing to undo on the cluster {session.cluster_id}.",
+            hint="kgtool history shows what was changed from this machine.",
+        )
+    return found
+
+
+def _options(given: dict[str, Any], force: bool) -> Options:
+    from kgtool.safety.putback import Policy
+
+    wait = given["wait_empty"]
+    return Options(
+        Policy(force=force, exact=True, as_member=given["as_member"]),
+        given["dry_run"],
+        given["yes"],
+        0.0 if wait is None else offsetspec.seconds(wait, "wait-empty"),
+        given["all_or_nothing"],
+    )
+
+
+def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
+    from kgtool.safety.undo import check, wishes
+
+    check(entry, session.cluster_id, force=options.policy.force)
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
+    reason = entry.header.get("reason")
+    output.note(
+        escape(
+            f"Undoing {entry.id}: {entry.command} of {when} by {entry.header.get('user')} on "
+            f"{entry.header.get('host')}, {entry.state}" + (f" ({reason})." if reason else ".")
+        )
+    )
+    work = PutBack(
+        session,
+        output,
+        options,
+        lambda: wishes(entry.path, _is_final),
+        lambda: Change(session, output, undoes=entry.id),
+    )
+    work.run("Put back {}?")
+    if not work.done and not work.failed:
+        output.note("There is nothing to put back.")
+    if not options.dry_run and not work.failed:
+        _mark(output, entry, work.journal_id)
+    return output.finish()
+
+
+def _is_final(code: int) -> bool:
+    """Whether an error code means that nothing was changed."""
+    from kgtool.protocol import codes
+
+    return code > 0 and not codes.code(code).retriable
+
+
+def _mark(output: Output, entry: Entry, by: str | None) -> None:
+    """Note that it is undone; and that what it had undone itself is done again."""
+    from kgtool.safety.journal import SUFFIX, mark
+
+    try:
+        mark(entry.path, "undone", by, now_ms())
+        if entry.undoes is not None:
+            original = entry.path.with_name(f"{entry.undoes}{SUFFIX}")
+            if original.exists():
+                mark(original, "redone", by, now_ms())
+    except OSError as error:
+        output.note(f"Note: {entry.path} can't be marked as undone: {error.strerror}.")

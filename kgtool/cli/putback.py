@@ -1,0 +1,337 @@
+"""What ``undo`` and ``restore`` have in common: plan, show, ask, put back, report.
+
+Groups are worked on in parts, so that a file with ten thousand of them never has to fit into
+memory: the first pass only looks, the second one looks again at each part, under a lock, and
+changes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgtool.cli import consent, render
+from kgtool.cli.escape import escape
+from kgtool.cli.journaled import Change
+from kgtool.cli.output import Output, error_object, sentence
+from kgtool.errors import ConfigError
+from kgtool.safety.putback import GroupWish, Policy, PutGroup, PutRow, decide
+
+if TYPE_CHECKING:
+    from kgtool.admin.commit import Identity
+    from kgtool.model import GroupDescription, ItemError
+    from kgtool.net.session import Session
+
+COLUMNS = ("group", "topic", "partition", "old_offset", "new_offset", "status", "note", "error")
+
+_HEADERS = ("GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET", "STATUS")
+_GROUPS_AT_ONCE = 250
+_OFFSETS_AT_ONCE = 20_000
+_LINES = 40
+"""At most so many rows of a plan, and so many notes, are shown; the rest is counted."""
+
+
+class Options(NamedTuple):
+    """How to put back. ``verify``: read back what was written."""
+
+    policy: Policy
+    dry_run: bool
+    yes: bool
+    wait_seconds: float = 0.0
+    all_or_nothing: bool = False
+    verify: bool = True
+
+
+Source = Callable[[], Iterable[GroupWish]]
+"""Gives the wishes, each time from the beginning."""
+
+
+class PutBack:
+    """One ``undo`` or ``restore``, from the first look to the last row."""
+
+    def __init__(
+        self, session: Session, output: Output, options: Options, source: Source,
+        change: Callable[[], Change],
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._output = output
+        self._options = options
+        self._source = source
+        self._new_change = change
+        self._plan = _Plan()
+        self._wait_until: float | None = None
+        self._has_header = False
+        self.done = 0
+        self.failed = 0
+        self.journal_id: str | None = None
+
+    def run(self, question: str) -> None:
+        """Do all of it. ``question`` is what is asked; ``{}`` stands for the offsets."""
+        for part in self._parts():
+            self._wait(part)
+            self._plan.add(self._look(part))
+        if self._options.dry_run or not self._plan.count:
+            self._only_report()
+            return
+        self._plan.show(self._output)
+        if self._options.all_or_nothing and self._plan.failed:
+            self._only_report(skip=True)
+            return
+        consent.ask(self._session, self._output, question.format(self._plan.words),
+                    self._options.yes)  # fmt: skip
+        with self._new_change() as change:
+            for part in self._parts():
+                self._apply(part, change)
+        self.journal_id = change.journal_id
+        change.say()
+
+    def _parts(self) -> Iterator[list[GroupWish]]:
+        part: list[GroupWish] = []
+        size = 0
+        seen: set[str] = set()
+        for wish in self._source():
+            if wish.group in seen:
+                raise ConfigError(f"Group '{wish.group}' is there twice: it can't have both.")
+            seen.add(wish.group)
+            part.append(wish)
+            size += len(wish.wishes)
+            if len(part) >= _GROUPS_AT_ONCE or size >= _OFFSETS_AT_ONCE:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _look(self, part: Sequence[GroupWish]) -> list[PutGroup]:
+        from kgtool.admin.images import read_groups
+
+        partitions = {wish.group: list(wish.wishes) for wish in part}
+        names = list(partitions)
+        found = self._session.run(read_groups(self._session.cluster, names, partitions))
+        return [decide(wish, found[wish.group], self._options.policy) for wish in part]
+
+    def _wait(self, part: Sequence[GroupWish]) -> None:
+        """Wait for members to leave, all groups together no longer than asked for."""
+        if not self._options.wait_seconds:
+            return
+        from kgtool.admin.reset_wait import wait_until_empty
+
+        began = time.monotonic()
+        if self._wait_until is None:
+            self._wait_until = began + self._options.wait_seconds
+        left = max(0.0, self._wait_until - began)
+        self._session.loop.extend(left)
+        groups = [wish.group for wish in part]
+        self._session.run(
+            wait_until_empty(self._session.cluster, groups, left, time.monotonic, self._say_wait)
+        )
+        self._session.loop.extend(time.monotonic() - began - left)
+
+    def _say_wait(self, busy: list[GroupDescription]) -> None:
+        from kgtool.admin.reset_rows import members
+
+        for group in busy[:_LINES]:
+            said = f"Waiting until group {group.group} has no members. {members(group)}"
+            self._output.note(escape(said))
+
+    # -- changing -------------------------------------------------------------------------
+
+    def _apply(self, part: Sequence[GroupWish], change: Change) -> None:
+        names = [wish.group for wish in part]
+        change.lock(names)
+        try:
+            groups, identities = self._identified(self._look(part))
+            changes = [found for found in map(_change, groups) if found is not None]
+            if changes:
+                change.before(changes)
+                groups = self._put(groups, identities)
+                for group in groups:
+                    change.results(row for row in group.rows if row.status != "unchanged")
+        finally:
+            change.unlock(names)
+        for group in groups:
+            self._report(group)
+
+    def _identified(self, groups: Sequence[PutGroup]) -> tuple[list[PutGroup], dict[str, Identity]]:
+        """Find a member for each living group that is to be written to."""
+        from kgtool.admin.commit import Identity
+        from kgtool.admin.standin import member_of
+
+        identities: dict[str, Identity] = {}
+        found = []
+        for group in groups:
+            description = group.reading.description
+            is_living = description.error is None and not description.is_empty
+            if is_living and any(row.is_open for row in group.rows):
+                who = member_of(description)
+                if isinstance(who, Identity):
+                    identities[group.group] = who
+                else:
+                    group = _all_failed(group, who)
+            found.append(group)
+        return found, identities
+
+    def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
+        from kgtool.admin.put import put_offsets
+
+        wanted = {
+            group.group: {row.at: row.new for row in group.rows if row.is_open}
+            for group in groups
+            if any(row.is_open for row in group.rows)
+        }
+        outcomes = self._session.run(
+            put_offsets(self._session.cluster, wanted, identities, verify=self._options.verify)
+        )
+        return [
+            group._replace(rows=[_outcome(row, outcomes.get(row.group, {})) for row in group.rows])
+            for group in groups
+        ]
+
+    # -- saying ---------------------------------------------------------------------------
+
+    def _only_report(self, *, skip: bool = False) -> None:
+        """Put out what would be done, without doing it."""
+        for part in self._parts():
+            for group in self._look(part):
+                rows = [row._replace(status="skipped") if skip and row.is_open else row
+                        for row in group.rows]  # fmt: skip
+                self._report(group._replace(rows=rows))
+
+    def _report(self, group: PutGroup) -> None:
+        output = self._output
+        if group.error is not None:
+            self.failed += len(group.rows)
+            output.note(sentence(group.error))
+            for row in group.rows:
+                output.row(row_of(row))
+            output.failed(group.error, row=None if group.rows else {"group": group.group},
+                          quiet=True)  # fmt: skip
+        else:
+            for row in group.rows:
+                self._report_row(row)
+        if group.rows:
+            lines = render.table(_HEADERS, [_cells(row) for row in group.rows])
+            output.text(lines if not self._has_header else lines.partition("\n")[2], end="")
+            self._has_header = True
+
+    def _report_row(self, row: PutRow) -> None:
+        if row.error is not None:
+            self.failed += 1
+            self._output.failed(row.error, row=row_of(row))
+        else:
+            if row.status != "skipped":
+                self.done += 1
+                self._output.done += 1
+            self._output.row(row_of(row))
+
+
+class _Plan:
+    """What the first look has found."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.deletions = 0
+        self.failed = 0
+        self.unchanged = 0
+        self.groups = 0
+        self._rows: list[PutRow] = []
+        self._notes: list[str] = []
+
+    @property
+    def words(self) -> str:
+        """How many offsets are to be changed."""
+        return f"{self.count} committed offset{'' if self.count == 1 else 's'}"
+
+    def add(self, groups: Iterable[PutGroup]) -> None:
+        for group in groups:
+            self.groups += any(row.is_open for row in group.rows)
+            if group.error is not None:
+                self._note(sentence(group.error, prefix=""))
+            for row in group.rows:
+                self._add_row(row, group.error)
+
+    def _add_row(self, row: PutRow, error: ItemError | None) -> None:
+        if row.is_open:
+            self.count += 1
+            self.deletions += row.status == "would-delete"
+            if len(self._rows) < _LINES:
+                self._rows.append(row)
+            if row.note is not None:
+                self._note(f"{row.group}, {row.at}: {row.note}.")
+        elif row.error is not None:
+            self.failed += 1
+            if error is None:
+                self._note(sentence(row.error, prefix=""))
+        else:
+            self.unchanged += 1
+
+    def _note(self, text: str) -> None:
+        self._notes.append(text if len(self._notes) < _LINES else "")
+
+    def show(self, output: Output) -> None:
+        """Say on stderr what is about to happen."""
+        groups = f"{self.groups} group{'' if self.groups == 1 else 's'}"
+        output.note(f"To put back: {self.words} of {groups}.")
+        if self.deletions:
+            output.note(f"{self.deletions} of them did not exist then: they are deleted.")
+        output.note(render.table(_HEADERS, [_cells(row) for row in self._rows]), end="")
+        if self.count > len(self._rows):
+            output.note(f"… and {self.count - len(self._rows)} more.")
+        if self.unchanged:
+            output.note(f"{self.unchanged} already have what they should have.")
+        for text in self._notes[:_LINES]:
+            output.note(f"Note: {escape(text)}")
+        if len(self._notes) > _LINES:
+            output.note(f"… and {len(self._notes) - _LINES} more notes like these.")
+
+
+def row_of(row: PutRow) -> dict[str, Any]:
+    """Return a row for the JSON and its like."""
+    return {
+        "group": row.group,
+        "topic": row.topic,
+        "partition": row.partition,
+        "old_offset": row.old.offset if row.old else None,
+        "new_offset": row.new.offset if row.new else None,
+        "status": row.status,
+        "note": row.note,
+        "error": error_object(row.error) if row.error else None,
+    }
+
+
+def _cells(row: PutRow) -> tuple[object, ...]:
+    fields = row_of(row)
+    status = f"failed: {row.error.name}" if row.error else row.status
+    cells = tuple(fields[key] for key in ("group", "topic", "partition", "old_offset"))
+    return (*cells, fields["new_offset"], status)
+
+
+def _change(group: PutGroup) -> Any:
+    """Return what is about to change in a group, for the journal; None if nothing is."""
+    from kgtool.admin.images import GroupChange, OffsetImage
+
+    after = {row.at: row.new for row in group.rows if row.is_open}
+    if not after:
+        return None
+    image = group.reading.image
+    offsets = {partition: image.offsets.get(partition, OffsetImage(None)) for partition in after}
+    return GroupChange(image._replace(offsets=offsets), after)
+
+
+def _all_failed(group: PutGroup, error: ItemError) -> PutGroup:
+    rows = [row._replace(status="failed", error=error) for row in group.rows]
+    return group._replace(rows=rows, error=error)
+
+
+def _outcome(row: PutRow, outcomes: dict[Any, Any]) -> PutRow:
+    if not row.is_open:
+        return row
+    from kgtool.model import ItemError, Target
+
+    error = outcomes[row.at]
+    if error is not None:
+        at = Target(row.group, row.topic, row.partition)
+        return row._replace(status="failed", error=ItemError.of(error, at))
+    return row._replace(status="deleted" if row.new is None else "restored")

@@ -1,0 +1,262 @@
+"""What is in the journal: the actions, newest first, and the end of those that are old."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgtool.errors import ConfigError, KgError
+from kgtool.safety.journal import DONE, INTERRUPTED, RUNNING, SUFFIX, UNDONE, UNNAMED, VERSION
+from kgtool.safety.lines import Malformed, Recorded, groups, number, records, typed
+
+TAIL_BYTES = 64 * 1024
+"""The end of a journal, and all marks behind it, are found here without reading the rest."""
+
+
+class Entry(NamedTuple):
+    """One action: its header, how many groups and offsets it changed, and how it ended.
+
+    ``state``: ``done``, ``interrupted``, ``undone``, or ``running`` while its writer lives.
+    """
+
+    path: Path
+    id: str
+    at_ms: int
+    command: str
+    cluster_id: str | None
+    groups: int
+    changes: int
+    state: str
+    header: dict[str, Any]
+
+    @property
+    def undoes(self) -> str | None:
+        """The id of the action that this one took back."""
+        value = self.header.get("undoes")
+        return value if isinstance(value, str) else None
+
+    @property
+    def bootstrap_server(self) -> str | None:
+        """Where the cluster was reached then."""
+        value = self.header.get("bootstrap_server")
+        return value if isinstance(value, str) else None
+
+
+def entries(folder: Path, problem: Callable[[KgError], None]) -> list[Entry]:
+    """Return the actions of a folder, newest first; ``problem`` hears of unreadable files."""
+    found = []
+    try:
+        paths = sorted(folder.glob(f"*{SUFFIX}"))
+    except OSError as error:
+        raise ConfigError(f"Can't read the journal {folder}: {error.strerror}.") from error
+    for path in paths:
+        try:
+            found.append(read_entry(path))
+        except KgError as error:
+            problem(error)
+    return sorted(found, key=lambda entry: (entry.at_ms, entry.id), reverse=True)
+
+
+def find(folder: Path, name: str) -> Entry:
+    """Return the action with an id; the beginning of one is enough where only one has it.
+
+    :raises KgError: there is none, or several begin so.
+    """
+    if os.sep in name or name in ("", ".", ".."):
+        raise ConfigError(f"'{name}' is no id of a journal: kgtool history shows them.")
+    exact = folder / f"{name}{SUFFIX}"
+    paths = [exact] if exact.exists() else sorted(folder.glob(f"{_literal(name)}*{SUFFIX}"))
+    if not paths:
+        raise KgError(
+            f"There is no journal '{name}' in {folder}.",
+            hint="kgtool history shows those of this machine; --from FILE reads one from "
+            "elsewhere.",
+        )
+    if len(paths) > 1:
+        listed = ", ".join(path.stem for path in paths[:5])
+        raise ConfigError(f"Several journals begin with '{name}': {listed}.")
+    return read_entry(paths[0])
+
+
+def _literal(name: str) -> str:
+    """Escape what ``glob`` would read as a pattern."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+def last(found: Iterable[Entry], cluster_id: str | None) -> Entry | None:
+    """Return what ``undo last`` means: the newest action on a cluster that can be taken back.
+
+    An undo is not taken back by another ``undo last``: that goes one step further into the past.
+    """
+    for entry in found:
+        if entry.cluster_id == cluster_id and entry.state != UNDONE and entry.undoes is None:
+            return entry
+    return None
+
+
+def read_entry(path: Path) -> Entry:
+    """Read the first line and the end of a journal.
+
+    :raises ConfigError: it is none, or one of a newer kgtool.
+    """
+    header = _header(path)
+    try:
+        is_locked = _is_locked(path)
+        marks = _tail(path)
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    ends = [mark for mark in marks if mark.get("kind") == "end"]
+    if ends:
+        counts = ends[-1]
+        state = DONE if counts.get("state") == DONE else INTERRUPTED
+    else:
+        counts = _count(path)
+        state = RUNNING if is_locked else INTERRUPTED
+    for mark in marks:
+        if mark.get("kind") == "undone":
+            state = UNDONE
+        elif mark.get("kind") == "redone":
+            state = DONE if ends and ends[-1].get("state") == DONE else INTERRUPTED
+    try:
+        return Entry(
+            path,
+            typed(header, "id", str),
+            number(header, "at_ms"),
+            typed(header, "command", str),
+            typed(header, "cluster_id", str, none=True),
+            number(counts, "groups"),
+            number(counts, "changes"),
+            state,
+            header,
+        )
+    except (KeyError, ValueError) as error:
+        raise Malformed(f"{path} is no journal of kgtool: {error}.") from error
+
+
+def _header(path: Path) -> dict[str, Any]:
+    lines = records(path)
+    try:
+        _, header = next(lines, (0, {}))
+    except Malformed as error:
+        raise Malformed(f"{path} is no journal of kgtool.") from error
+    version = header.get("kgtool_journal")
+    if header.get("kind") != "journal" or not isinstance(version, int):
+        raise Malformed(f"{path} is no journal of kgtool.")
+    if version > VERSION:
+        raise ConfigError(
+            f"{path} was written by a newer kgtool (format {version}).",
+            hint="Take that kgtool, or a newer one, to undo it.",
+        )
+    return header
+
+
+def _is_locked(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _tail(path: Path) -> list[dict[str, Any]]:
+    """Return the whole lines at the end of a file."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - TAIL_BYTES))
+        data = file.read(TAIL_BYTES)
+    lines = data.split(b"\n")[:-1]
+    found = []
+    for line in lines if size <= TAIL_BYTES else lines[1:]:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            found.append(record)
+    return found
+
+
+def _count(path: Path) -> dict[str, Any]:
+    """Return the counts of a journal that has no end: those of its last ``ready``."""
+    counts: dict[str, Any] = {"groups": 0, "changes": 0}
+    for _, record in records(path):
+        if record.get("kind") == "ready":
+            counts = record
+    return counts
+
+
+# ---------------------------------------------------------------------------------------------
+# What an undo needs
+
+
+class Answers(NamedTuple):
+    """What the broker refused, so that there is nothing to take back: whole groups and offsets."""
+
+    groups: frozenset[str]
+    offsets: frozenset[tuple[str, str, int]]
+
+
+def refused(path: Path, is_final: Callable[[int], bool]) -> Answers:
+    """Read which items certainly failed.
+
+    :param is_final: whether an error code means that nothing was changed.
+    """
+    whole: set[str] = set()
+    single: set[tuple[str, str, int]] = set()
+    for _, record in records(path):
+        error = record.get("error")
+        if record.get("kind") != "result" or not isinstance(error, dict):
+            continue
+        code = error.get("code")
+        if not isinstance(code, int) or not is_final(code):
+            continue
+        if record.get("topic") is None:
+            whole.add(str(record.get("group")))
+        else:
+            single.add((str(record["group"]), str(record["topic"]), int(record["partition"])))
+    return Answers(frozenset(whole), frozenset(single))
+
+
+def changed_groups(path: Path) -> Iterator[Recorded]:
+    """Read the groups that an action was about to change, as far as its journal was ready.
+
+    What stands behind the last ``ready`` was still being written: no request had left for it.
+    """
+    ready = _count(path)["groups"]
+    for index, recorded in enumerate(groups(path, records(path))):
+        if index >= ready:
+            return
+        yield recorded
+
+
+# ---------------------------------------------------------------------------------------------
+# Pruning
+
+
+def prune(found: Iterable[Entry], before_ms: int) -> tuple[list[Entry], list[ConfigError]]:
+    """Remove the journals of actions before a time; a running one is never touched."""
+    gone, failed = [], []
+    for entry in found:
+        if entry.at_ms >= before_ms or entry.state == RUNNING:
+            continue
+        try:
+            entry.path.unlink()
+        except OSError as error:
+            failed.append(ConfigError(f"Can't remove {entry.path}: {error.strerror}."))
+        else:
+            gone.append(entry)
+    return gone, failed
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes left behind that were killed before their journal had a name."""
+    for path in folder.glob(f".*{UNNAMED}"):
+        with contextlib.suppress(OSError):
+            if not _is_locked(path):
+                path.unlink()

@@ -1,0 +1,279 @@
+"""Deciding, offset by offset, whether what was there can be put back: pure functions.
+
+``undo`` and ``restore`` ask the same questions of the same facts: is it still the same topic, is
+the offset still in its log, did somebody commit since. They differ in what they take for granted,
+which is their ``Policy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kgtool.admin.images import GroupImage, OffsetImage, Reading
+from kgtool.admin.reset_rows import members
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
+
+NON_EMPTY_GROUP = 68
+"""Kafka's code for a group that has members."""
+
+
+class Wish(NamedTuple):
+    """What one partition of a group is to have again.
+
+    ``then`` is the image of that time; its ``committed`` None means that there was nothing, so
+    what is there now is deleted. ``left`` is what the change left behind, which is expected to be
+    there now; it does not matter where ``any_left``, as in a restore.
+    """
+
+    then: OffsetImage
+    left: CommittedOffset | None = None
+    any_left: bool = False
+
+
+class GroupWish(NamedTuple):
+    """One group with its wishes; ``then`` is the group of that time."""
+
+    group: str
+    wishes: Mapping[TopicPartition, Wish]
+    then: GroupImage
+
+
+class Policy(NamedTuple):
+    """What is let pass.
+
+    :param force: everything that the broker accepts.
+    :param exact: also what was out of its log's range at that time already (undo).
+    :param check_topic_ids: a topic that was created anew since is another topic.
+    :param create: groups that do not exist may be made.
+    :param as_member: living groups are written to in a member's name.
+    """
+
+    force: bool = False
+    exact: bool = False
+    check_topic_ids: bool = True
+    create: bool = True
+    as_member: bool = False
+
+
+class PutRow(NamedTuple):
+    """One partition: what it has, what it gets, and what came of it.
+
+    ``status``: ``would-restore``, ``would-delete`` (there was no offset then), ``unchanged`` (it
+    has what it should have), ``failed``; then ``restored``, ``deleted``, ``skipped`` (others
+    failed, and all or nothing was asked for). ``note`` says what is odd about it all the same.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    old: CommittedOffset | None
+    new: CommittedOffset | None
+    status: str
+    error: ItemError | None = None
+    note: str | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status in ("would-restore", "would-delete")
+
+
+class PutGroup(NamedTuple):
+    """One group: its rows, or the reason why nothing of it can be done."""
+
+    group: str
+    rows: list[PutRow]
+    reading: Reading
+    error: ItemError | None = None
+
+
+def is_same(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
+    """Whether two commits are the same in all that a consumer reads; null metadata reads as empty.
+
+    A pending transaction is no part of it: it changes nothing until it ends.
+    """
+    if one is None or other is None:
+        return one is other
+    return (one.offset, one.leader_epoch, one.metadata or "") == (
+        other.offset, other.leader_epoch, other.metadata or "",
+    )  # fmt: skip
+
+
+def decide(wish: GroupWish, reading: Reading, policy: Policy) -> PutGroup:
+    """Say what is to be done for one group, as it is now."""
+    error = _unusable(reading)
+    rows = [] if error is not None else _rows(wish, reading, policy)
+    if error is None and any(row.is_open for row in rows):
+        error = _group_error(wish, reading, policy)
+    if error is not None:
+        rows = [
+            _row(wish.group, partition, one, reading, "failed", error)
+            for partition, one in wish.wishes.items()
+        ]
+    return PutGroup(wish.group, rows, reading, error)
+
+
+def _unusable(reading: Reading) -> ItemError | None:
+    """Return why nothing is known of a group."""
+    return next((error for error in reading.errors if error.target.topic is None), None)
+
+
+def _rows(wish: GroupWish, reading: Reading, policy: Policy) -> list[PutRow]:
+    broken = {
+        (failed.target.topic, failed.target.partition): failed
+        for failed in reading.errors
+        if failed.target.topic is not None
+    }
+    rows = []
+    for partition, one in wish.wishes.items():
+        row = _decide_one(wish.group, partition, one, reading, policy)
+        failed = broken.get(partition)
+        if failed is not None and (row.status != "unchanged" or not _was_read(partition, reading)):
+            row = row._replace(status="failed", error=failed, note=None)
+        rows.append(row)
+    return rows
+
+
+def _was_read(partition: TopicPartition, reading: Reading) -> bool:
+    """Whether the offset itself is known, and only the topic is gone."""
+    return partition in reading.image.offsets
+
+
+def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError | None:
+    """Return why nothing of a group may be written."""
+    description = reading.description
+    if description.error is not None:  # it does not exist: other errors are in the reading
+        if policy.create:
+            return None
+        hint = "Leave out --no-create to have it made."
+        return description.error._replace(hint=hint)
+    if description.type in ("share", "streams") and not policy.force:
+        return ItemError(
+            Target(group=wish.group), None, "WRONG_GROUP_TYPE",
+            f"Group '{wish.group}' is a {description.type} group now.",
+            "Look at it with kgtool describe; --force tries it all the same.",
+        )  # fmt: skip
+    if not description.is_empty and not policy.as_member:
+        return ItemError(
+            Target(group=wish.group), NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
+            f"Group '{wish.group}' is {description.state}, and brokers let only its members "
+            "commit for it.",
+            f"{members(description)} Stop what is there, or wait for it with --wait-empty 60s.",
+        )  # fmt: skip
+    return None
+
+
+def _row(
+    group: str, partition: TopicPartition, wish: Wish, reading: Reading, status: str,
+    error: ItemError | None = None, note: str | None = None,
+) -> PutRow:  # fmt: skip
+    now = reading.image.offsets.get(partition)
+    return PutRow(
+        group, *partition, now.committed if now else None, wish.then.committed, status, error, note
+    )
+
+
+def _decide_one(
+    group: str, partition: TopicPartition, wish: Wish, reading: Reading, policy: Policy
+) -> PutRow:
+    now = reading.image.offsets.get(partition, OffsetImage(None))
+    wanted = wish.then.committed
+    if is_same(now.committed, wanted):
+        return _row(group, partition, wish, reading, "unchanged")
+    problem = None if policy.force else _problem(wish, now, policy)
+    if problem is not None:
+        name, message, hint = problem
+        error = ItemError(Target(group, *partition), None, name, message, hint)
+        return _row(group, partition, wish, reading, "failed", error)
+    status = "would-delete" if wanted is None else "would-restore"
+    return _row(group, partition, wish, reading, status, note=_note(wish, now))
+
+
+def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, str] | None:
+    """Return name, message and hint of what speaks against it."""
+    if not wish.any_left and not is_same(now.committed, wish.left):
+        return _committed_since(wish, now)
+    if now.committed is not None and now.committed.is_pending:
+        return (
+            "PENDING_TRANSACTION",
+            "A transaction is about to change this offset.",
+            "Wait until it has ended, or give --force.",
+        )
+    if wish.then.committed is None:
+        return None
+    before, after = wish.then.topic_id, now.topic_id
+    if policy.check_topic_ids and before and after and before != after:
+        return (
+            "TOPIC_RECREATED",
+            f"The topic was created anew since (id {before} then, {after} now): its offsets mean "
+            "other records.",
+            "--force puts the offset back all the same.",
+        )
+    return _range_problem(wish.then, now, policy)
+
+
+def _committed_since(wish: Wish, now: OffsetImage) -> tuple[str, str, str]:
+    return (
+        "CHANGED_MEANWHILE",
+        f"Somebody committed since: {shown(wish.left)} was left there, {shown(now.committed)} is "
+        f"there now ({shown(wish.then.committed)} would be put back).",
+        "--force puts it back all the same.",
+    )
+
+
+def _range_problem(
+    then: OffsetImage, now: OffsetImage, policy: Policy
+) -> tuple[str, str, str] | None:
+    target = now._replace(committed=then.committed)
+    if policy.exact and then.misplaced is not None:
+        return None
+    log = f"[{now.log_start}, {now.log_end}]"
+    offset = then.committed.offset if then.committed else None
+    if target.misplaced is not None:
+        return (
+            "OUT_OF_RANGE",
+            f"Offset {offset} is outside of its log now, which is {log}"
+            + (", as it was then." if then.misplaced else f" (then {_log(then)})."),
+            "--force puts it back all the same; kgtool reset-offsets sets another one.",
+        )
+    if policy.exact and _has_shrunk(then, now):
+        return (
+            "LOG_TRUNCATED",
+            f"The log was {_log(then)} then and is {log} now: it has lost its end, or the topic "
+            "was created anew.",
+            "--force puts the offset back all the same.",
+        )
+    return None
+
+
+def _has_shrunk(then: OffsetImage, now: OffsetImage) -> bool:
+    return then.log_end is not None and now.log_end is not None and now.log_end < then.log_end
+
+
+def _log(image: OffsetImage) -> str:
+    return f"[{image.log_start}, {image.log_end}]"
+
+
+def _note(wish: Wish, now: OffsetImage) -> str | None:
+    """Say what is put back though it is of no use to a consumer."""
+    target = now._replace(committed=wish.then.committed)
+    if target.misplaced is None:
+        return None
+    then = ", as it was then" if wish.then.misplaced == target.misplaced else ""
+    where = "beyond the end" if target.misplaced == "beyond-end" else "before the start"
+    return f"it lies {where} of its log {_log(now)}{then}"
+
+
+def shown(value: CommittedOffset | None) -> str:
+    """Describe a commit in a few words."""
+    if value is None or value.offset is None:
+        return "nothing"
+    epoch = "" if value.leader_epoch is None else f", leader epoch {value.leader_epoch}"
+    metadata = f", metadata {value.metadata!r}" if value.metadata else ""
+    return f"offset {value.offset}{epoch}{metadata}"

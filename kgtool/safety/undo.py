@@ -1,0 +1,71 @@
+"""What it means to undo a journal: the offsets as they were, where the change left them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kgtool.errors import KgError
+from kgtool.safety.history import Entry, changed_groups, refused
+from kgtool.safety.journal import RUNNING, UNDONE
+from kgtool.safety.putback import GroupWish, Wish
+
+IsFinal = Callable[[int], bool]
+"""Whether an error code of a broker means that nothing was changed."""
+
+
+class OtherCluster(KgError):
+    """The file is about another cluster than the one that is connected."""
+
+    name = "OTHER_CLUSTER"
+
+
+def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
+    """Refuse a journal as a whole.
+
+    :raises KgError: it is still being written, was undone already, or is another cluster's.
+    """
+    if entry.state == RUNNING:
+        raise KgError(
+            f"The journal {entry.id} is still being written: process "
+            f"{entry.header.get('pid')} is at work.",
+            hint="Wait until it has ended.",
+        )
+    if force:
+        return
+    if entry.state == UNDONE:
+        raise KgError(
+            f"The journal {entry.id} was undone already.",
+            hint="--force does it once more.",
+        )
+    check_cluster(entry.path, entry.cluster_id, cluster_id)
+
+
+def check_cluster(path: Path, then: str | None, now: str | None) -> None:
+    """Refuse a file about another cluster.
+
+    :raises OtherCluster: it is.
+    """
+    if then != now:
+        raise OtherCluster(
+            f"{path} is about the cluster {then}, but this is the cluster {now}.",
+            hint="Check --bootstrap-server; --force goes on all the same.",
+        )
+
+
+def wishes(path: Path, is_final: IsFinal) -> Iterator[GroupWish]:
+    """Say what each group is to have again; what the broker refused was never changed."""
+    answers = refused(path, is_final)
+    for recorded in changed_groups(path):
+        image = recorded.image
+        if image.group in answers.groups:
+            continue
+        yield GroupWish(
+            image.group,
+            {
+                partition: Wish(image.offsets[partition], after)
+                for partition, after in recorded.after.items()
+                if (image.group, *partition) not in answers.offsets
+            },
+            image,
+        )
