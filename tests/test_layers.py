@@ -48,6 +48,7 @@ EXTRA: dict[str, tuple[str, ...]] = {
     "net/aws.py": ("config",),
     # Which release a broker's versions mean, and how a uuid is written.
     "admin/export.py": ("protocol.release", "protocol.wire"),
+    "admin/broker_rules.py": ("protocol.release",),
 }
 
 ONLY_IN = {
@@ -72,12 +73,14 @@ ONLY_IN = {
 }
 """Where libraries and clocks are allowed (analysis measures its own stages, see below)."""
 
-FOR_SECURITY = {
+ON_DEMAND = {
     "net/stores.py": ("cryptography",),
     "net/kerberos.py": ("gssapi",),
     "net/aws.py": ("botocore", "aws_msk_iam_sasl_signer"),
+    "records/batch.py": ("cramjam",),
 }
-"""Libraries that the core needs for secured clusters only, each in one file."""
+"""Libraries that the core needs for secured clusters and for compressed logs only, each in one
+file."""
 
 CLOCKS = {"analysis": {"time"}}
 """A Spark job reports how long it took; no result depends on it."""
@@ -144,7 +147,7 @@ def test_the_core_needs_nothing_but_the_standard_library() -> None:
     known = sys.stdlib_module_names | {"kgtool", "typing_extensions"}
     for path in _files():
         if _part(path) in core:
-            also = FOR_SECURITY.get(path.relative_to(ROOT).as_posix(), ())
+            also = ON_DEMAND.get(path.relative_to(ROOT).as_posix(), ())
             for module in _imports(path):
                 top = module.split(".")[0]
                 assert top in known or top in also, f"{path} imports {module}"

@@ -15,14 +15,17 @@ BROKER = 4
 
 
 def broker_configs(
-    cluster: Cluster, names: Sequence[str]
+    cluster: Cluster, names: Sequence[str], brokers: Sequence[int] | None = None
 ) -> Operation[dict[int, dict[str, str | None] | KgError]]:
     """Return the named configs of every broker, by broker id; a name it doesn't know is left out.
 
     Needs DESCRIBE_CONFIGS on the cluster.
+
+    :param brokers: only these.
     """
-    yield from need_brokers(cluster)
-    brokers = sorted(cluster.brokers)
+    if brokers is None:
+        yield from need_brokers(cluster)
+        brokers = sorted(cluster.brokers)
     answers = yield from gather([_of_broker(broker, names) for broker in brokers])
     return dict(zip(brokers, answers, strict=True))
 

@@ -1,0 +1,200 @@
+"""What a stretch of ``__consumer_offsets`` says of some groups, read in log order.
+
+Only the last word on each thing is kept: the newest commit of each partition, the newest metadata
+record of each group, what open transactions hold. So memory is bounded by what the groups have,
+not by how often they commit. The log need not be read from its beginning: what a stretch does not
+say was said before it, which ``None`` means everywhere here.
+
+Who is a member of a group and what its state is comes from DescribeGroups, never from here
+(``kgtool.retention.history`` replays whole logs instead).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kgtool.errors import KgError
+from kgtool.model import TopicPartition
+from kgtool.records import Record, control, decode
+from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
+from kgtool.retention.groups import CLASSIC_TYPE, OFFSET_TYPES
+from kgtool.retention.rules import CommittedOffset, RuleSet
+
+SEARCHED_GROUPS = 8
+"""Up to so many groups are searched for as bytes, which skips nearly all of a log unread."""
+
+REGEX_TYPE = 16
+_TELLING_TYPES = (CLASSIC_TYPE, 5, REGEX_TYPE, 19, 23)
+"""Records that change who protects which offset: of a classic group, and the members,
+regular expressions and topologies of the others."""
+
+
+class Commit(NamedTuple):
+    """The newest word on an offset: when it was written, and the commit; None: a tombstone."""
+
+    written_ms: int
+    committed: CommittedOffset | None
+
+
+class _Raw(NamedTuple):
+    position: int
+    written_ms: int
+    key: bytes
+    value: bytes | None
+
+
+class GroupLog:
+    """Takes in record batches of one partition; answers questions about ``groups``."""
+
+    def __init__(self, rules: RuleSet, groups: Iterable[str]) -> None:
+        self._rules = rules
+        self._names = {name.encode("utf-8", "surrogateescape"): name for name in groups}
+        few = self._names if len(self._names) <= SEARCHED_GROUPS else ()
+        self._needles = [len(name).to_bytes(2, "big") + name for name in few]
+        self._latest: dict[bytes, _Raw] = {}
+        self._held: dict[int, dict[bytes, _Raw]] = {}
+        self._freed: dict[bytes, int] = {}
+        self._metadata: dict[str, _Raw] = {}
+        self._regexes: dict[bytes, _Raw] = {}
+        self._changed: dict[str, int] = {}
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        """Take in whole batches, each stretch right behind the one before.
+
+        :raises DecodeError: they can't be read.
+        :raises MissingExtra: they are compressed, and what it takes to read them is not there.
+        """
+        for batch in batches_about(data, self._needles):
+            if batch.is_control:
+                self._end_transaction(data, batch)
+                continue
+            for record in read_records(data, batch):
+                self._take(batch, record)
+
+    def _take(self, batch: Batch, record: RawRecord) -> None:
+        key = record.key
+        if key is None or len(key) < 4:
+            return
+        group = self._names.get(key[4 : 4 + int.from_bytes(key[2:4], "big")])
+        if group is None:
+            return
+        number = int.from_bytes(key[:2], "big")
+        # The Scala coordinator compares where batches begin, the new one where records are.
+        position = record.offset if self._rules.new_coordinator else batch.base_offset
+        raw = _Raw(position, record.timestamp_ms, key, record.value)
+        if number in OFFSET_TYPES:
+            self._take_offset(batch, raw)
+        elif number in _TELLING_TYPES:
+            self._changed[group] = record.timestamp_ms
+            if number == CLASSIC_TYPE:
+                self._metadata[group] = raw
+            elif number == REGEX_TYPE:
+                self._regexes[key] = raw
+
+    def _take_offset(self, batch: Batch, raw: _Raw) -> None:
+        key = raw.key[2:]  # an offset stored under type 0 is the same as one under type 1
+        new = self._rules.new_coordinator
+        in_transaction = batch.producer_id != -1 if new else batch.is_transactional
+        if in_transaction and raw.value is not None:
+            self._held.setdefault(batch.producer_id, {})[key] = raw
+            return
+        if in_transaction and not new:  # it takes back what the transaction itself has written
+            self._held.get(batch.producer_id, {}).pop(key, None)
+            return
+        self._latest[key] = raw
+        if raw.value is None and self._rules.tombstone_drops_pending:
+            for held in self._held.values():
+                held.pop(key, None)
+
+    def _end_transaction(self, data: bytes, batch: Batch) -> None:
+        held = self._held.pop(batch.producer_id, None)
+        if not held:
+            return
+        for record in read_records(data, batch):
+            marker = control.decode_marker(record.key or b"", record.value)
+            for key, raw in held.items():
+                if marker.type == control.COMMIT:
+                    self._commit(key, raw, record.timestamp_ms)
+                elif self._rules.pending_protects_offset:
+                    self._freed[key] = record.timestamp_ms
+
+    def _commit(self, key: bytes, raw: _Raw, now_ms: int) -> None:
+        self._freed[key] = now_ms
+        present = self._latest.get(key)
+        always = self._rules.commit_always_replaces
+        if present is None or always or raw.position > present.position:
+            self._latest[key] = raw
+
+    # --- questions -------------------------------------------------------------------------
+
+    def commit(self, group: str, partition: TopicPartition) -> Commit | None:
+        """Return the newest word on an offset that is in force.
+
+        :raises DecodeError: its value is of a version that nobody knows.
+        """
+        raw = self._latest.get(_offset_key(group, partition))
+        if raw is None:
+            return None
+        record = decode(raw.key, raw.value)
+        if not isinstance(record, Record) or record.value is None:
+            return Commit(raw.written_ms, None)
+        own = record.value.expire_timestamp if record.version == 1 else None
+        return Commit(raw.written_ms, CommittedOffset(record.value.commit_timestamp, own))
+
+    def metadata(self, group: str) -> Any:
+        """Return the newest GroupMetadataValue of a classic group.
+
+        :raises DecodeError: it can't be read.
+        """
+        raw = self._metadata.get(group)
+        record = None if raw is None else decode(raw.key, raw.value)
+        return record.value if isinstance(record, Record) else None
+
+    def regex_topics(self, group: str, regex: str) -> frozenset[str] | None:
+        """Return the topics that a regular expression was resolved to (KIP-848)."""
+        raw = self._regexes.get(REGEX_TYPE.to_bytes(2, "big") + _text(group) + _text(regex))
+        if raw is None:
+            return None
+        record = decode(raw.key, raw.value)
+        has_value = isinstance(record, Record) and record.value is not None
+        return frozenset(record.value.topics) if has_value else frozenset()  # type: ignore[union-attr]
+
+    def free_since_ms(self, group: str, partition: TopicPartition) -> int:
+        """Return since when nothing has changed that could have protected an offset."""
+        key = _offset_key(group, partition)
+        raw = self._latest.get(key)
+        times = [self._freed.get(key), self._changed.get(group), raw.written_ms if raw else None]
+        return max((time for time in times if time is not None), default=0)
+
+
+class Scan:
+    """A ``Sink`` of ``copy_partitions`` that reads each partition into its ``GroupLog``.
+
+    A partition that can't be read is in ``problems``; the others are read on.
+    """
+
+    def __init__(self, logs: dict[int, GroupLog]) -> None:
+        self.logs = logs
+        self.problems: dict[int, KgError] = {}
+
+    def __call__(self, partition: TopicPartition, _offset: int, data: bytes) -> None:
+        """Read whole batches of a partition."""
+        number = partition.partition
+        if number in self.problems:
+            return
+        try:
+            self.logs[number].feed(data)
+        except KgError as error:
+            self.problems[number] = error
+
+
+def _offset_key(group: str, partition: TopicPartition) -> bytes:
+    return _text(group) + _text(partition.topic) + partition.partition.to_bytes(4, "big")
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogateescape")
+    return len(raw).to_bytes(2, "big") + raw

@@ -1,0 +1,261 @@
+"""Record batches, one by one, with the standard library: for a look at a part of a log.
+
+The layout is that of magic 2 (``DefaultRecordBatch``, Kafka 0.11): 61 bytes of header, then the
+records, which may be compressed together. The analysis of whole logs has a faster reader of its
+own (``kgtool.analysis.batches``); this one needs no numpy. Checksums are left to it, too: a
+broker has checked what it appended, and CRC-32C in plain Python would take longer than the rest.
+
+gzip is in the standard library; snappy, lz4 and zstd take ``cramjam``. Coordinators write
+uncompressed batches unless ``offsets.topic.compression.codec`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kgtool.errors import DecodeError, MissingExtra
+
+HEADER_SIZE = 61
+PREFIX_SIZE = 12
+"""Base offset and length: what the length itself does not count."""
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_PREFIX = struct.Struct(">qi")
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 22
+"""The lower byte of the attributes."""
+_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_LOOK_INSIDE = _CODEC | _CONTROL
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_NAMES = {_GZIP: "gzip", _SNAPPY: "snappy", _LZ4: "lz4", _ZSTD: "zstd"}
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = 16
+MAX_PLAIN_BYTES = 1 << 28
+"""More than any broker's ``message.max.bytes`` expands to; a bomb must not fill the memory."""
+
+
+class Batch(NamedTuple):
+    """The header of one batch, and where its records are: ``data[start:end]``."""
+
+    base_offset: int
+    last_offset: int
+    attributes: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    records: int
+    start: int
+    end: int
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the records count only once their transaction is committed."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds the end of a transaction instead of data."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the records have to be decompressed."""
+        return bool(self.attributes & _CODEC)
+
+
+class RawRecord(NamedTuple):
+    """One record; a null value is a tombstone."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+def batches(data: bytes) -> Iterator[Batch]:
+    """Yield the headers of the whole batches in ``data``; one that is cut off at the end is left.
+
+    :raises DecodeError: something is no batch, or it is a message of magic 0 or 1.
+    """
+    pos = 0
+    while pos + PREFIX_SIZE < len(data):
+        batch = read_header(data, pos)
+        if batch is None:
+            return
+        yield batch
+        pos = batch.end
+
+
+def batches_about(data: bytes, needles: Sequence[bytes]) -> Iterator[Batch]:
+    """Yield only the batches that may have something to say about ``needles``.
+
+    Those are the ones that contain one of them, are compressed, or end transactions; the others
+    are stepped over without a look into them. No needles: every batch.
+
+    :raises DecodeError: as ``batches`` does.
+    """
+    hits = [data.find(needle) for needle in needles]
+    pos, size = 0, len(data)
+    while pos + HEADER_SIZE <= size:
+        end = pos + PREFIX_SIZE + _PREFIX.unpack_from(data, pos)[1]
+        is_wanted = not needles or data[pos + _ATTRIBUTES_AT] & _LOOK_INSIDE
+        for number, hit in enumerate(hits):
+            if -1 < hit < pos:
+                hit = hits[number] = data.find(needles[number], pos)
+            if -1 < hit < end:
+                is_wanted = True
+        if is_wanted or data[pos + _MAGIC_AT] != 2 or end <= pos + HEADER_SIZE:
+            batch = read_header(data, pos)
+            if batch is None:
+                return
+            yield batch
+        pos = end
+
+
+def read_header(data: bytes, pos: int) -> Batch | None:
+    """Return the batch that begins at ``pos``; None where not all of it is there.
+
+    :raises DecodeError: it is none, or a message of magic 0 or 1.
+    """
+    if pos + PREFIX_SIZE > len(data):
+        return None
+    base, length = _PREFIX.unpack_from(data, pos)
+    end = pos + PREFIX_SIZE + length
+    if length <= _MAGIC_AT - PREFIX_SIZE:
+        raise DecodeError(f"record batch at offset {base}: a length of {length} bytes")
+    if end > len(data):
+        return None
+    magic = data[pos + _MAGIC_AT]
+    if magic != 2 or length < HEADER_SIZE - PREFIX_SIZE:
+        raise DecodeError(
+            f"record batch at offset {base}: magic {magic} can't be read here",
+            hint="Logs from before Kafka 0.11 hold such messages.",
+        )
+    header = _HEADER.unpack_from(data, pos)
+    _, _, _, _, _, attributes, delta, base_ms, max_ms, producer, _, _, number = header
+    return Batch(
+        base, base + delta, attributes, base_ms, max_ms, producer, number, pos + HEADER_SIZE, end
+    )
+
+
+def read_records(data: bytes, batch: Batch) -> Iterator[RawRecord]:
+    """Yield the records of a batch.
+
+    :raises DecodeError: they are malformed, or not what their codec writes.
+    :raises MissingExtra: it takes a package that is not installed to decompress them.
+    """
+    plain, pos, end = data, batch.start, batch.end
+    if batch.is_compressed:
+        plain = _decompress(data[pos:end], batch)
+        pos, end = 0, len(plain)
+    appended = batch.max_timestamp_ms if batch.attributes & _LOG_APPEND_TIME else None
+    try:
+        for _ in range(batch.records):
+            record, pos = _record(plain, pos, end, batch, appended)
+            yield record
+    except (IndexError, ValueError) as error:
+        raise DecodeError(
+            f"record batch at offset {batch.base_offset}: a record can't be read ({error})"
+        ) from error
+
+
+def _record(
+    data: bytes, pos: int, end: int, batch: Batch, appended_ms: int | None
+) -> tuple[RawRecord, int]:
+    """Read one record; return it and where the next one begins."""
+    length, pos = _varint(data, pos)
+    following = pos + length
+    if length < 0 or following > end:
+        raise ValueError(f"a length of {length} bytes")
+    delta_ms, pos = _varint(data, pos + 1)
+    delta, pos = _varint(data, pos)
+    key, pos = _bytes(data, pos, following)
+    value, pos = _bytes(data, pos, following)
+    timestamp = batch.base_timestamp_ms + delta_ms if appended_ms is None else appended_ms
+    return RawRecord(batch.base_offset + delta, timestamp, key, value), following
+
+
+def _bytes(data: bytes, pos: int, limit: int) -> tuple[bytes | None, int]:
+    length, pos = _varint(data, pos)
+    if length < 0:
+        return None, pos
+    end = pos + length
+    if end > limit:
+        raise ValueError(f"{end - limit} bytes missing")
+    return data[pos:end], end
+
+
+def _varint(data: bytes, pos: int) -> tuple[int, int]:
+    """Read a zigzag varint of at most 64 bits; return it and where it ends."""
+    byte = data[pos]
+    pos += 1
+    if byte < 0x80:  # nearly always
+        return (byte >> 1) ^ -(byte & 1), pos
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), pos
+        shift += 7
+        if shift > 63:
+            raise ValueError("a varint of more than 64 bits")
+
+
+# ---------------------------------------------------------------------------------------------
+# Compression
+
+
+def _decompress(payload: bytes, batch: Batch) -> bytes:
+    codec = batch.attributes & _CODEC
+    where = f"record batch at offset {batch.base_offset}"
+    if codec not in _NAMES:
+        raise DecodeError(f"{where}: compression codec {codec} is unknown")
+    try:
+        plain = _gunzip(payload) if codec == _GZIP else _with_cramjam(payload, codec)
+    except MissingExtra:
+        raise
+    except Exception as error:  # cramjam's DecompressionError can't be named without cramjam
+        raise DecodeError(f"{where}: this is not what {_NAMES[codec]} writes ({error})") from error
+    return plain
+
+
+def _gunzip(payload: bytes) -> bytes:
+    reader = zlib.decompressobj(wbits=31)
+    plain = reader.decompress(payload, MAX_PLAIN_BYTES)
+    if not reader.eof:
+        raise ValueError("it is cut short")
+    return plain
+
+
+def _with_cramjam(payload: bytes, codec: int) -> bytes:
+    try:
+        import cramjam
+    except ImportError:
+        raise MissingExtra(
+            f"The log is compressed with {_NAMES[codec]}, which takes cramjam to read, and that is "
+            "not installed.",
+            hint="pip install 'kgtool[analyze]'",
+        ) from None
+    if codec == _SNAPPY:
+        return _snappy(payload, cramjam.snappy.decompress_raw)
+    library = cramjam.lz4 if codec == _LZ4 else cramjam.zstd
+    return bytes(library.decompress(payload))
+
+
+def _snappy(payload: bytes, decompress: object) -> bytes:
+    """Java clients frame snappy as snappy-java does; librdkafka writes one bare block."""
+    assert callable(decompress)
+    if not payload.startswith(_XERIAL):
+        return bytes(decompress(payload))
+    parts = []
+    at = _XERIAL_HEADER
+    while at + 4 <= len(payload):
+        size = int.from_bytes(payload[at : at + 4], "big")
+        parts.append(bytes(decompress(payload[at + 4 : at + 4 + size])))
+        at += 4 + size
+    return b"".join(parts)
