@@ -149,6 +149,7 @@ class PutBack:
                 groups = self._put(groups, identities)
                 for group in groups:
                     change.results(row for row in group.rows if row.status != "unchanged")
+                self._remove_made(part, groups)
         finally:
             change.unlock(names)
         for group in groups:
@@ -188,6 +189,31 @@ class PutBack:
             group._replace(rows=[_outcome(row, outcomes.get(row.group, {})) for row in group.rows])
             for group in groups
         ]
+
+    def _remove_made(self, part: Sequence[GroupWish], groups: Sequence[PutGroup]) -> None:
+        """Remove groups that the change had made, once they have no offsets any more.
+
+        The broker would do that by itself, in its own time; so it does not matter if it fails.
+        """
+        if not self._options.policy.exact:
+            return
+        made = {wish.group for wish in part if not wish.then.exists}
+        names = [
+            group.group
+            for group in groups
+            if group.group in made
+            and not group.error
+            and all(row.error is None and row.new is None for row in group.rows)
+        ]
+        if not names:
+            return
+        from kgtool.admin.committed import fetch_committed
+        from kgtool.admin.groups import delete_groups
+
+        left = self._session.run(fetch_committed(self._session.cluster, names))
+        self._session.run(
+            delete_groups(self._session.cluster, [name for name in names if left[name] == {}])
+        )
 
     # -- saying ---------------------------------------------------------------------------
 
@@ -236,6 +262,7 @@ class _Plan:
         self.failed = 0
         self.unchanged = 0
         self.groups = 0
+        self.made = 0
         self._rows: list[PutRow] = []
         self._notes: list[str] = []
 
@@ -246,7 +273,9 @@ class _Plan:
 
     def add(self, groups: Iterable[PutGroup]) -> None:
         for group in groups:
-            self.groups += any(row.is_open for row in group.rows)
+            is_open = any(row.is_open for row in group.rows)
+            self.groups += is_open
+            self.made += is_open and group.reading.description.error is not None
             if group.error is not None:
                 self._note(sentence(group.error, prefix=""))
             for row in group.rows:
@@ -279,6 +308,9 @@ class _Plan:
         output.note(render.table(_HEADERS, [_cells(row) for row in self._rows]), end="")
         if self.count > len(self._rows):
             output.note(f"… and {self.count - len(self._rows)} more.")
+        if self.made:
+            what = "group does" if self.made == 1 else "groups do"
+            output.note(f"{self.made} {what} not exist, and will be made.")
         if self.unchanged:
             output.note(f"{self.unchanged} already have what they should have.")
         for text in self._notes[:_LINES]:

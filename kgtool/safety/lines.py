@@ -104,7 +104,7 @@ def records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                record = _record(line)
+                record = record_of(line)
                 if record is not None:
                     yield number, record
                 elif line.endswith(b"\n"):
@@ -113,7 +113,8 @@ def records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """Read one line; None if it is no JSON object."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -41,7 +41,7 @@ def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
     check_cluster(entry.path, entry.cluster_id, cluster_id)
 
 
-def check_cluster(path: Path, then: str | None, now: str | None) -> None:
+def check_cluster(path: Path, then: str | None, now: str | None, option: str = "--force") -> None:
     """Refuse a file about another cluster.
 
     :raises OtherCluster: it is.
@@ -49,7 +49,7 @@ def check_cluster(path: Path, then: str | None, now: str | None) -> None:
     if then != now:
         raise OtherCluster(
             f"{path} is about the cluster {then}, but this is the cluster {now}.",
-            hint="Check --bootstrap-server; --force goes on all the same.",
+            hint=f"Check --bootstrap-server; {option} goes on all the same.",
         )
 
 

@@ -1,0 +1,127 @@
+"""``kgtool backup``: the offsets of any groups, living ones too, in one file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgtool.cli.choose import choose
+from kgtool.cli.journaled import now_ms
+from kgtool.cli.options import connection_options, output_options, selection_options
+from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
+from kgtool.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+    from kgtool.safety.backup import BackupWriter
+
+COLUMNS = ("path", "groups", "offsets", "bytes", "seconds")
+_GROUPS_AT_ONCE = 250
+STDOUT = "-"
+
+
+@click.command("backup")
+@selection_options
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="The file to make; - is stdout.")  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="FILE may exist.")
+@connection_options()
+@output_options
+def command(
+    settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool
+) -> int:
+    """Save the committed offsets of groups, living ones too, in one file.
+
+    With them go metadata, leader epochs, topic ids, the cluster's id, and where the logs begin and
+    end, so that kgtool restore can tell whether they still mean the same records. The file is
+    JSON Lines, 0600, and appears only when it is whole. Nothing on the cluster is changed.
+    --timeout is the longest time without progress.
+    """
+    selection.check("backup")
+    _check(output, out, overwrite)
+    from kgtool.net.session import Session
+
+    began = time.monotonic()
+    with Session(settings, progress=True) as session:
+        groups = choose(session, output, selection, COLUMNS).groups
+        is_stream = str(out) == STDOUT
+        with _writer(session, selection, out, is_stream) as writer:
+            _save(session, output, writer, groups)
+            if groups and not writer.groups:
+                return output.finish()  # nothing could be read: no file
+            writer.finish()
+    output.done += writer.groups
+    _report(output, writer, time.monotonic() - began, is_stream)
+    return output.finish()
+
+
+def _check(output: Output, out: Path, overwrite: bool) -> None:
+    """Refuse a file that can't be, before anything is sent."""
+    if str(out) == STDOUT:
+        if not output.is_text:
+            raise UsageError("--out - puts the backup on stdout: leave out --output.")
+        return
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder: name a file for the backup.")
+    if out.exists() and not overwrite:
+        raise ConfigError(f"The file {out} exists.", hint="--overwrite replaces it.")
+    if not out.parent.is_dir():
+        raise ConfigError(f"There is no folder {out.parent} for the backup.")
+
+
+def _writer(session: Session, selection: Selection, out: Path, is_stream: bool) -> BackupWriter:
+    from kgtool import __version__
+    from kgtool.safety.backup import BackupWriter
+
+    at_ms = now_ms()
+    header: dict[str, Any] = {
+        "cluster_id": session.cluster_id,
+        "at_ms": at_ms,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms // 1000)),
+        "kgtool": __version__,
+        "selection": selection._asdict(),
+    }
+    return BackupWriter(out, header, sys.stdout.buffer if is_stream else None)
+
+
+def _save(session: Session, output: Output, writer: BackupWriter, groups: list[str]) -> None:
+    """Read and write, a part of the groups at a time."""
+    from kgtool.admin.images import read_groups
+
+    for at in range(0, len(groups), _GROUPS_AT_ONCE):
+        part = groups[at : at + _GROUPS_AT_ONCE]
+        for group, reading in session.run(read_groups(session.cluster, part)).items():
+            failed = list(reading.errors)
+            if reading.description.error is not None and not failed:
+                failed = [reading.description.error]
+            for error in failed:
+                writer.error(error)
+                output.failed(error)
+            is_whole = all(error.target.topic is not None for error in failed)
+            if is_whole and group == reading.image.group:
+                writer.group(reading.image)
+
+
+def _report(output: Output, writer: BackupWriter, seconds: float, is_stream: bool) -> None:
+    if is_stream:
+        return
+    output.row(
+        {
+            "path": str(writer.path),
+            "groups": writer.groups,
+            "offsets": writer.offsets,
+            "bytes": writer.bytes,
+            "seconds": round(seconds, 3),
+        }
+    )
+    output.text(
+        f"Saved {writer.offsets:,} committed offsets of {writer.groups:,} groups to {writer.path} "
+        f"({writer.bytes:,} bytes, {seconds:.1f} s)."
+    )
+    output.text(f"Next: kgtool diff {writer.path}, or kgtool restore {writer.path}")

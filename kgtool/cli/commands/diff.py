@@ -1,0 +1,280 @@
+"""``kgtool diff``: what is not the same in two files, a file and a cluster, or two clusters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from kgtool.cli import exits, render
+from kgtool.cli.infile import chooser
+from kgtool.cli.options import connection_options, name_options, output_options
+from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection, java_order
+from kgtool.errors import ConfigError, KgError, UsageError
+
+if TYPE_CHECKING:
+    from kgtool.admin.images import OffsetImage
+    from kgtool.config import Settings
+    from kgtool.model import ItemError, TopicPartition
+    from kgtool.net.session import Session
+    from kgtool.safety.diff import DiffRow, GroupFile
+
+    Offsets = dict[TopicPartition, OffsetImage]
+
+COLUMNS = ("group", "topic", "partition", "old_offset", "new_offset", "difference", "status")
+_HEADERS = ("GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET", "DIFFERENCE", "STATUS")
+_GROUPS_AT_ONCE = 250
+
+
+class Side(Protocol):
+    """One of the two things that are compared."""
+
+    name: str
+    cluster_id: str | None
+    errors: list[ItemError]
+
+    def groups(self) -> list[str]:
+        """Return the names of its groups, as far as they are to be compared."""
+
+    def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
+        """Return what groups have committed; None where that can't be known."""
+
+
+@click.command("diff")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[A] [B]")
+@name_options
+@click.option(
+    "--cluster-b", metavar="HOST:PORT,...", help="Compare with this cluster instead of a file B."
+)
+@click.option(
+    "--command-config-b",
+    type=click.Path(),
+    metavar="FILE",
+    help="The client configuration for --cluster-b.",
+)
+@connection_options(required=False)
+@output_options
+def command(
+    settings: Settings | None,
+    output: Output,
+    files: tuple[Path, ...],
+    selection: Selection,
+    cluster_b: str | None,
+    command_config_b: str | None,
+) -> int:  # fmt: skip
+    """Compare the offsets of two files, a file and a cluster, or two clusters.
+
+    Two backups (A B), a backup and a cluster (A --bootstrap-server …), or two clusters
+    (--bootstrap-server … --cluster-b …). Journals are taken too: what was there before a change.
+    The exit status is 5 if anything is not the same.
+
+    Each difference is one of: moved, went-backwards, vanished, new, changed (the same offset with
+    other metadata or another leader epoch), topic-recreated.
+    """  # fmt: skip
+    from kgtool import config
+
+    other = None
+    if cluster_b is not None or command_config_b is not None:
+        other = config.settings(cluster_b, command_config_b,
+                                settings.timeout_ms if settings else None, {})  # fmt: skip
+    if len(files) > 2 or len(files) == 2 and other is not None:
+        raise UsageError("diff compares two things: files, clusters, or one of each.")
+    with ExitStack() as stack:
+        sides = _sides(stack, files, settings, other, selection)
+        output.begin(COLUMNS, next((s.cluster_id for s in sides if s.cluster_id), None))
+        counts = _compare(output, *sides)
+    return _finish(output, counts)
+
+
+def _sides(
+    stack: ExitStack, files: Sequence[Path], settings: Settings | None, other: Settings | None,
+    selection: Selection,
+) -> tuple[Side, Side]:  # fmt: skip
+    """Open what is to be compared, the older one first."""
+    opened = [FileSide(path, selection) for path in files]
+    wanted = [one for one in (settings, other) if one is not None]
+    clusters = wanted[: 2 - len(opened)] if other is None else wanted[-(2 - len(opened)) :]
+    if len(opened) + len(clusters) != 2:
+        raise UsageError(
+            "diff compares two things: give two files, a file and --bootstrap-server, or "
+            "--bootstrap-server and --cluster-b."
+        )
+    if not opened and not selection.is_given:
+        raise UsageError("Option [diff] takes one of these options: [group], [all-groups]")
+    sides: list[Side] = list(opened)
+    for one in clusters:
+        sides.append(_cluster_side(stack, one, opened[0] if opened else None, selection))
+    return sides[0], sides[1]
+
+
+def _cluster_side(
+    stack: ExitStack, settings: Settings, file: FileSide | None, selection: Selection
+) -> ClusterSide:
+    from kgtool.net.session import Session
+
+    session = stack.enter_context(Session(settings, progress=True))
+    session.connect()
+    named: Sequence[str] = ()
+    if file is not None:
+        named = file.groups()
+        if not selection.is_given:
+            selection = file.selection
+    return ClusterSide(session, selection, named)
+
+
+class FileSide:
+    """A backup or a journal."""
+
+    def __init__(self, path: Path, selection: Selection) -> None:
+        from kgtool.safety.backup import open_backup
+        from kgtool.safety.diff import GroupFile
+        from kgtool.safety.history import read_entry
+
+        self.name = str(path)
+        self.errors: list[ItemError] = []
+        self._wanted = selection
+        self.selection = Selection()
+        try:
+            backup = open_backup(path)
+            self.cluster_id = backup.cluster_id
+            self.selection = _selection_of(backup.header.get("selection"))
+        except ConfigError as problem:
+            try:
+                self.cluster_id = read_entry(path).cluster_id
+            except KgError:
+                raise problem from None
+        self._file: GroupFile = GroupFile(path)
+
+    def groups(self) -> list[str]:
+        """Return the names in the file, or those of them that were asked for."""
+        wanted = chooser(self._wanted)
+        return [name for name in self._file.groups if wanted(name)]
+
+    def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
+        """Read groups from the file; one that it does not have has no offsets."""
+        found = {group: self._file.read(group) for group in groups}
+        return {
+            g: dict(recorded.image.offsets) if recorded else {} for g, recorded in found.items()
+        }
+
+
+def _selection_of(raw: Any) -> Selection:
+    """Read which groups a backup was about; nothing but its own groups where it doesn't say."""
+    if not isinstance(raw, dict):
+        return Selection()
+    lists = {
+        name: tuple(str(item) for item in raw.get(name) or ())
+        for name in ("groups", "match", "exclude", "states", "types")
+    }
+    regex = raw.get("regex")
+    return Selection(
+        all_groups=bool(raw.get("all_groups")),
+        regex=regex if isinstance(regex, str) else None,
+        **lists,
+    )
+
+
+class ClusterSide:
+    """A cluster as it is now."""
+
+    def __init__(self, session: Session, selection: Selection, named: Sequence[str]) -> None:
+        self._session = session
+        self._selection = selection
+        self._named = named
+        self.cluster_id = session.cluster_id
+        self.name = f"cluster {session.cluster_id}"
+        self.errors: list[ItemError] = []
+
+    def groups(self) -> list[str]:
+        """Return the groups of the other side, and those that the selection finds here."""
+        names = dict.fromkeys(self._named)
+        if self._selection.is_given:
+            # States are those of another day: they say nothing about which groups are new.
+            selection = self._selection._replace(states=(), types=())
+            names.update(dict.fromkeys(selection.resolve(self._listing(selection))))
+        return list(names)
+
+    def _listing(self, selection: Selection) -> Any:
+        if not selection.needs_listing:
+            return None
+        from kgtool.admin.listing import list_groups
+
+        listing = self._session.run(list_groups(self._session.cluster))
+        self.errors += listing.errors
+        return listing
+
+    def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
+        """Read groups from the cluster; one that does not exist has no offsets."""
+        from kgtool.admin.images import read_groups
+
+        found: dict[str, Offsets | None] = {}
+        for group, reading in self._session.run(read_groups(self._session.cluster, groups)).items():
+            self.errors += reading.errors
+            found[group] = None if reading.errors else dict(reading.image.offsets)
+        return found
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _compare(output: Output, one: Side, other: Side) -> Counter[str]:
+    """Put out the differences, group by group."""
+    from kgtool.safety.diff import compare
+
+    same_cluster = one.cluster_id == other.cluster_id
+    names = sorted({*one.groups(), *other.groups()}, key=java_order)
+    counts: Counter[str] = Counter()
+    has_header = False
+    for at in range(0, len(names), _GROUPS_AT_ONCE):
+        part = names[at : at + _GROUPS_AT_ONCE]
+        old, new = one.read(part), other.read(part)
+        rows: list[DiffRow] = []
+        for group in part:
+            before, after = old[group], new[group]
+            if before is not None and after is not None:
+                output.done += 1
+                rows += compare(group, before, after, with_topic_ids=same_cluster)
+        _put(output, rows, with_header=not has_header)
+        has_header = has_header or bool(rows)
+        counts.update(row.status for row in rows)
+    for error in (*one.errors, *other.errors):
+        output.failed(error)
+    return counts
+
+
+def _put(output: Output, rows: Iterable[DiffRow], *, with_header: bool) -> None:
+    shown = list(_fields(rows))
+    for row in shown:
+        output.row(row)
+    if shown:
+        table = render.table(_HEADERS, [tuple(row[key] for key in COLUMNS) for row in shown])
+        output.text(table if with_header else table.partition("\n")[2], end="")
+
+
+def _fields(rows: Iterable[DiffRow]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        yield {
+            "group": row.group,
+            "topic": row.topic,
+            "partition": row.partition,
+            "old_offset": row.old.offset if row.old else None,
+            "new_offset": row.new.offset if row.new else None,
+            "difference": row.difference,
+            "status": row.status,
+        }
+
+
+def _finish(output: Output, counts: Counter[str]) -> int:
+    if counts:
+        output.note(
+            ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) + "."
+        )
+    elif not output.errors:
+        output.text("No differences.")
+    status = output.finish()
+    return exits.FOUND if counts and status == exits.DONE else status

@@ -1,0 +1,171 @@
+"""``kgtool restore``: give groups the offsets of a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgtool.cli import consent, offsetspec
+from kgtool.cli.commands.undo import living_options
+from kgtool.cli.infile import chooser
+from kgtool.cli.journaled import Change
+from kgtool.cli.options import (
+    TopicSpecType,
+    change_options,
+    connection_options,
+    name_options,
+    output_options,
+)
+from kgtool.cli.output import Output
+from kgtool.cli.putback import COLUMNS, Options, PutBack
+from kgtool.cli.selection import Selection
+from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+    from kgtool.safety.backup import Backup
+    from kgtool.safety.restore import Selecting
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@name_options
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    type=TopicSpecType(),
+    metavar="TOPIC[:0,1]",
+    help="Only this topic of the file, or some of its partitions; repeatable.",
+)
+@click.option(
+    "--map-group",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Give the offsets of group OLD to group NEW; repeatable.",
+)
+@click.option(
+    "--map-topic",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Take the offsets of topic OLD for topic NEW; repeatable.",
+)
+@click.option(
+    "--other-cluster", is_flag=True, help="The file is of another cluster, as in a migration."
+)
+@click.option(
+    "--create/--no-create",
+    default=True,
+    show_default=True,
+    help="Make groups that do not exist (any more).",
+)
+@click.option(
+    "--verify/--no-verify",
+    default=True,
+    show_default=True,
+    help="Read back what was written, and compare.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also where the cluster or topic is another, or the offset is out of range.",
+)
+@living_options
+@change_options
+@connection_options()
+@output_options
+def command(
+    settings: Settings,
+    output: Output,
+    file: Path,
+    selection: Selection,
+    topics: tuple[TopicSpec, ...],
+    map_group: tuple[str, ...],
+    map_topic: tuple[str, ...],
+    other_cluster: bool,
+    create: bool,
+    verify: bool,
+    force: bool,
+    **given: Any,
+) -> int:  # fmt: skip
+    """Give groups the committed offsets of a backup.
+
+    All groups of FILE, or those that --group, --match, --regex and --exclude choose by their name
+    in the file. Before anything is written, the cluster's and the topics' ids are compared with
+    those of the file, and each offset with the range of its log; what does not fit is refused with
+    the reason. Offsets that the file does not have are left alone. It has a journal: kgtool undo
+    takes a restore back.
+    """  # fmt: skip
+    from kgtool.safety.backup import open_backup
+    from kgtool.safety.putback import Policy
+    from kgtool.safety.restore import wishes
+
+    consent.require(given["yes"], given["dry_run"])
+    backup = open_backup(file)
+    selecting = _selecting(selection, topics, map_group, map_topic, other_cluster)
+    wait = given["wait_empty"]
+    options = Options(
+        Policy(force, create=create, as_member=given["as_member"]),
+        given["dry_run"],
+        given["yes"],
+        0.0 if wait is None else offsetspec.seconds(wait, "wait-empty"),
+        given["all_or_nothing"],
+        verify,
+    )
+    from kgtool.net.session import Session
+    from kgtool.safety.undo import check_cluster
+
+    with Session(settings, progress=True) as session:
+        session.connect()
+        output.begin(COLUMNS, session.cluster_id)
+        if not (force or other_cluster):
+            check_cluster(file, backup.cluster_id, session.cluster_id, "--other-cluster")
+        _name_missing(output, backup, selection)
+        work = PutBack(session, output, options, lambda: wishes(backup, selecting),
+                       lambda: Change(session, output))  # fmt: skip
+        work.run("Restore {}?")
+    if not work.done and not work.failed and not output.errors:
+        output.note("The file has no offsets of what was chosen: there is nothing to restore.")
+    return output.finish()
+
+
+def _selecting(
+    selection: Selection,
+    topics: tuple[TopicSpec, ...],
+    map_group: tuple[str, ...],
+    map_topic: tuple[str, ...],
+    is_other_cluster: bool,
+) -> Selecting:
+    from kgtool.safety.restore import Selecting, mapping
+
+    return Selecting(
+        chooser(selection),
+        lambda partition: not topics or any(_is_of(partition, spec) for spec in topics),
+        mapping(map_group, "map-group"),
+        mapping(map_topic, "map-topic"),
+        is_other_cluster,
+    )
+
+
+def _is_of(partition: TopicPartition, spec: TopicSpec) -> bool:
+    return spec.topic == partition.topic and (
+        spec.partitions is None or partition.partition in spec.partitions
+    )
+
+
+def _name_missing(output: Output, backup: Backup, selection: Selection) -> None:
+    """Report groups that were named and are not in the file."""
+    missing = set(selection.groups)
+    if not missing:
+        return
+    for recorded in backup.groups():
+        missing.discard(recorded.image.group)
+    for group in sorted(missing):
+        output.failed(
+            ItemError(
+                Target(group=group), None, "NOT_IN_FILE",
+                f"The file {backup.path} has no group '{group}'.",
+            )
+        )  # fmt: skip

@@ -1,0 +1,207 @@
+"""Backups: the offsets of any groups in one file of JSON Lines.
+
+::
+
+    {"kind": "backup", "kgtool_backup": 1, "cluster_id": "…", "at_ms": …, "selection": {…}}
+    {"kind": "group", …}  {"kind": "offset", …}  …     see ``kgtool.safety.lines``
+    {"kind": "error", "group": "…", …}                  what could not be read
+    {"kind": "end", "groups": 3, "offsets": 7, "errors": 0}
+
+Written group by group, so that ten thousand of them need no more memory than a few hundred; the
+file gets its name only when it is whole. One without an ``end`` was cut off and is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple
+
+from kgtool.admin.images import GroupImage
+from kgtool.errors import ConfigError, KgError
+from kgtool.model import ItemError
+from kgtool.safety.journal import sync_folder
+from kgtool.safety.lines import Malformed, Recorded, dump, group_lines, groups, records, typed
+
+VERSION = 1
+TAIL_BYTES = 64 * 1024
+
+
+class BackupError(KgError):
+    """The backup can't be written."""
+
+    name = "BACKUP"
+
+
+class BackupWriter:
+    """Writes a backup: a context manager that leaves nothing behind unless it is finished.
+
+    :param path: where the file is to be; it appears there whole, or not at all.
+    :param header: cluster, time and selection, as the first line has them.
+    :param stream: written to instead, as far as it comes.
+    :raises BackupError: the file can't be written.
+    """
+
+    def __init__(
+        self, path: Path, header: Mapping[str, Any], stream: BinaryIO | None = None
+    ) -> None:
+        self.path = path
+        self.groups = 0
+        self.offsets = 0
+        self.errors = 0
+        self.bytes = 0
+        self._is_finished = False
+        self._unfinished = path.with_name(f".{path.name}.{os.getpid()}.new")
+        self._is_stream = stream is not None
+        self._file = stream if stream is not None else self._open()
+        self._write(dump({"kind": "backup", "kgtool_backup": VERSION, **header}))
+
+    def _open(self) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            number = os.open(self._unfinished, flags, 0o600)
+        except OSError as error:
+            raise self._failed(error) from error
+        return open(number, "wb")  # noqa: SIM115, PTH123 - closed by finish or by __exit__
+
+    def __enter__(self) -> BackupWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_finished or self._is_stream:
+            return
+        with contextlib.suppress(OSError):
+            self._unfinished.unlink()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def group(self, image: GroupImage) -> None:
+        """Add one group."""
+        for line in group_lines(Recorded(image, {})):
+            self._write(line)
+        self.groups += 1
+        self.offsets += len(image.offsets)
+
+    def error(self, error: ItemError) -> None:
+        """Note what is missing, so that nobody takes it for not being there."""
+        target = error.target
+        self._write(dump({
+            "kind": "error", "group": target.group, "topic": target.topic,
+            "partition": target.partition, "name": error.name, "message": error.message,
+        }))  # fmt: skip
+        self.errors += 1
+
+    def finish(self) -> None:
+        """Make it whole: from now on the file is there, durably.
+
+        :raises BackupError: it isn't.
+        """
+        counts = {"groups": self.groups, "offsets": self.offsets, "errors": self.errors}
+        self._write(dump({"kind": "end", **counts}))
+        try:
+            self._file.flush()
+            if not self._is_stream:
+                os.fsync(self._file.fileno())
+                self._file.close()
+                self._unfinished.replace(self.path)
+                sync_folder(self.path.parent)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._is_finished = True
+
+    def _write(self, line: str) -> None:
+        data = line.encode("ascii")
+        try:
+            self._file.write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error) from error
+        self.bytes += len(data)
+
+    def _failed(self, error: OSError) -> BackupError:
+        return BackupError(f"The backup {self.path} can't be written: {error.strerror}.")
+
+
+# ---------------------------------------------------------------------------------------------
+# Reading
+
+
+class Backup(NamedTuple):
+    """A backup that is whole, as far as its first and its last line tell."""
+
+    path: Path
+    cluster_id: str | None
+    header: Mapping[str, Any]
+    group_count: int
+    offset_count: int
+    error_count: int
+
+    def groups(self) -> Iterator[Recorded]:
+        """Read the groups, one after the other.
+
+        :raises ConfigError: a line can't be understood, or it is not all there.
+        """
+        found = offsets = 0
+        for recorded in groups(self.path, records(self.path)):
+            found += 1
+            offsets += len(recorded.image.offsets)
+            yield recorded
+        if (found, offsets) != (self.group_count, self.offset_count):
+            raise ConfigError(
+                f"{self.path} has {found} groups with {offsets} offsets, but its last line counts "
+                f"{self.group_count} with {self.offset_count}: something is missing, or was "
+                "added without being counted."
+            )
+
+
+def open_backup(path: Path) -> Backup:
+    """Read the first and the last line of a backup.
+
+    :raises ConfigError: it is none, was cut off, or was written by a newer kgtool.
+    """
+    try:
+        _, header = next(records(path), (0, {}))
+    except Malformed as error:
+        raise Malformed(f"{path} is no backup of kgtool.") from error
+    version = header.get("kgtool_backup")
+    if header.get("kind") != "backup" or not isinstance(version, int):
+        hint = "kgtool undo --from FILE takes journals." if "kgtool_journal" in header else None
+        raise ConfigError(f"{path} is no backup of kgtool.", hint=hint)
+    if version > VERSION:
+        raise ConfigError(f"{path} was written by a newer kgtool (format {version}).")
+    end = _end(path)
+    try:
+        cluster_id = typed(header, "cluster_id", str, none=True)
+        counts = [typed(end, name, int) for name in ("groups", "offsets", "errors")]
+    except (KeyError, ValueError) as error:
+        raise Malformed(f"{path} is not whole: the backup was cut off before its end.") from error
+    return Backup(path, cluster_id, header, *counts)
+
+
+def _end(path: Path) -> dict[str, Any]:
+    """Return the last line, if it is a whole ``end``."""
+    import json
+
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    last = next((line for line in reversed(lines) if line.strip()), b"")
+    try:
+        record = json.loads(last)
+    except ValueError:
+        return {}
+    is_end = isinstance(record, dict) and record.get("kind") == "end"
+    return record if is_end else {}
