@@ -27,6 +27,8 @@ class Column(NamedTuple):
     header: str
     kind: str = PLAIN
     text: Callable[[Row], str | None] | None = None
+    spare: int = 0
+    """More than 0: a narrow terminal can do without, the lowest first."""
 
     def cell(self, row: Row) -> str:
         """Return the cell as text: ``-`` for what is unknown, names made harmless."""
@@ -82,7 +84,13 @@ LIST = (
     Column("group", "GROUP", NAME),
     Column("type", "TYPE", text=_type),
     Column("state", "STATE", STATUS, text=lambda row: row.get("state") or "Unknown"),
-    Column("protocol_type", "PROTOCOL", NAME, text=lambda row: row.get("protocol_type") or None),
+    Column(
+        "protocol_type",
+        "PROTOCOL",
+        NAME,
+        text=lambda row: row.get("protocol_type") or None,
+        spare=1,
+    ),
     Column("coordinator", "COORDINATOR"),
 )
 OFFSETS = (
@@ -96,31 +104,31 @@ OFFSETS = (
     Column("last_stable_offset", "LAST-STABLE-OFFSET"),
     Column("lag", "LAG"),
     Column("lag_ms", "TIME-LAG", text=_age("lag_ms")),
-    Column("metadata", "METADATA", NAME),
-    Column("member_id", "CONSUMER-ID", NAME),
-    Column("host", "HOST", NAME),
-    Column("client_id", "CLIENT-ID", NAME),
+    Column("metadata", "METADATA", NAME, spare=4),
+    Column("member_id", "CONSUMER-ID", NAME, spare=3),
+    Column("host", "HOST", NAME, spare=2),
+    Column("client_id", "CLIENT-ID", NAME, spare=1),
     Column("subscribed", "SUBSCRIBED"),
     Column("status", "STATUS", STATUS),
 )
 MEMBERS = (
     Column("group", "GROUP", NAME),
-    Column("consumer_id", "CONSUMER-ID", NAME),
-    Column("group_instance_id", "GROUP-INSTANCE-ID", NAME),
-    Column("host", "HOST", NAME),
-    Column("client_id", "CLIENT-ID", NAME),
+    Column("consumer_id", "CONSUMER-ID", NAME, spare=6),
+    Column("group_instance_id", "GROUP-INSTANCE-ID", NAME, spare=5),
+    Column("host", "HOST", NAME, spare=2),
+    Column("client_id", "CLIENT-ID", NAME, spare=1),
     Column("partitions", "#PARTITIONS"),
     Column("current_epoch", "CURRENT-EPOCH"),
-    Column("current_assignment", "CURRENT-ASSIGNMENT", NAME),
+    Column("current_assignment", "CURRENT-ASSIGNMENT", NAME, spare=4),
     Column("target_epoch", "TARGET-EPOCH"),
-    Column("target_assignment", "TARGET-ASSIGNMENT", NAME),
+    Column("target_assignment", "TARGET-ASSIGNMENT", NAME, spare=3),
     Column("upgraded", "UPGRADED"),
 )
 STATE = (
     Column("group", "GROUP", NAME),
-    Column("coordinator", "COORDINATOR (ID)", NAME, text=_coordinator),
+    Column("coordinator", "COORDINATOR (ID)", NAME, _coordinator, spare=2),
     Column("coordinator_id", "COORDINATOR-ID"),
-    Column("assignment_strategy", "ASSIGNMENT-STRATEGY", NAME),
+    Column("assignment_strategy", "ASSIGNMENT-STRATEGY", NAME, spare=1),
     Column("state", "STATE", STATUS),
     Column("group_epoch", "GROUP-EPOCH"),
     Column("target_assignment_epoch", "TARGET-ASSIGNMENT-EPOCH"),
@@ -135,7 +143,7 @@ TOTALS = (
     Column("lag", "LAG"),
     Column("lag_ms", "TIME-LAG", text=_age("lag_ms")),
 )
-CHANGE = Column("change", "CHANGE")
+CHANGE = Column("change", "CHANGE", NAME)
 
 _LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown"}
 
@@ -145,7 +153,8 @@ def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
         raise UsageError(f"{option} takes names of columns: {_listed(known)}.")
-    return tuple(dict.fromkeys(_find(word, known, option) for word in words))
+    # What was asked for by name is never left out.
+    return tuple(dict.fromkeys(_find(word, known, option)._replace(spare=0) for word in words))
 
 
 def _find(word: str, known: Sequence[Column], option: str) -> Column:

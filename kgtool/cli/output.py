@@ -64,9 +64,10 @@ class Output:
         self.is_kafka_form = False
         self.use_color: bool | None = None
         self._stdout, self._stderr = stdout, stderr
+        self._pager: Pager | None = None
+        self._said: set[str] = set()
         self._columns: tuple[str, ...] = ()
         self._document: list[Row] = []
-        self._pager: Pager | None = None
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
 
     @property
@@ -74,8 +75,6 @@ class Output:
         """Whether the command prints tables for people."""
         return self.format == "text"
 
-    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
-        """Say what rows will look like; rows get all of these keys, null where unknown."""
     @property
     def is_terminal(self) -> bool:
         """Whether tables are looked at: a terminal, directly or through a pager."""
@@ -119,6 +118,8 @@ class Output:
             running.close()
             self._stdout = self._stderr = None
 
+    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+        """Say what rows will look like; rows get all of these keys, null where unknown."""
         self._columns = tuple(columns)
         self.cluster_id = cluster_id
 
@@ -168,6 +169,12 @@ class Output:
             stream.flush()
         except BrokenPipeError:
             _point_at_nothing(stream)
+
+    def note_once(self, text: str) -> None:
+        """Print a remark that would be said of every table, the first time only."""
+        if text not in self._said:
+            self._said.add(text)
+            self.note(text)
 
     def finish(self) -> int:
         """Close the document; return the exit status."""

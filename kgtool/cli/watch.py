@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli import exits, prometheus, terminal
-from kgtool.cli.columns import CHANGE
+from kgtool.cli.columns import CHANGE, Column
 from kgtool.cli.look import Found, look
 from kgtool.cli.output import Output, sentence
 from kgtool.cli.present import arranged
 from kgtool.cli.selection import Selection
-from kgtool.cli.table import draw
+from kgtool.cli.table import draw, fit
 from kgtool.cli.view import View
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
@@ -222,36 +222,52 @@ class Screen:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._lines = 0
+        self._lines: list[str] = []
+        self._is_drawing = False
         self._size = terminal.size()
 
     def draw(
-        self, head: str, columns: Sequence[Any], rows: Sequence[Row], errors: Sequence[str]
+        self, head: str, columns: Sequence[Column], rows: Sequence[Row], errors: Sequence[str]
     ) -> None:
         """Show one look; what does not fit the screen is counted."""
-        width, height = terminal.size()
-        colored = self._output.use_color is not False and terminal.has_color()
+        size = terminal.size()
+        width, height = size[0] - 1, size[1]
         mark = terminal.mark_for()
-        table = draw(columns, rows, width=width - 1, colored=colored, mark=mark).splitlines()
-        said = [terminal.shorten(line, width - 1, mark) for line in (*errors, "")]
-        # One line stays free: the cursor's.
+        table = self._table(columns, rows, width, mark)
+        said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
+        # Two lines are taken: the headline, and the one that the cursor waits in.
         room = max(height - 2 - len(said), 2)
         if len(table) > room:
             missing = len(table) - (room - 1)
             table = [*table[: room - 1], f"{mark} {missing} more; --lagging or --match show less"]
-        lines = [terminal.shorten(head, width - 1, mark), *table, *said[:-1]]
-        self._write(lines, (width, height))
+        self._write([terminal.shorten(head, width, mark), *table, *said], size)
 
-    def _write(self, lines: Sequence[str], size: tuple[int, int]) -> None:
-        start = f"\x1b[{self._lines}F" if self._lines else ""
+    def _table(
+        self, columns: Sequence[Column], rows: Sequence[Row], width: int, mark: str
+    ) -> list[str]:
+        fitting = fit(columns, rows, width)
+        fits = fitting.width <= width
+        colored = fits and self._output.use_color is not False and terminal.has_color()
+        lines = draw(columns, rows, sizes=fitting.sizes, colored=colored, mark=mark).splitlines()
+        return lines if fits else [terminal.shorten(line, width, mark) for line in lines]
+
+    def _write(self, lines: list[str], size: tuple[int, int]) -> None:
+        start = f"\x1b[{len(self._lines)}F" if self._lines else ""
         if size != self._size:  # the terminal has wrapped old lines as it likes
             start, self._size = "\x1b[H\x1b[2J", size
-        body = "".join(f"{line}\x1b[K\n" for line in lines)
-        self._output.text(f"{start}{body}\x1b[J", end="")
-        self._output.flush()
-        self._lines = len(lines)
+        self._is_drawing, self._lines = True, lines
+        self._put(start + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        self._is_drawing = False
 
     def leave(self) -> None:
-        """End below the last table, behind the ^C that the terminal shows."""
-        self._output.text("\n", end="")
+        """End below the last table, behind the ^C that the terminal shows.
+
+        A terminal throws away what it has not shown yet when Ctrl-C is typed, so that a table
+        that was being drawn is drawn again.
+        """
+        again = "".join(f"{line}\n" for line in self._lines) if self._is_drawing else ""
+        self._put("\n" + again)
+
+    def _put(self, text: str) -> None:
+        self._output.text(text, end="")
         self._output.flush()

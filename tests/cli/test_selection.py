@@ -1,0 +1,146 @@
+"""Which groups a command is about: names, patterns, and what narrows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kgtool.model import GroupDeletion, GroupListing, GroupOffsets, Listing
+from tests.cli.run import Result
+from tests.cli.test_commands import _emitting, _group, _row
+
+Kgtool = Callable[..., Result]
+Canned = Callable[..., None]
+
+GROUPS = [
+    GroupListing("billing", "classic", "Stable", "consumer", 1),
+    GroupListing("billing-eu", "consumer", "Empty", "consumer", 1),
+    GroupListing("billing-us", "classic", "Empty", "consumer", 1),
+    GroupListing("connect-sink", "classic", "Empty", "connect", 1),
+    GroupListing("shared", "share", "Empty", "share", 1),
+]
+
+
+@pytest.fixture
+def cluster(canned: Canned) -> None:
+    """Lists GROUPS as brokers do, and describes and deletes whatever it is asked for."""
+
+    def list_groups(states: Any = (), types: Any = (), **_: Any) -> Listing:
+        rows = [
+            row
+            for row in GROUPS
+            if (not states or row.state in states) and (not types or row.type in types)
+        ]
+        return Listing(rows, [])
+
+    def describe_offsets(groups: Any, _topics: Any = None, emit: Any = None, **_: Any) -> Any:
+        found = [GroupOffsets(_group(name), [_row(name, 0)], []) for name in groups]
+        return _emitting(found)(groups, emit=emit)
+
+    def delete_groups(groups: Any, **options: Any) -> Any:
+        status = "would-delete" if options.get("dry_run") else "deleted"
+        return [GroupDeletion(name, status) for name in groups]
+
+    canned(
+        listing__list_groups=list_groups,
+        offsets__describe_offsets=describe_offsets,
+        groups__describe_groups=lambda groups, _kinds=None: [_group(name) for name in groups],
+        group_delete__delete_groups=delete_groups,
+    )
+
+
+CASES = [
+    (["--match", "billing*"], ["billing", "billing-eu", "billing-us"]),
+    (["--match", "billing-*", "--exclude", "*-us"], ["billing-eu"]),
+    (["--all-groups", "--exclude", "billing", "--exclude", "*-eu"], ["billing-us"]),
+    (["--regex", "billing-(eu|us)", "--exclude", "*-eu"], ["billing-us"]),
+    (["--regex", "billing"], ["billing"]),  # the whole name, as brokers match
+    (["--match", "[!b]*"], []),  # not what Kafka's tool for consumer groups lists
+    (["--all-groups", "--type", "consumer"], ["billing-eu"]),
+    (["--group", "connect-sink", "--match", "*-eu"], ["billing-eu", "connect-sink"]),
+    (["--group", "billing", "--group", "billing-us", "--exclude", "*-us"], ["billing"]),
+]
+EMPTY_ONES = [
+    (["--all-groups"], ["billing-eu", "billing-us"]),
+    (["--match", "billing*", "--type", "CLASSIC"], ["billing-us"]),
+    (["--group", "billing", "--group", "billing-us"], ["billing-us"]),
+    (["--group", "nosuch", "--group", "billing-us"], ["billing-us", "nosuch"]),
+]
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("argv", "names"), CASES, ids=lambda value: " ".join(value))
+class TestNames:
+    def test_describe(self, kgtool: Kgtool, argv: list[str], names: list[str]) -> None:
+        document = kgtool("describe", *argv, "-o", "json").json
+        assert [row["group"] for row in document["results"]] == names
+
+    def test_delete(self, kgtool: Kgtool, argv: list[str], names: list[str]) -> None:
+        document = kgtool("delete", *argv, "--dry-run", "-o", "json").json
+        assert [row["group"] for row in document["results"]] == names
+
+    def test_kafkas_form(self, kgtool: Kgtool, argv: list[str], names: list[str]) -> None:
+        if "--type" in argv:
+            assert kgtool("--describe", *argv).status == 2  # as Kafka's tool refuses it
+            return
+        document = kgtool("--describe", *argv, "-o", "json").json
+        assert [row["group"] for row in document["results"]] == names
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("argv", "names"), EMPTY_ONES, ids=lambda value: " ".join(value))
+@pytest.mark.parametrize("state", ["Empty", "empty,dead"])
+def test_states(kgtool: Kgtool, argv: list[str], names: list[str], state: str) -> None:
+    for command in (["describe"], ["delete", "--dry-run"]):
+        document = kgtool(*command, *argv, "--state", state, "-o", "json").json
+        assert [row["group"] for row in document["results"]] == names
+    view = kgtool("describe", *argv, "--state", "--state", state, "-o", "json").json
+    assert [row["group"] for row in view["results"]] == names
+    assert "assignment_strategy" in view["results"][0]
+
+
+@pytest.mark.usefixtures("cluster")
+class TestEdges:
+    def test_a_named_group_that_is_left_out_is_said(self, kgtool: Kgtool) -> None:
+        result = kgtool("describe", "--group", "billing", "--state", "Empty", "-o", "csv")
+        assert result.status == 0
+        assert result.err.splitlines() == [
+            "Group billing is left out: it is Stable, classic.", "No group matches.",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("command", ["describe", "delete", "delete-offsets"])
+    @pytest.mark.parametrize("narrow", [["--state=Empty"], ["--type=classic"], ["--exclude=a"]])
+    def test_narrowing_alone_chooses_nothing(
+        self, kgtool: Kgtool, command: str, narrow: list[str]
+    ) -> None:
+        extra = ["--topic", "t"] if command == "delete-offsets" else []
+        result = kgtool(command, *narrow, *extra)
+        assert (result.status, result.out) == (2, "")
+        assert f"Option [{command}] takes" in result.err
+
+    @pytest.mark.parametrize(
+        ("argv", "said"),
+        [
+            (["--state", "Emty"], "Invalid state list 'Emty'. Valid states are: "),
+            (["--type", "share"], "Invalid types list 'share'. Valid types are: Consumer, Classic"),
+            (["--regex", "("], "The regular expression `(` is invalid: missing closing )."),
+            (["--regex", "a(?=b)"], "is invalid: invalid or unsupported Perl syntax."),
+        ],
+    )
+    def test_mistakes(self, kgtool: Kgtool, argv: list[str], said: str) -> None:
+        for command in ("describe", "delete"):
+            result = kgtool(command, "--all-groups", "--yes", *argv)
+            result = kgtool(command, "--all-groups", *argv) if command == "describe" else result
+            assert (result.status, result.out) == (2, "")
+            assert said in result.err
+
+    def test_list(self, kgtool: Kgtool) -> None:
+        def names(*argv: str) -> list[str]:
+            rows = kgtool("list", *argv, "-o", "json").json["results"]
+            return [row["group"] for row in rows]
+
+        assert names("--exclude", "billing*") == ["connect-sink", "shared"]
+        assert names("--type", "share") == ["shared"]
+        assert names("--regex", "b.*", "--exclude", "*us", "--state", "Empty") == ["billing-eu"]
