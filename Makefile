@@ -36,7 +36,10 @@ $(VENV)/.installed: setup.py kgtool/__init__.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
+readme: venv  ## run README.rst's commands again and put in what they print
+	@$(BIN)/python tools/readme.py
+
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test lint format venv clean
+.PHONY: readme help demo test lint format venv clean

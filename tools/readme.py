@@ -1,0 +1,125 @@
+"""Runs the commands of README.rst on a freshly seeded sandbox and puts in what they print.
+
+``make readme`` rewrites the outputs; ``tests/test_readme.py`` runs the same and fails where the
+README tells something else. Every block ``.. code-block:: console`` is run, in order, in a shell
+that has ``kgtool`` and ``KGTOOL_BOOTSTRAP_SERVER``; ``b:9092`` in it stands for the sandbox. A
+comment line ``.. norun`` above a block leaves it alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.rst"
+BIN = Path(sys.executable).parent
+INDENT = "   "
+
+# What differs from run to run, and what stands for it when two outputs are compared.
+VOLATILE = (
+    (re.compile(r"127\.0\.0\.1:\d+"), "b:9092"),
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
+    (re.compile(r"\b(?=[\w+/-]*\d)[A-Za-z0-9_+/-]{22}(?![\w/-])"), "ID"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"), "TIME"),
+    (re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}"), "JOURNAL"),
+    (re.compile(r"\S+@\S+|by \S+ on \S+, done"), "WHO"),
+    (re.compile(r"\b\d{13}\b"), "MS"),
+    (re.compile(r"\b\d+(\.\d+)? ?s\b"), "SECONDS"),
+    (re.compile(r"[\d,.]+ (bytes|[kMG]?B)\b"), "BYTES"),
+    (re.compile(r"[ \t─-]+"), " "),
+)
+
+
+class Block(NamedTuple):
+    """One console block: its first and last line in the file, and its commands."""
+
+    first: int
+    last: int
+    commands: list[str]
+    output: str
+
+
+def blocks(lines: list[str]) -> list[Block]:
+    """Find the console blocks of a reStructuredText file."""
+    found = []
+    at = 0
+    while at < len(lines):
+        if lines[at].strip() != ".. code-block:: console" or lines[at - 2].strip() == ".. norun":
+            at += 1
+            continue
+        first = at + 2
+        last = first
+        while last < len(lines) and (not lines[last].strip() or lines[last].startswith(INDENT)):
+            last += 1
+        while not lines[last - 1].strip():
+            last -= 1
+        body = [line[len(INDENT) :] for line in lines[first:last]]
+        commands = [line[2:] for line in body if line.startswith("$ ")]
+        found.append(Block(first, last, commands, "\n".join(body)))
+        at = last
+    return found
+
+
+def run(commands: list[str], bootstrap: str, folder: Path) -> str:
+    """Run commands as a reader would type them, and return what the terminal shows."""
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "KGTOOL_BOOTSTRAP_SERVER": bootstrap,
+        "KGTOOL_JOURNAL_DIR": str(folder / "journal"),
+        "COLUMNS": "100",
+    }
+    shown = []
+    for command in commands:
+        typed = command.replace("b:9092", bootstrap)
+        done = subprocess.run(
+            ["bash", "-c", typed], cwd=folder, env=environment, text=True, timeout=300,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        shown.append(f"$ {command}\n{done.stdout.replace(bootstrap, 'b:9092')}".rstrip("\n"))
+    return "\n".join(shown)
+
+
+def masked(text: str) -> list[str]:
+    """Return the lines of an output without what differs from run to run."""
+    for pattern, stand_in in VOLATILE:
+        text = pattern.sub(stand_in, text)
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def refresh(bootstrap: str, folder: Path) -> list[str]:
+    """Run every block; return the lines of a README with today's outputs."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    fresh = list(lines)
+    for block in reversed([(b, run(b.commands, bootstrap, folder)) for b in blocks(lines)]):
+        found, output = block
+        if masked(found.output) == masked(output):
+            continue
+        body = [f"{INDENT}{line}".rstrip() for line in output.splitlines()]
+        fresh[found.first : found.last] = body
+    return fresh
+
+
+def main() -> int:
+    """Rewrite README.rst."""
+    from kgtool.sandbox.cluster import Cluster
+    from kgtool.sandbox.seed import seed
+    from kgtool.sandbox.watcher import Silent
+
+    with tempfile.TemporaryDirectory(prefix="kgtool-readme-") as name:
+        folder = Path(name)
+        with Cluster.start("readme", root=folder / "state") as cluster:
+            seed(cluster, Silent())
+            lines = refresh(cluster.bootstrap, folder)
+    README.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
