@@ -80,8 +80,10 @@ def _credentials(login: KerberosLogin) -> Any:
     if login.principal:
         name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
     if login.keytab:
-        # Tickets that come of a key table are nobody else's business.
-        store = {"client_keytab": login.keytab, "ccache": "MEMORY:kgtool"}
+        # Tickets that come of a key table are nobody else's business: not in the user's cache,
+        # and not in that of another login of this process.
+        cache = f"MEMORY:kgtool-{abs(hash((login.keytab, login.principal)))}"
+        store = {"client_keytab": login.keytab, "ccache": cache}
     return gssapi.Credentials(usage="initiate", name=name, store=store)
 
 

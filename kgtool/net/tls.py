@@ -80,7 +80,8 @@ class TlsStream(Stream):
         except OSError as error:
             if self._is_secure:
                 raise
-            raise TlsLost(connection_error(error, self._peer).message) from None
+            reason = connection_error(error, self._peer).message.rstrip(".")
+            raise TlsLost(f"{reason} in the middle of the TLS handshake.") from None
         if raw == b"" and not self._is_secure:
             raise TlsLost(f"{self._peer} closed the connection in the middle of the TLS handshake.")
         return raw

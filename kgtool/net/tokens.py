@@ -111,8 +111,11 @@ def _request(login: ClientCredentials) -> urllib.request.Request:
     form = {"grant_type": "client_credentials"}
     if login.scope:
         form["scope"] = login.scope
+    parts = urlsplit(login.url)
+    # A name and password before the host are no part of it, and not what the endpoint wants.
+    url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     return urllib.request.Request(
-        login.url,
+        url,
         urlencode(form).encode(),
         {
             "Authorization": "Basic " + base64.b64encode(":".join(pair).encode()).decode(),

@@ -1,0 +1,288 @@
+"""Logins at real listeners: every mechanism and refusal, and nothing that gives a secret away."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgtool.admin.groups import list_groups as list_operation
+from kgtool.config import settings
+from kgtool.net.session import Session
+from tests.cli.run import start
+from tests.net.conftest import Run
+from tests.net.test_tls import TRUST, trust
+from tests.support import kerberos
+from tests.support.clients import commit, create_topic, unique, wait_for
+from tests.support.secure import ALICE, BOB, SecureKafka, krb5, oauth, plain, scram
+
+pytestmark = pytest.mark.broker
+
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+UNSECURED = oauth(unsecuredLoginStringClaim_sub="alice", extension_team="ops")
+PASSWORD_LINES = {
+    "PLAIN": plain(ALICE), "SCRAM-SHA-256": scram(ALICE), "SCRAM-SHA-512": scram(ALICE),
+}  # fmt: skip
+
+
+def login(mechanism: str, line: str, protocol: str = "SASL_PLAINTEXT") -> dict[str, object]:
+    return {
+        "security_protocol": protocol,
+        "sasl_mechanism": mechanism,
+        "sasl_jaas_config": line,
+    }
+
+
+def keytab_login(secure: SecureKafka) -> str:
+    return krb5(useKeyTab="true", storeKey="true", keyTab=f"{secure.kdc.folder}/alice.keytab",
+                principal=f"alice@{kerberos.REALM}")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def group(secure: SecureKafka) -> str:
+    """A group to be seen through every listener."""
+    bootstrap = secure.cluster.bootstrap
+    name, topic = unique("seen"), create_topic(bootstrap, unique("t"))
+    commit(bootstrap, name, {(topic, 0): 0})
+    return name
+
+
+@pytest.mark.parametrize("store", TRUST)
+@pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, "OAUTHBEARER", "GSSAPI"])
+def test_every_mechanism_in_tls_with_every_kind_of_store(
+    secure: SecureKafka, list_groups: Run, group: str, mechanism: str, store: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    lines = {**PASSWORD_LINES, "OAUTHBEARER": UNSECURED, "GSSAPI": keytab_login(secure)}
+    if mechanism == "GSSAPI":
+        assert kerberos.is_installed(), kerberos.HOW
+        for name, value in secure.kdc.environ.items():
+            monkeypatch.setenv(name, value)
+    given = login(mechanism, lines[mechanism], "SASL_SSL")
+    if mechanism == "GSSAPI":
+        given["sasl_kerberos_service_name"] = "kafka"
+    result = list_groups("SASLTLS", **{**trust(secure, store), **given})
+    assert result.status == 0, result.err
+    assert group in result.out
+
+
+@pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, "OAUTHBEARER"])
+def test_every_mechanism_without_tls(list_groups: Run, group: str, mechanism: str) -> None:
+    line = {**PASSWORD_LINES, "OAUTHBEARER": UNSECURED}[mechanism]
+    result = list_groups("SASL", **login(mechanism, line))
+    assert result.status == 0, result.err
+    assert group in result.out
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
+def test_names_and_passwords_with_everything_that_needs_escaping(
+    secure: SecureKafka, list_groups: Run, client_file: Callable[..., str], group: str,
+    mechanism: str,
+) -> None:  # fmt: skip
+    line = plain(BOB) if mechanism == "PLAIN" else scram(BOB)
+    result = list_groups("SASL", **login(mechanism, line))
+    assert result.status == 0, result.err
+    assert group in result.out
+    if mechanism == SCRAM[0]:
+        path = client_file(**login(mechanism, line))
+        done = secure.cluster.run_tool(
+            "kafka-consumer-groups", "--bootstrap-server", secure.at("SASL"),
+            "--command-config", path, "--list",
+        )  # fmt: skip
+        assert group in done.stdout.splitlines(), "Kafka's own tool reads the file alike"
+
+
+def test_values_of_the_environment_and_of_files(
+    list_groups: Run, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_USER", ALICE[0])
+    (tmp_path / "secrets.properties").write_text(f"alice.password = {ALICE[1]}\n")
+    line = plain(("${env:KAFKA_USER}", f"${{file:{tmp_path}/secrets.properties:alice.password}}"))
+    result = list_groups("SASL", **login("PLAIN", line))
+    assert result.status == 0, result.err
+    assert group in result.out
+
+
+def test_a_delegation_token(
+    secure: SecureKafka, list_groups: Run, client_file: Callable[..., str], group: str
+) -> None:
+    path = client_file(**login("SCRAM-SHA-256", scram(ALICE)))
+    done = secure.cluster.run_tool(
+        "org.apache.kafka.tools.DelegationTokenCommand", "--bootstrap-server", secure.at("SASL"),
+        "--command-config", path, "--create", "--max-life-time-period", "-1",
+    )  # fmt: skip
+    row = done.stdout.splitlines()[-1].split()
+    assert len(row) > 2, done.stdout + done.stderr
+    token = (row[0], row[1])
+    given = login("SCRAM-SHA-256", scram(token, tokenauth="true"))
+    # The broker learns of the token from the controller's log, a moment after it was made.
+    wait_for(lambda: group in list_groups("SASL", **given).out, "a login with the token")
+    wrong = (row[0], "bm9wZQ==")
+    result = list_groups("SASL", **login("SCRAM-SHA-256", scram(wrong, tokenauth="true")))
+    assert result.status == 4
+
+
+# -- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
+@pytest.mark.parametrize("user", [("alice", "wr0ng-pass"), ("nobody", "wr0ng-pass")],
+                         ids=["wrong password", "unknown user"])  # fmt: skip
+def test_a_refused_login_is_one_sentence_in_under_5_s(
+    secure: SecureKafka, list_groups: Run, mechanism: str, user: tuple[str, str]
+) -> None:
+    line = plain(user) if mechanism == "PLAIN" else scram(user)
+    began = time.monotonic()
+    result = list_groups("SASL", **login(mechanism, line))
+    assert time.monotonic() - began < 5
+    assert (result.status, result.out) == (4, "")
+    assert secure.at("SASL") in result.err
+    assert "refused the login" in result.err
+    assert mechanism in result.err
+    assert result.err.count("\n") == 1
+    assert user[1] not in result.err
+
+
+def test_a_refused_login_is_not_tried_again(
+    secure: SecureKafka, client_file: Callable[..., str]
+) -> None:
+    """Failures are counted by whoever locks accounts: one a run, with many addresses too."""
+    path = client_file(**login("PLAIN", plain(("alice", "wr0ng-pass"))))
+    log = secure.cluster.state.node_dir(1) / "server.log"
+
+    def failures() -> int:
+        return len(re.findall("Failed authentication", log.read_text()))
+
+    before = failures()
+    address = secure.at("SASL")
+    made = settings(f"{address},127.0.0.1:{address.partition(':')[2]}", path)
+    assert made is not None
+    with Session(made) as session, pytest.raises(Exception, match="refused the login"):
+        session.connect()
+    time.sleep(0.3)
+    assert failures() - before == 1
+
+
+def test_a_mechanism_that_is_not_enabled_names_those_that_are(list_groups: Run) -> None:
+    result = list_groups("OIDC", **login("PLAIN", plain(ALICE)))
+    assert result.status == 4
+    assert "enabled there: OAUTHBEARER" in result.err
+    unknown = list_groups("SASL", **login("SCRAM-SHA-1", scram(ALICE)))
+    assert unknown.status == 4
+    for name in (*PASSWORD_LINES, "OAUTHBEARER"):
+        assert name in unknown.err
+
+
+def test_a_login_at_a_listener_without_one(list_groups: Run) -> None:
+    result = list_groups("PLAINTEXT", **login("PLAIN", plain(ALICE)))
+    assert result.status == 4
+    assert "without a login" in result.err
+    assert "security.protocol" in result.err
+
+
+def test_no_login_at_a_listener_that_wants_one(secure: SecureKafka, list_groups: Run) -> None:
+    began = time.monotonic()
+    result = list_groups("SASL")
+    assert time.monotonic() - began < 5
+    assert (result.status, result.out) == (4, "")
+    assert "wants a login" in result.err
+    assert "SCRAM-SHA-256" in result.err
+
+
+def test_a_login_without_tls_at_a_tls_listener(list_groups: Run) -> None:
+    result = list_groups("SASLTLS", **login("PLAIN", plain(ALICE)))
+    assert result.status == 4
+    assert "speaks TLS" in result.err
+
+
+def test_json_has_the_error_too(list_groups: Run) -> None:
+    result = list_groups("SASL", "-o", "json", **login("PLAIN", plain(("alice", "wr0ng"))))
+    assert result.status == 4
+    (error,) = result.json["errors"]
+    assert error["name"] == "AUTHENTICATION_FAILED"
+    assert error["code"] is None
+
+
+# -- sessions that end ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_login_is_renewed_before_its_session_ends(
+    secure: SecureKafka, client_file: Callable[..., str], mechanism: str
+) -> None:
+    """Sessions of 2 s (KIP-368): the broker hangs up on whoever asks later without a new login."""
+    made = settings(secure.at("SHORT"), client_file(**login(mechanism, PASSWORD_LINES[mechanism])))
+    assert made is not None
+    with Session(made) as session:
+        session.run(list_operation(session.cluster))
+        connections = set(map(id, session.loop._pool._connections.values()))
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            listing = session.run(list_operation(session.cluster))
+            assert listing.errors == []
+            time.sleep(0.3)
+        assert set(map(id, session.loop._pool._connections.values())) == connections
+        time.sleep(2.5)  # past the end of the session: the login comes first all the same
+        assert session.run(list_operation(session.cluster)).errors == []
+
+
+# -- secrets ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, "OAUTHBEARER"])
+@pytest.mark.parametrize("listener", ["SASL", "OIDC", "PLAINTEXT", "TLS"])
+def test_no_secret_in_any_output(
+    secure: SecureKafka, list_groups: Run, mechanism: str, listener: str
+) -> None:
+    """Whatever goes wrong or right, and however much is told of it."""
+    token = secure.keys.token()
+    line = oauth(token=token) if mechanism == "OAUTHBEARER" else PASSWORD_LINES[mechanism]
+    result = list_groups(listener, "--debug", "-o", "json", **login(mechanism, line))
+    shown = result.out + result.err
+    assert ALICE[1] not in shown
+    assert token not in shown
+    assert token.split(".")[2] not in shown
+
+
+def test_no_secret_in_the_process_list(
+    secure: SecureKafka, client_file: Callable[..., str]
+) -> None:
+    path = client_file(**trust(secure), **{
+        "ssl_keystore_location": secure.certificates / "apart.jks",
+        "ssl_keystore_password": "unused here", "ssl_keystore_type": "JKS"})  # fmt: skip
+    Path(path).write_text(
+        Path(path).read_text() + "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f"sasl.jaas.config={plain(ALICE)}\n"
+    )
+    argv = ["list", "--bootstrap-server", secure.at("SASL"), "--command-config", path]
+    with start(*argv) as process:
+        seen = ""
+        while process.poll() is None:
+            listed = subprocess.run(
+                ["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+            ).stdout
+            seen += "\n".join(line for line in listed.splitlines() if str(process.pid) in line)
+        assert process.returncode == 0
+    assert "client.properties" in seen, "it was seen at all"
+    assert ALICE[1] not in seen
+
+
+def test_no_secret_in_the_repr_of_settings(
+    secure: SecureKafka, client_file: Callable[..., str]
+) -> None:
+    path = client_file(
+        **login("PLAIN", plain(ALICE), "SASL_SSL"), ssl_keystore_type="PKCS12",
+        ssl_keystore_location="/nowhere.p12", ssl_keystore_password="h1dden-a",
+        ssl_truststore_password="h1dden-b", ssl_truststore_location="/nowhere.jks",
+        ssl_key_password="h1dden-c", sasl_oauthbearer_client_credentials_client_secret="h1dden-d",
+        some_credential="h1dden-e",
+    )  # fmt: skip
+    made = settings("localhost:1", path)
+    shown = f"{made!r} {made} {made.properties if made else ''}"
+    assert "/nowhere.p12" in shown
+    assert ALICE[1] not in shown
+    assert "h1dden" not in shown
