@@ -185,6 +185,8 @@ class OffsetRow(NamedTuple):
     error: ItemError | None = None
     last_stable_offset: int | None = None
     """Where a reader with read_committed stops; asked for with ``--committed``."""
+    is_pending: bool = False
+    """A transaction is about to change it, whatever else ``status`` has to say."""
 
 
 class GroupOffsets(NamedTuple):

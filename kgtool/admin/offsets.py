@@ -253,6 +253,7 @@ class _Group:
             lag_ms=self._age(partition, ends, times),
             error=self._row_error(partition, value, ends, says),
             last_stable_offset=ends.stable,
+            is_pending=known is not None and known.is_pending,
         )
 
     def _age(self, partition: TopicPartition, ends: LogEnds, times: Times) -> int | None:

@@ -25,7 +25,7 @@ OPTIONAL_VALUE = {"state", "type"}
 FLAGS = {
     "list", "describe", "delete", "reset-offsets", "delete-offsets", "all-groups", "all-topics",
     "dry-run", "execute", "export", "to-earliest", "to-latest", "to-current", "members", "offsets",
-    "verbose", "help", "version",
+    "verbose", "help", "version", "expiry",
     "no-color", "debug", "yes", "force", "lagging", "time-lag", "committed",
     "totals", "create", "all-or-nothing",
 }  # fmt: skip

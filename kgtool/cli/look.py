@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgtool.cli import rows
+from kgtool.cli import expiry, rows
 from kgtool.cli.choose import Chosen, choose
 from kgtool.cli.output import Sink
 from kgtool.cli.selection import Selection
 from kgtool.cli.view import View
-from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow
+from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 
 if TYPE_CHECKING:
+    from kgtool.admin.expiry import Expiry
     from kgtool.net.session import Session
 
 Row = Mapping[str, Any]
@@ -34,6 +35,7 @@ class Found(NamedTuple):
 
 
 Show = Callable[[Found], None]
+Expiries = dict[tuple[str, TopicPartition], "Expiry"]
 
 
 def look(
@@ -57,29 +59,39 @@ def _offsets(
 ) -> None:  # fmt: skip
     from kgtool.admin.offsets import describe_offsets
 
+    expiries: Expiries = {}
+
     def emit(found: GroupOffsets) -> None:
         if not _failed(sink, selection, found.description):
             shown = [row for row in found.rows if not view.lagging or (row.lag or 0) > 0]
-            as_rows: list[Row] = [_offset_row(row, view) for row in shown]
+            as_rows: list[Row] = [_offset_row(row, view, expiries) for row in shown]
             show(Found(found.description, as_rows, found.errors, shown, found.rows))
 
-    session.run(
+    when_known = _in_order(chosen.groups, emit) if ordered else emit
+    everything = session.run(
         describe_offsets(
             session.cluster,
             chosen.groups,
             list(view.topics) or None,
-            _in_order(chosen.groups, emit) if ordered else emit,
+            None if view.expiry else when_known,
             kinds=chosen.kinds,
             committed=view.committed,
             clock=_now_ms if view.time_lag else None,
         )
     )
+    if view.expiry:  # groups share the reading of a log, so that nothing is known before the end
+        expiries.update(expiry.of_groups(session, sink, everything))
+        for group in everything:
+            emit(group)
 
 
-def _offset_row(row: Any, view: View) -> dict[str, Any]:
+def _offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:
     fields = rows.offset(row)
     if view.committed:
         fields["last_stable_offset"] = row.last_stable_offset
+    if view.expiry:
+        at = TopicPartition(row.topic, row.partition)
+        fields.update(expiry.as_row(expiries.get((row.group, at))))
     return fields
 
 

@@ -60,10 +60,10 @@ KAFKA_OPTIONS = {
 }
 
 
-def overview() -> str:
 VIEW_OPTIONS = {
     "--lagging": "Only partitions with something left to read.",
     "--time-lag": "The age of the first unread record too.",
+    "--expiry": "When each offset was committed, when it expires, and by which rule.",
     "--committed": "Lag against the last stable offset: what read_committed reads.",
     "--totals": "Sums per group and topic instead of partitions.",
     "--columns NAME,...": "Only these columns, in this order.",
@@ -74,6 +74,7 @@ VIEW_OPTIONS = {
 """kgtool's own options of ``describe``, in both forms."""
 
 
+def overview() -> str:
     """Return the help text of the program."""
     return "\n".join(
         (
@@ -91,10 +92,10 @@ VIEW_OPTIONS = {
             "Kafka's form takes one action and the options of kafka-consumer-groups.sh 4.3.1:",
             *_block(KAFKA_OPTIONS, 34),
             "",
-        )
             "With --describe, also (as for kgtool describe):",
             *_block(VIEW_OPTIONS, 34),
             "",
+        )
     )
 
 

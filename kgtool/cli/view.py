@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.cli import columns as columns_of
+from kgtool.cli import expiry as expiry_of
 from kgtool.cli import rows
 from kgtool.cli.columns import Column
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
 
 _KNOWN = {
-    "offsets": columns_of.OFFSETS,
+    "offsets": (*columns_of.OFFSETS, *expiry_of.COLUMNS),
     "members": columns_of.MEMBERS,
     "state": columns_of.STATE,
     "totals": columns_of.TOTALS,
@@ -40,6 +41,7 @@ class View(NamedTuple):
     lagging: bool = False
     time_lag: bool = False
     committed: bool = False
+    expiry: bool = False
     totals: bool = False
     columns: tuple[Column, ...] = ()
     sort: Column | None = None
@@ -56,7 +58,7 @@ class View(NamedTuple):
     def is_kafkas(self) -> bool:
         """Whether Kafka's own tables are to be printed, with nothing more and nothing else."""
         own = self.columns or self.sort or self.time_lag or self.committed or self.totals
-        return self.kafka_form and not own and self.watch is None
+        return self.kafka_form and not (own or self.expiry) and self.watch is None
 
     @property
     def collects(self) -> bool:
@@ -73,7 +75,8 @@ class View(NamedTuple):
         if self.totals:
             return tuple(column.key for column in columns_of.TOTALS)
         keys: tuple[str, ...] = _ROW_KEYS[self.name]
-        return (*keys, "last_stable_offset") if self.committed else keys
+        keys = (*keys, "last_stable_offset") if self.committed else keys
+        return (*keys, *expiry_of.KEYS) if self.expiry else keys
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -93,6 +96,8 @@ class View(NamedTuple):
             return self.time_lag
         if key == "last_stable_offset":
             return self.committed
+        if key in expiry_of.KEYS:
+            return self.expiry
         if key == "status":
             return not self.kafka_form
         if key in ("group_instance_id", "upgraded"):
@@ -113,7 +118,7 @@ def make(
     columns, sort = given["columns"], given["sort"]
     view = View(
         name, given["verbose"], topics, given["lagging"], given["time_lag"], given["committed"],
-        given["totals"],
+        given["expiry"], given["totals"],
         columns_of.parse(columns, known, "--columns") if columns is not None else (),
         columns_of.parse(sort, known, "--sort")[0] if sort is not None else None,
         given["prometheus"], given["watch"], kafka_form,
@@ -122,10 +127,11 @@ def make(
     return view._replace(
         time_lag=view.time_lag or "lag_ms" in asked,
         committed=view.committed or "last_stable_offset" in asked,
+        expiry=view.expiry or not asked.isdisjoint(expiry_of.KEYS),
     )
 
 
-_ABOUT_OFFSETS = ("lagging", "time_lag", "committed", "totals", "prometheus")
+_ABOUT_OFFSETS = ("lagging", "time_lag", "committed", "expiry", "totals", "prometheus")
 
 
 def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> None:
@@ -138,6 +144,8 @@ def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> 
                 f"{', '.join(wrong)} {verb} about offsets: leave out --{name}, which shows "
                 "something else."
             )
+    if given["expiry"] and given["totals"]:
+        raise UsageError("--expiry is about single partitions: leave out --totals.")
     sort = given["sort"]
     if sort is not None and "," in sort:
         raise UsageError("--sort takes one column.")

@@ -1,0 +1,148 @@
+"""When offsets expire, as columns of a table and keys of a row, and the duration options of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli.columns import Column, duration
+from kgtool.cli.output import Sink
+from kgtool.errors import KgError, UsageError
+from kgtool.model import GroupOffsets, ItemError, Target, TopicPartition
+
+if TYPE_CHECKING:
+    from kgtool.admin.broker_rules import BrokerRules
+    from kgtool.admin.expiry import Expiries, Expiry, Question
+    from kgtool.net.session import Session
+
+KEYS = ("committed_at_ms", "expires_at_ms", "rule")
+NEVER, UNKNOWN, EARLIER = "never", "unknown", "earlier"
+
+Row = Mapping[str, Any]
+
+
+def moment(ms: int) -> str:
+    """Return a time in UTC, to the second.
+
+    >>> moment(1700000300999)
+    '2023-11-14T22:18:20Z'
+    """
+    try:
+        return datetime.fromtimestamp(ms // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)  # no calendar reaches there, but a client may have committed it
+
+
+def committed_text(row: Row) -> str | None:
+    """Return the cell of COMMITTED-AT; ``earlier`` was not read, because nothing hangs on it."""
+    at = row.get("committed_at_ms")
+    if at is not None:
+        return moment(at)
+    return EARLIER if row.get("rule") is not None else None
+
+
+def expires_text(row: Row) -> str | None:
+    """Return the cell of EXPIRES-AT: a time, ``never`` (as things stand) or ``unknown``."""
+    at = row.get("expires_at_ms")
+    if at is not None:
+        return moment(at)
+    if row.get("rule") is not None:
+        return NEVER
+    return UNKNOWN if row.get("current_offset") is not None else None
+
+
+COLUMNS = (
+    Column("committed_at_ms", "COMMITTED-AT", text=committed_text),
+    Column("expires_at_ms", "EXPIRES-AT", text=expires_text),
+    Column("rule", "RULE"),
+)
+
+
+def now_ms() -> int:
+    """Return the time."""
+    return int(time.time() * 1000)
+
+
+def find(session: Session, sink: Sink, questions: list[Question]) -> Expiries | None:
+    """Ask the cluster; what can't be known is told to ``sink``. None: nothing could be asked."""
+    from kgtool.admin.expiry import find_expiries
+
+    try:
+        found = session.run(find_expiries(session.cluster, questions, now_ms()))
+    except KgError as error:
+        sink.failed(ItemError.of(error, Target()))
+        return None
+    for problem in found.errors:
+        sink.failed(problem)
+    for line in explain_rules(group.broker for group in found.groups.values()):
+        sink.note(line)
+    return found
+
+
+def of_groups(
+    session: Session, sink: Sink, groups: Iterable[GroupOffsets]
+) -> dict[tuple[str, TopicPartition], Expiry]:
+    """Return what becomes of every committed offset that ``describe`` has found."""
+    from kgtool.admin.expiry import Question
+
+    questions = [
+        Question(
+            found.description,
+            {
+                TopicPartition(row.topic, row.partition): row.is_pending
+                for row in found.rows
+                if row.current_offset is not None
+            },
+        )
+        for found in groups
+        if found.description.error is None
+    ]
+    answers = find(session, sink, questions) if questions else None
+    if answers is None:
+        return {}
+    return {
+        (group.group, partition): expiry
+        for group in answers.groups.values()
+        for partition, expiry in group.offsets.items()
+    }
+
+
+def as_row(expiry: Expiry | None) -> dict[str, Any]:
+    """Return the keys that a row gets."""
+    if expiry is None:
+        return dict.fromkeys(KEYS)
+    return {key: getattr(expiry, key) for key in KEYS}
+
+
+def explain_rules(brokers: Iterable[BrokerRules | None]) -> list[str]:
+    """Say by which rules and numbers the times were found, a line for each kind of broker."""
+    lines = []
+    for broker in dict.fromkeys(brokers):
+        if broker is not None and broker.retention_ms is not None:
+            every = "" if broker.interval_ms is None else (
+                f", checked every {duration(broker.interval_ms)}"
+            )  # fmt: skip
+            lines.append(
+                f"Offsets are kept for {duration(broker.retention_ms)}{every}, by the rules of "
+                f"brokers {broker.rules.brokers}. Times are UTC."
+            )
+    return lines
+
+
+def span_ms(text: str, option: str) -> int:
+    """Read ``48h``, ``7d``, ``90m``, ``1d12h`` or ``PT48H``; return milliseconds.
+
+    >>> span_ms("1d12h", "expiring-within")
+    129600000
+    """
+    from kgtool.cli.offsetspec import seconds
+
+    try:
+        length = seconds(text, option)
+    except UsageError:
+        raise UsageError(f"--{option} takes a time like 48h, 7d or 90m, not '{text}'.") from None
+    if text.strip().isdigit():
+        raise UsageError(f"--{option} takes a time with its unit, like {text.strip()}h.")
+    return int(length * 1000)
