@@ -84,8 +84,8 @@ def _entry(first: _Token, tokens: Iterator[_Token], where: str) -> LoginModule:
         equals = next(tokens)
         value = next(tokens) if equals.kind == "=" else equals
         if equals.kind != "=" or value.text is None or key.text is None:
-            name = key.text if key.text and key.text.isidentifier() else "?"
-            raise _refusal(where, f"Value not specified for key '{name}' in JAAS config")
+            # Not by its name: what stands there may be half of a password.
+            raise _refusal(where, f"Value not specified for option {len(options) + 1} of it")
         options[key.text] = value.text
     raise _refusal(where, "JAAS config entry not terminated by semi-colon")
 

@@ -18,6 +18,7 @@ from kgtool.errors import ConfigError
 
 _BLANK = " \t\f"
 _NATURAL_LINE = re.compile(r"\r\n|\r|\n")
+_LAST_LINE_END = re.compile(r"(?:\r\n|\r|\n)\Z")
 # The key: escaped characters, and all others but the three that end it.
 _KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*\\?", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
@@ -25,7 +26,7 @@ _ESCAPE = re.compile(r"\\(?:u(.{0,4})|(.)|$)", re.DOTALL)
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 _SECRET_KEY = re.compile(
-    r"(?i)passw|secret|\.jaas\.|passphrase|token|credential|(?:^|\.)key$|keystore\.(?:key|cert)"
+    r"(?i)passw|secret|\.jaas\.|passphrase|token|credential|(?:^|\.)key$|store\.(?:key|cert)"
 )
 _PUBLIC_KEY_NAMES = ("sasl.oauthbearer.token.endpoint.url",)
 
@@ -89,19 +90,18 @@ def parse(text: str) -> Properties:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    begun = ""
-    for natural in _NATURAL_LINE.split(text):
+    begun, is_open = "", False
+    for natural in _NATURAL_LINE.split(_LAST_LINE_END.sub("", text)):
         part = natural.lstrip(_BLANK)
+        is_open = False
         if not begun and (not part or part[0] in "#!"):
             continue
         line = begun + part
-        if (len(part) - len(part.rstrip("\\"))) % 2:
-            begun = line[:-1]
-            continue
-        begun = ""
-        if line:
+        is_open = (len(part) - len(part.rstrip("\\"))) % 2 == 1
+        begun = line[:-1] if is_open else ""
+        if not is_open:
             yield line
-    if begun:
+    if is_open:
         yield begun
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
-from kgtool.errors import AuthenticationError, MissingExtra
+from kgtool.errors import AuthenticationError, ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     from kgtool.config.logins import KerberosLogin
@@ -14,6 +15,7 @@ class KerberosContext:
     """One handshake with one broker; may block while the KDC is asked for a ticket.
 
     :raises MissingExtra: python-gssapi is not installed.
+    :raises ConfigError: the key table can't be read.
     :raises AuthenticationError: there are no usable credentials.
     """
 
@@ -80,6 +82,9 @@ def _credentials(login: KerberosLogin) -> Any:
     if login.principal:
         name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
     if login.keytab:
+        path = login.keytab.removeprefix("FILE:")
+        if not os.access(path, os.R_OK):
+            raise ConfigError(f"Can't read the key table {path} (keyTab in sasl.jaas.config).")
         # Tickets that come of a key table are nobody else's business: not in the user's cache,
         # and not in that of another login of this process.
         cache = f"MEMORY:kgtool-{abs(hash((login.keytab, login.principal)))}"

@@ -1,0 +1,110 @@
+"""Values that stand elsewhere: as Kafka's ConfigTransformer and its providers resolve them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.config.properties import Properties
+from kgtool.config.providers import resolve
+from kgtool.errors import ConfigError
+
+ENV = {"USER_X": "alice", "PW": 'p"w'}
+DECLARED = {
+    "config.providers": "env,f,dir",
+    "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    "config.providers.f.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+}
+
+
+def value(text: str, **more: str) -> str:
+    return resolve(Properties({"x": text, **more}), ENV, "client.properties")["x"]
+
+
+def test_the_environment_is_known_without_a_declaration() -> None:
+    assert value("${env:USER_X}") == "alice"
+    assert value("a ${env:USER_X}, ${env:PW}!") == 'a alice, p"w!'
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "s.properties").write_text("pass\\ word = \\u0041 b\nother=1\n")
+    (tmp_path / "secret").write_text("from a file\n")
+    assert value(f"${{file:{tmp_path}/s.properties:pass word}}") == "A b"
+    assert value(f"${{dir:{tmp_path}:secret}}") == "from a file\n"
+
+
+def test_what_nobody_defined_stays_as_it_is() -> None:
+    for text in ("${vault:x:y}", "${USER_X}", "$env:USER_X", "${}", "${env", "$100"):
+        assert value(text) == text
+
+
+def test_names_are_those_of_config_providers(tmp_path: Path) -> None:
+    (tmp_path / "s.properties").write_text("k=v\n")
+    assert value(f"${{f:{tmp_path}/s.properties:k}}", **DECLARED) == "v"
+    assert value("${env:USER_X}", **DECLARED) == "alice"
+
+
+def test_kafka_resolves_alike(java: Any, tmp_path: Path) -> None:
+    """The same file, resolved by Kafka's own AbstractConfig."""
+    (tmp_path / "s.properties").write_text("k=v\nother = a b\n")
+    (tmp_path / "secret").write_text("from a file\n")
+    texts = [f"${{f:{tmp_path}/s.properties:k}}", f"a${{f:{tmp_path}/s.properties:other}}b",
+             f"${{dir:{tmp_path}:secret}}", "${nobody:x}", "${env:PATH}", "plain",
+             f"${{f:{tmp_path}/s.properties:k}}${{f:{tmp_path}/s.properties:k}}"]  # fmt: skip
+    import os
+
+    for text in texts:
+        originals = java.java.util.HashMap()
+        for key, given in {**DECLARED, "x": text, "bootstrap.servers": "b:1"}.items():
+            originals.put(key, given)
+        config = java.org.apache.kafka.clients.admin.AdminClientConfig(originals)
+        theirs = str(config.originals().get("x"))
+        ours = resolve(Properties({**DECLARED, "x": text}), os.environ, "f")["x"]
+        assert ours == theirs, text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("${env:NOT_SET}", "NOT_SET is not set"),
+        ("${file:/nowhere.properties:k}", "/nowhere.properties"),
+        ("${dir:/nowhere:k}", "/nowhere/k"),
+        ("${file:k}", "a file is missing"),
+    ],
+)
+def test_what_is_missing_is_named_with_its_key(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match="^x: ") as caught:
+        value(text)
+    assert said in str(caught.value)
+
+
+def test_a_key_that_is_not_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "s.properties").write_text("password=h1dden\n")
+    with pytest.raises(ConfigError, match=r"has no passwort\.") as caught:
+        value(f"${{file:{tmp_path}/s.properties:passwort}}")
+    assert "h1dden" not in str(caught.value)
+
+
+def test_restrictions_hold(tmp_path: Path) -> None:
+    (tmp_path / "s.properties").write_text("k=v\n")
+    inside = {"config.providers.f.param.allowed.paths": str(tmp_path)}
+    outside = {"config.providers.f.param.allowed.paths": f"{tmp_path}/other"}
+    text = f"${{f:{tmp_path}/s.properties:k}}"
+    assert value(text, **DECLARED, **inside) == "v"
+    with pytest.raises(ConfigError, match="allowed.paths"):
+        value(text, **DECLARED, **outside)
+    with pytest.raises(ConfigError, match="allowed.paths"):
+        value(f"${{f:{tmp_path}/other/../s.properties:k}}", **DECLARED, **outside)
+    only = {"config.providers.env.param.allowlist.pattern": "USER_.*"}
+    assert value("${env:USER_X}", **DECLARED, **only) == "alice"
+    with pytest.raises(ConfigError, match="PW"):
+        value("${env:PW}", **DECLARED, **only)
+
+
+def test_providers_that_are_java_classes_of_others_are_refused() -> None:
+    given = {"config.providers": "v", "config.providers.v.class": "com.example.Vault"}
+    with pytest.raises(ConfigError, match=r"com\.example\.Vault"):
+        value("${v:x}", **given)
