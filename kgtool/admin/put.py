@@ -72,7 +72,14 @@ def _deletions(partitions: list[TopicPartition], answer: Any) -> Outcome:
         # A group that went away took its offsets with it.
         gone = answer.code == codes.GROUP_ID_NOT_FOUND
         return dict.fromkeys(partitions, None if gone else answer)
-    return {p: broker_error(answer[p]) if answer[p] else None for p in partitions}
+    return {p: _outcome(answer[p]) for p in partitions}
+
+
+def _outcome(code: Any) -> KgError | None:
+    """Return the failure of one deletion: an error code, or what took its place."""
+    if isinstance(code, KgError):
+        return code
+    return broker_error(code) if code else None
 
 
 def _judged(

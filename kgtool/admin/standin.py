@@ -7,8 +7,14 @@ moves on: then the broker answers STALE_MEMBER_EPOCH (113) and nothing is writte
 
 from __future__ import annotations
 
-from kgtool.admin.commit import Identity
-from kgtool.model import GroupDescription, ItemError, Target
+from collections.abc import Mapping, Sequence
+
+from kgtool.admin.commit import Identity, Outcome
+from kgtool.admin.groups import describe_groups
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.protocol import codes
 
 
 def member_of(description: GroupDescription) -> Identity | ItemError:
@@ -32,3 +38,32 @@ def member_of(description: GroupDescription) -> Identity | ItemError:
         )  # fmt: skip
     chosen = able[0]
     return Identity(chosen.member_id, chosen.epoch or 0, chosen.instance_id)
+
+
+def speak_for(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, Identity]]:
+    """Describe groups, and find a member for each that has one to speak for."""
+    described = yield from describe_groups(cluster, groups)
+    found = {}
+    for description in described:
+        who = member_of(description) if description.error is None else None
+        if isinstance(who, Identity):
+            found[description.group] = who
+    return found
+
+
+def fenced(
+    wanted: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]],
+    outcomes: Mapping[str, Outcome],
+) -> dict[str, dict[TopicPartition, CommittedOffset | None]]:
+    """Return what was refused because the member's epoch, or the member, is another one now."""
+    moved_on = (codes.STALE_MEMBER_EPOCH, codes.FENCED_MEMBER_EPOCH, codes.UNKNOWN_MEMBER_ID)
+    found = {}
+    for group, parts in wanted.items():
+        again = {}
+        for partition, value in parts.items():
+            error = outcomes[group].get(partition)
+            if error is not None and error.code in moved_on:
+                again[partition] = value
+        if again:
+            found[group] = again
+    return found

@@ -28,6 +28,7 @@ COLUMNS = ("group", "topic", "partition", "old_offset", "new_offset", "status", 
 _HEADERS = ("GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET", "STATUS")
 _GROUPS_AT_ONCE = 250
 _OFFSETS_AT_ONCE = 20_000
+_STALE_TRIES = 5
 _LINES = 40
 """At most so many rows of a plan, and so many notes, are shown; the rest is counted."""
 
@@ -176,15 +177,26 @@ class PutBack:
 
     def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
         from kgtool.admin.put import put_offsets
+        from kgtool.admin.standin import fenced, speak_for
 
         wanted = {
             group.group: {row.at: row.new for row in group.rows if row.is_open}
             for group in groups
             if any(row.is_open for row in group.rows)
         }
+        verify = self._options.verify
         outcomes = self._session.run(
-            put_offsets(self._session.cluster, wanted, identities, verify=self._options.verify)
+            put_offsets(self._session.cluster, wanted, identities, verify=verify)
         )
+        for _ in range(_STALE_TRIES if identities else 0):
+            stale = fenced(wanted, outcomes)
+            if not stale:
+                break
+            # The member's epoch has moved on since it was described: nothing was written.
+            again = self._session.run(speak_for(self._session.cluster, list(stale)))
+            later = put_offsets(self._session.cluster, stale, again, verify=verify)
+            for group, outcome in self._session.run(later).items():
+                outcomes[group].update(outcome)
         return [
             group._replace(rows=[_outcome(row, outcomes.get(row.group, {})) for row in group.rows])
             for group in groups
@@ -208,7 +220,7 @@ class PutBack:
         if not names:
             return
         from kgtool.admin.committed import fetch_committed
-        from kgtool.admin.groups import delete_groups
+        from kgtool.admin.group_delete import delete_groups
 
         left = self._session.run(fetch_committed(self._session.cluster, names))
         self._session.run(
@@ -263,6 +275,7 @@ class _Plan:
         self.unchanged = 0
         self.groups = 0
         self.made = 0
+        self.living: list[str] = []
         self._rows: list[PutRow] = []
         self._notes: list[str] = []
 
@@ -275,7 +288,10 @@ class _Plan:
         for group in groups:
             is_open = any(row.is_open for row in group.rows)
             self.groups += is_open
-            self.made += is_open and group.reading.description.error is not None
+            description = group.reading.description
+            self.made += is_open and description.error is not None
+            if is_open and description.error is None and not description.is_empty:
+                self.living.append(group.group)
             if group.error is not None:
                 self._note(sentence(group.error, prefix=""))
             for row in group.rows:
@@ -313,6 +329,12 @@ class _Plan:
             output.note(f"{self.made} {what} not exist, and will be made.")
         if self.unchanged:
             output.note(f"{self.unchanged} already have what they should have.")
+        if self.living:
+            names = ", ".join(self.living[:5]) + (", …" if len(self.living) > 5 else "")
+            output.note(escape(
+                f"Note: {names}: written in a member's name. Members go on from where they are: "
+                "they read this only when they start or get a partition, and commit over it."
+            ))  # fmt: skip
         for text in self._notes[:_LINES]:
             output.note(f"Note: {escape(text)}")
         if len(self._notes) > _LINES:
