@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.admin.listing import list_groups
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
-from kgtool.client.ops import Call, Operation, call
+from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import (
     Assignment,
-    GroupDeletion,
     GroupDescription,
     GroupListing,
     ItemError,
@@ -27,20 +26,16 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe
 from kgtool.protocol.api import (
-    delete_groups as delete_groups_api,
-)
-from kgtool.protocol.api import (
     describe_groups as describe_groups_api,
 )
 from kgtool.protocol.codes import broker_error
 from kgtool.records.subscription import decode_assignment, subscribed_topics
 
 if TYPE_CHECKING:
-    from kgtool.admin.images import BeforeChange
+    pass
 
 __all__ = [
     "UNKNOWN_TYPES",
-    "delete_groups",
     "describe_groups",
     "describe_with_type",
     "is_subscribed",
@@ -232,46 +227,6 @@ def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
     return None if unknown else False
 
 
-# ---------------------------------------------------------------------------------------------
-# Delete
-
-
-def delete_groups(
-    cluster: Cluster,
-    groups: Sequence[str],
-    *,
-    dry_run: bool = False,
-    force: bool = False,
-    before_change: BeforeChange | None = None,
-) -> Operation[list[GroupDeletion]]:
-    """Delete groups, each with its own outcome, in the order asked.
-
-    What exists is looked at first: DeleteGroups itself is type-blind and would delete a share,
-    streams or Connect group that happens to be empty. ``force`` deletes those too.
-
-    :param before_change: called with the images of the groups that are about to go.
-    """
-    outcomes: dict[str, GroupDeletion] = {}
-    described = yield from describe_with_type(cluster, groups)
-    for description in described:
-        problem = _undeletable(description, force)
-        if problem is not None:
-            outcomes[description.group] = GroupDeletion(description.group, "failed", problem)
-        elif dry_run:
-            outcomes[description.group] = GroupDeletion(description.group, "would-delete")
-    rest = [description for description in described if description.group not in outcomes]
-    if rest and before_change is not None:
-        from kgtool.admin.images import announce_deletion  # which needs this module
-
-        unread = yield from announce_deletion(cluster, rest, before_change)
-        outcomes.update({g: GroupDeletion(g, "failed", error) for g, error in unread.items()})
-        rest = [description for description in rest if description.group not in unread]
-    for group, answer in (yield from _delete(cluster, [d.group for d in rest])).items():
-        error = ItemError.of(answer, Target(group=group)) if answer is not None else None
-        outcomes[group] = GroupDeletion(group, "failed" if error else "deleted", error)
-    return [outcomes[group] for group in dict.fromkeys(groups)]
-
-
 def describe_with_type(
     cluster: Cluster, groups: Sequence[str]
 ) -> Operation[list[GroupDescription]]:
@@ -283,7 +238,7 @@ def describe_with_type(
     missing = {d.group for d in described if d.error and d.error.code == codes.GROUP_ID_NOT_FOUND}
     if not missing:
         return described
-    listing = yield from list_groups(cluster)
+    listing = yield from list_groups(cluster, share=0.5)
     listed = {row.group: row for row in listing.groups if row.group in missing}
     return [_as_listed(d, listed[d.group]) if d.group in listed else d for d in described]
 
@@ -294,55 +249,3 @@ def _as_listed(description: GroupDescription, row: GroupListing) -> GroupDescrip
     return description._replace(
         type=row.type, state=row.state or "Unknown", protocol_type=row.protocol_type, error=None
     )
-
-
-def _undeletable(description: GroupDescription, force: bool) -> ItemError | None:
-    target = Target(group=description.group)
-    if description.error is not None:
-        return description.error
-    tool = UNKNOWN_TYPES.get(description.type or "")
-    if tool is not None and not force:
-        return ItemError(
-            target, None, "WRONG_GROUP_TYPE",
-            f"Group '{description.group}' is a {description.type} group, not a consumer group.",
-            f"Use {tool} for it, or --force to delete it all the same.",
-        )  # fmt: skip
-    if description.protocol_type not in ("", "consumer", "share", "streams") and not force:
-        return ItemError(
-            target, None, "WRONG_GROUP_TYPE",
-            f"Group '{description.group}' is a '{description.protocol_type}' group, "
-            "not a consumer group.",
-            "Use the tool that made it, or --force to delete it all the same.",
-        )  # fmt: skip
-    if not description.is_empty:
-        return ItemError.of(
-            broker_error(codes.NON_EMPTY_GROUP, hint=_stop_members(description)), target
-        )
-    return None
-
-
-def _stop_members(description: GroupDescription) -> str:
-    count = len(description.members)
-    hosts = ", ".join(sorted({f"{m.client_id} on {m.host}" for m in description.members})[:3])
-    if not count:
-        return f"It is {description.state}; wait until its members have left."
-    return f"Stop its {count} member{'s' if count > 1 else ''} first: {hosts}."
-
-
-def _delete(cluster: Cluster, groups: list[str]) -> Operation[dict[str, KgError | None]]:
-    asked: set[str] = set()
-
-    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        reply = yield from call(broker, delete_groups_api.Request(group_ids=ids))
-        if isinstance(reply, KgError):
-            asked.update(ids)
-            return dict.fromkeys(ids, reply)
-        answers: dict[str, Any] = dict.fromkeys(ids, broker_error(codes.UNKNOWN_SERVER_ERROR))
-        for row in reply.results:
-            # Not found after an answer that got lost: it is the first request that deleted it.
-            gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in asked
-            done = row.error_code == codes.NONE or gone
-            answers[row.group_id] = None if done else broker_error(row.error_code)
-        return answers
-
-    return (yield from by_coordinator(cluster, groups, work))

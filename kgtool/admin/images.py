@@ -134,16 +134,17 @@ def offsets_of(
 
 
 def announce_deletion(
-    cluster: Cluster, groups: Sequence[GroupDescription], before_change: BeforeChange
+    cluster: Cluster,
+    groups: Sequence[GroupDescription],
+    committed: Mapping[str, Committed | KgError],
+    before_change: BeforeChange,
 ) -> Operation[dict[str, ItemError]]:
     """Hand over images of groups that are about to go; return those that must not, and why."""
-    # Share groups keep their offsets elsewhere: there is nothing that could be put back from here.
-    asked = [description.group for description in groups if description.type != "share"]
-    committed = yield from fetch_committed(cluster, asked)
     failed: dict[str, ItemError] = {}
     parts = []
     for description in groups:
-        found = committed.get(description.group, {})
+        # Share groups keep their offsets elsewhere: there is nothing to put back from here.
+        found = committed[description.group] if description.type != "share" else {}
         error = unreadable(description.group, found)
         if error is not None:
             failed[description.group] = error

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.admin.committed import Committed, fetch_committed
+from kgtool.admin.committed import Committed, fetch_on
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type, is_subscribed
 from kgtool.admin.images import (
     BeforeChange,
     GroupChange,
     offsets_of,
     take_images,
-    unreadable,
 )
-from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata, pipelined
-from kgtool.client.ops import Call, Operation, gather
+from kgtool.admin.pending import pending_error, pending_partitions
+from kgtool.admin.resend import SEND_AGAIN, ChangedMeanwhile, change_by_coordinator
+from kgtool.admin.reset_committed import fetch_selected
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, fetch_metadata, pipelined, too_old
+from kgtool.client.ops import READING_SHARE, Call, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -40,6 +43,13 @@ class _Asked(NamedTuple):
     unknown_topics: list[str]
     description: GroupDescription
     committed: Committed
+    refused: dict[TopicPartition, KgError]
+    """Partitions that are better left alone, and why."""
+
+    @property
+    def open(self) -> list[TopicPartition]:
+        """The partitions that the coordinator is asked to delete."""
+        return [partition for partition in self.partitions if partition not in self.refused]
 
 
 def delete_offsets(
@@ -53,46 +63,79 @@ def delete_offsets(
     """Delete committed offsets of groups; each partition has its own outcome.
 
     The offsets are read first, so that "there was none" (which the broker reports as success) can
-    be told from "deleted". A topic without partitions means all that the topic has now.
+    be told from "deleted", and what can't be read or is about to be changed by a transaction
+    (unless ``force``) is left alone. A topic without partitions means all that the topic has now.
 
     :param before_change: called with the images of what is about to be deleted.
     """
-    groups = list(requests)
-    names = sorted({spec.topic for specs in requests.values() for spec in specs})
-    described, committed, _ = yield from gather(
-        [
-            describe_with_type(cluster, groups),
-            fetch_committed(cluster, groups),
-            fetch_metadata(cluster, names),
-        ]
-    )
+    found = yield from within(_read_all(cluster, requests), READING_SHARE)
     done: dict[str, GroupOffsetDeletions] = {}
     asked: list[_Asked] = []
-    for description in described:
+    for description, committed, error in found:
         group = description.group
         partitions, unknown = _expand(cluster, requests[group])
-        error = _refusal(description, committed[group], force)
-        if error is None and before_change is not None:
-            error = unreadable(group, committed[group], partitions)
-        if error is not None:
-            done[group] = _all_failed(group, partitions, unknown, error)
-        else:
-            asked.append(_Asked(group, partitions, unknown, description, committed[group]))
+        problem = _refusal(description, committed, force) or error
+        if problem is not None or isinstance(committed, KgError):
+            assert problem is not None
+            done[group] = _all_failed(group, partitions, unknown, problem)
+            continue
+        refused = _refused(group, partitions, committed, force)
+        asked.append(_Asked(group, partitions, unknown, description, committed, refused))
     if asked and not dry_run and before_change is not None:
         before_change((yield from _changes(cluster, asked)))
-    wanted = {} if dry_run else {item.group: item.partitions for item in asked}
-    outcomes = yield from delete_partitions(cluster, wanted)
+    wanted = {} if dry_run else {item.group: item.open for item in asked}
+    had = {item.group: item.committed for item in asked}
+    outcomes = yield from delete_partitions(cluster, wanted, had)
     for item in asked:
         if dry_run:
             done[item.group] = _foreseen(cluster, item)
         else:
             done[item.group] = _outcome(item, outcomes[item.group])
-    return {group: done[group] for group in groups}
+    return {group: done[group] for group in requests}
+
+
+def _read_all(
+    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]]
+) -> Operation[list[tuple[GroupDescription, Committed | KgError, ItemError | None]]]:
+    """Read what the groups are, what they have of the topics, and what their brokers can't do."""
+    names = sorted({spec.topic for specs in requests.values() for spec in specs})
+    described, _ = yield from gather(
+        [describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)]
+    )
+    living = [d for d in described if d.error is None]
+    wanted = {d.group: _expand(cluster, requests[d.group])[0] for d in living}
+    committed, able = yield from gather([fetch_selected(cluster, wanted), _able(cluster, living)])
+    return [(d, committed.get(d.group, {}), able.get(d.group)) for d in described]
+
+
+def _able(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation[dict[str, ItemError]]:
+    """Return the groups whose coordinator is too old to delete offsets, before anything is sent."""
+    homes = {d.group: d.coordinator.id for d in groups if d.coordinator}
+    old: dict[int, KgError | None] = {}
+    for broker in set(homes.values()):
+        old[broker] = yield from too_old(cluster, broker, offset_delete.Request)
+    return {
+        group: ItemError.of(error, Target(group=group))
+        for group, broker in homes.items()
+        if (error := old[broker]) is not None
+    }
+
+
+def _refused(
+    group: str, partitions: Sequence[TopicPartition], committed: Committed, force: bool
+) -> dict[TopicPartition, KgError]:
+    pending = [] if force else pending_partitions(committed, partitions)
+    refused: dict[TopicPartition, KgError] = {p: pending_error(group) for p in pending}
+    for partition in partitions:
+        value = committed.get(partition)
+        if isinstance(value, KgError):
+            refused[partition] = denied.explain(value, denied.DESCRIBE, topic=partition.topic)
+    return refused
 
 
 def _changes(cluster: Cluster, asked: Sequence[_Asked]) -> Operation[list[GroupChange]]:
     """Take images of the offsets that are about to go; where there is none, nothing can be lost."""
-    parts = [(i.description, offsets_of(i.committed, i.partitions)) for i in asked]
+    parts = [(i.description, offsets_of(i.committed, i.open)) for i in asked]
     images = yield from take_images(cluster, parts)
     return [GroupChange(image, dict.fromkeys(image.offsets)) for image in images]
 
@@ -148,24 +191,71 @@ def _all_failed(
 
 
 def delete_partitions(
-    cluster: Cluster, wanted: Mapping[str, list[TopicPartition]]
+    cluster: Cluster,
+    wanted: Mapping[str, list[TopicPartition]],
+    had: Mapping[str, Committed] | None = None,
 ) -> Operation[dict[str, Any]]:
     """Send one OffsetDelete a group, those of one coordinator pipelined.
 
-    The answer of each group is an error code for each partition, or the error of all of it.
+    The answer of each group is an error code (or a ``KgError``) for each partition, or the error
+    of all of it.
+
+    :param had: what was there before. Where an answer got lost it tells what has been deleted;
+        without it nothing is sent twice.
     """
-    empty: dict[str, Any] = {group: {} for group, partitions in wanted.items() if not partitions}
+    left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
+    settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
 
-    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        calls = [Call(broker, _request(group, wanted[group])) for group in ids]
+    def send(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        calls = [Call(broker, _request(group, left[group])) for group in ids]
         replies = yield from pipelined(calls)
-        return {
-            group: _read(reply, wanted[group]) for group, reply in zip(ids, replies, strict=True)
-        }
+        return {g: _read(reply, left[g]) for g, reply in zip(ids, replies, strict=True)}
 
-    groups = [group for group in wanted if group not in empty]
-    answers = yield from by_coordinator(cluster, groups, work)
-    return {**empty, **answers}
+    def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        now = yield from fetch_on(cluster, broker, ids)
+        return {g: _verdict(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
+
+    what = "its offsets were deleted"
+    answers = yield from change_by_coordinator(cluster, list(left), send, look, what)
+    for group, answer in answers.items():
+        if isinstance(answer, dict):
+            settled[group].update(answer)
+        elif settled[group]:
+            settled[group].update(dict.fromkeys(left[group], answer))
+        else:
+            continue
+        answers[group] = settled[group]
+    return {**settled, **answers}
+
+
+def _verdict(
+    left: dict[str, list[TopicPartition]],
+    settled: dict[TopicPartition, Any],
+    group: str,
+    before: Committed | None,
+    now: Committed | KgError,
+) -> Any:
+    """Sort a group's partitions into those that are gone, changed since, and still as they were."""
+    if isinstance(now, KgError):
+        return now
+    same = []
+    for partition in left[group]:
+        value = now.get(partition)
+        if value is None:
+            settled[partition] = codes.NONE
+        elif before is not None and value == before.get(partition):
+            same.append(partition)
+        else:
+            settled[partition] = _changed_since(group)
+    left[group] = same
+    return SEND_AGAIN if same else {}
+
+
+def _changed_since(group: str) -> KgError:
+    return ChangedMeanwhile(
+        f"The answer of group '{group}' to the deletion got lost, and there is another offset now.",
+        hint="Look with kgtool describe, and repeat the command if it is to go.",
+    )
 
 
 def _request(group: str, partitions: list[TopicPartition]) -> offset_delete.Request:
@@ -196,24 +286,34 @@ def _read(reply: Any, partitions: list[TopicPartition]) -> Any:
 
 def _outcome(item: _Asked, answer: Any) -> GroupOffsetDeletions:
     if isinstance(answer, KgError):
-        error = ItemError.of(answer, Target(group=item.group))
-        return _all_failed(item.group, item.partitions, item.unknown_topics, error)
-    rows = [_row(item, partition, code) for partition, code in sorted(answer.items())]
+        error = denied.explain(answer, denied.DELETE_OFFSETS, group=item.group)
+        failure = ItemError.of(error, Target(group=item.group))
+        return _all_failed(item.group, item.partitions, item.unknown_topics, failure)
+    outcomes = {**answer, **item.refused}
+    rows = [_row(item, partition, outcomes[partition]) for partition in sorted(outcomes)]
     return GroupOffsetDeletions(item.group, _with_unknown(item, rows))
 
 
-def _row(item: _Asked, partition: TopicPartition, code: int) -> OffsetDeletion:
-    if code:
-        return _failed(item, partition, code)
-    had_one = isinstance(item.committed.get(partition), CommittedOffset)
-    return OffsetDeletion(item.group, *partition, "deleted" if had_one else "no-offset")
+def _row(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
+    if outcome:
+        return _failed(item, partition, outcome)
+    status = "deleted" if _has_offset(item, partition) else "no-offset"
+    return OffsetDeletion(item.group, *partition, status)
 
 
-def _failed(item: _Asked, partition: TopicPartition, code: int) -> OffsetDeletion:
-    hint = None
-    if code == codes.GROUP_SUBSCRIBED_TO_TOPIC:
-        hint = _holders(item.description, partition.topic)
-    error = ItemError.of(broker_error(code, hint=hint), Target(item.group, *partition))
+def _has_offset(item: _Asked, partition: TopicPartition) -> bool:
+    value = item.committed.get(partition)
+    return isinstance(value, CommittedOffset) and value.offset is not None
+
+
+def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
+    if isinstance(outcome, int):
+        hint = None
+        if outcome == codes.GROUP_SUBSCRIBED_TO_TOPIC:
+            hint = _holders(item.description, partition.topic)
+        outcome = broker_error(outcome, hint=hint)
+    reason = denied.explain(outcome, denied.DELETE_OFFSETS, topic=partition.topic)
+    error = ItemError.of(reason, Target(item.group, *partition))
     return OffsetDeletion(item.group, *partition, "failed", error)
 
 
@@ -241,13 +341,14 @@ def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
     for partition in item.partitions:
         topic = cluster.topics[partition.topic]
         subscribed = is_subscribed(item.description.members, partition.topic)
-        if topic.error is not None or partition.partition not in topic.leaders:
+        if partition in item.refused:
+            rows.append(_failed(item, partition, item.refused[partition]))
+        elif topic.error is not None or partition.partition not in topic.leaders:
             code = (topic.error and topic.error.code) or codes.UNKNOWN_TOPIC_OR_PARTITION
             rows.append(_failed(item, partition, code))
         elif item.description.members and subscribed is not False:
             rows.append(_failed(item, partition, codes.GROUP_SUBSCRIBED_TO_TOPIC))
         else:
-            had_one = isinstance(item.committed.get(partition), CommittedOffset)
-            status = "would-delete" if had_one else "no-offset"
+            status = "would-delete" if _has_offset(item, partition) else "no-offset"
             rows.append(OffsetDeletion(item.group, *partition, status))
     return GroupOffsetDeletions(item.group, _with_unknown(item, rows))

@@ -12,7 +12,8 @@ from typing import Any
 
 from kgtool.admin.reset_plan import LogPoint, LogRange
 from kgtool.admin.topics import EARLIEST, LATEST, PARTITIONS_PER_REQUEST
-from kgtool.client.cluster import Cluster, by_leader, pipelined
+from kgtool.client.cluster import Cluster, pipelined
+from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kgtool.admin.lag import LogEnds
-from kgtool.client.cluster import Cluster, by_leader, fetch_metadata
+from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
@@ -52,6 +53,15 @@ def log_ends(
         partition: answer if isinstance(answer, LogEnds) else LogEnds(None, answer)
         for partition, answer in answers.items()
     }
+
+
+def all_topics(cluster: Cluster) -> Operation[list[str]]:
+    """Return the names of all topics that may be seen.
+
+    :raises KgError: no broker answered.
+    """
+    yield from fetch_metadata(cluster, None)
+    return sorted(cluster.topics)
 
 
 def look_anew(cluster: Cluster) -> Operation[None]:

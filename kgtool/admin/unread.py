@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.admin.batch_times import ReadOn, Span, Timestamp, first_timestamp
-from kgtool.client.cluster import Cluster, by_leader
+from kgtool.client.cluster import Cluster
+from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition

@@ -33,6 +33,7 @@ from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, metadata
 from kgtool.protocol.codes import broker_error
+from kgtool.protocol.release import needs_kafka
 
 T = TypeVar("T")
 
@@ -43,11 +44,6 @@ PROTOCOL_TRIES = 3
 ANY_TRIES = 3
 
 _COORDINATOR_MOVED = (codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR)
-_LEADER_MOVED = (
-    codes.UNKNOWN_TOPIC_OR_PARTITION, codes.LEADER_NOT_AVAILABLE, codes.NOT_LEADER_OR_FOLLOWER,
-    codes.FENCED_LEADER_EPOCH, codes.KAFKA_STORAGE_ERROR, codes.UNKNOWN_LEADER_EPOCH,
-    codes.OFFSET_NOT_AVAILABLE,
-)  # fmt: skip
 
 
 class TopicInfo(NamedTuple):
@@ -126,7 +122,7 @@ def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
         if not (reply.maybe_done or isinstance(reply, ConnectionLost)):
             break
         yield backoff(attempt)
-        reply = _later(reply, (yield from call(ANY, request, max_version)))
+        reply = keep_reason(reply, (yield from call(ANY, request, max_version)))
     return reply
 
 
@@ -170,6 +166,15 @@ def version_of(cluster: Cluster, to: int, request: Any) -> Operation[int | KgErr
     return best if best >= max(low, request.VERSIONS.low) else -1
 
 
+def too_old(cluster: Cluster, broker: int, request: Any) -> Operation[KgError | None]:
+    """Return the error of a broker that doesn't offer an API at all; None where it does."""
+    version = yield from version_of(cluster, broker, request)
+    if isinstance(version, KgError) or version >= 0:
+        return None
+    known = cluster.brokers.get(broker)
+    return needs_kafka(f"{known.host}:{known.port}" if known else f"broker {broker}", request.NAME)
+
+
 # ---------------------------------------------------------------------------------------------
 # Coordinators
 
@@ -192,7 +197,7 @@ def find_coordinators(
     attempt = 0
     while missing:
         answers = yield from _ask_coordinators(cluster, missing)
-        found.update({g: _later(found.get(g), answer) for g, answer in answers.items()})
+        found.update({g: keep_reason(found.get(g), answer) for g, answer in answers.items()})
         missing = [group for group in missing if _coordinator_may_appear(answers[group]) and wait]
         if missing:
             yield backoff(attempt)
@@ -203,7 +208,7 @@ def find_coordinators(
     return found
 
 
-def _later(before: Any, now: Any) -> Any:
+def keep_reason(before: Any, now: Any) -> Any:
     """Prefer the reason of an earlier failure to the bare news that time is up."""
     if isinstance(now, DeadlineExceeded) and isinstance(before, KgError):
         return before
@@ -314,74 +319,12 @@ def _once_more(
     """Try groups again after a pause; what can't be answered any more keeps its reason."""
     yield backoff(attempt)
     later = yield from by_coordinator(cluster, list(before), work, chunk=chunk, attempt=attempt + 1)
-    return {group: _later(reason, later[group]) for group, reason in before.items()}
+    return {group: keep_reason(reason, later[group]) for group, reason in before.items()}
 
 
 def _try_elsewhere(reply: Any, attempt: int) -> bool:
     if isinstance(reply, BrokerError):
         return reply.code in (codes.COORDINATOR_LOAD_IN_PROGRESS, *_COORDINATOR_MOVED)
-    return may_get_better(reply, attempt)
-
-
-# ---------------------------------------------------------------------------------------------
-# Leaders
-
-LeaderWork = Callable[[int, list[TopicPartition]], Operation[dict[TopicPartition, Any]]]
-
-
-def by_leader(
-    cluster: Cluster, partitions: Iterable[TopicPartition], work: LeaderWork, attempt: int = 0
-) -> Operation[dict[TopicPartition, Any]]:
-    """Run ``work(broker, partitions)`` for each leader, side by side, and merge the answers.
-
-    Unknown topics and partitions (3) and partitions without a leader (5) are final after one
-    refresh of the metadata: the Java client's endless retry of those is its 30 s hang.
-    """
-    wanted = list(dict.fromkeys(partitions))
-    yield from need_topics(cluster, (partition.topic for partition in wanted))
-    answers: dict[TopicPartition, Any] = {}
-    per_leader: dict[int, list[TopicPartition]] = {}
-    for partition in wanted:
-        leader = cluster.leader(partition)
-        if leader in cluster.brokers:
-            per_leader.setdefault(leader, []).append(partition)
-        else:
-            answers[partition] = _no_leader(cluster, partition)
-    parts = yield from gather([work(leader, parts) for leader, parts in per_leader.items()])
-    for part in parts:
-        answers.update(part)
-    again = [p for p in wanted if _leader_moved(answers.get(p), attempt)]
-    if again:
-        for name in {partition.topic for partition in again}:
-            cluster.topics.pop(name, None)
-        yield backoff(attempt)
-        later = yield from _by_leader_again(cluster, again, work, attempt + 1)
-        answers.update({p: _later(answers[p], later[p]) for p in again})
-    return answers
-
-
-def _by_leader_again(
-    cluster: Cluster, partitions: list[TopicPartition], work: LeaderWork, attempt: int
-) -> Operation[dict[TopicPartition, Any]]:
-    try:
-        return (yield from by_leader(cluster, partitions, work, attempt))
-    except KgError as error:
-        return dict.fromkeys(partitions, error)
-
-
-def _no_leader(cluster: Cluster, partition: TopicPartition) -> KgError:
-    topic = cluster.topics.get(partition.topic)
-    if topic is not None and topic.error is not None:
-        return topic.error
-    if topic is None or partition.partition not in topic.leaders:
-        return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
-    return broker_error(codes.LEADER_NOT_AVAILABLE)
-
-
-def _leader_moved(reply: Any, attempt: int) -> bool:
-    if isinstance(reply, BrokerError):
-        final = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.LEADER_NOT_AVAILABLE)
-        return reply.code in _LEADER_MOVED and (attempt == 0 or reply.code not in final)
     return may_get_better(reply, attempt)
 
 

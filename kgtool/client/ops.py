@@ -108,6 +108,10 @@ def gather(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
     return results
 
 
+READING_SHARE = 0.5
+"""Of a changing command's time: a broker that is down leaves the rest for the change itself."""
+
+
 def within(operation: Operation[T], share: float) -> Operation[T]:
     """Run an operation in a share of the time that is left, and return its result."""
     result: T = yield Within(operation, share)

@@ -33,7 +33,7 @@ from kgtool.net.slots import Scope, Slot, Task
 from kgtool.net.transport import Transport
 
 PATIENCE_SHARE = 1 / 3
-PATIENCE_SECONDS = 3.0
+PATIENCE_SECONDS = 2.0
 """A connection without progress for a third of the command's time, but at least this long, is
 given up; what it was asked is then asked elsewhere."""
 

@@ -38,6 +38,7 @@ from kgtool.protocol.frame import (
     skip_response_header,
 )
 from kgtool.protocol.plan import decode_prefix
+from kgtool.protocol.release import needs_kafka
 from kgtool.protocol.schema import Struct
 
 if TYPE_CHECKING:
@@ -49,13 +50,6 @@ NEW, LOGIN, VERSIONS, READY, CLOSED = "NEW", "LOGIN", "VERSIONS", "READY", "CLOS
 # The first correlation id ends in CR LF: a web server that waits for the end of a request line
 # then answers at once with an error that we can recognise, instead of waiting with us.
 FIRST_CORRELATION_ID = 0x0D0A
-
-SINCE = {
-    "OffsetDelete": "2.4", "ConsumerGroupDescribe": "3.7", "IncrementalAlterConfigs": "2.3",
-    "DescribeCluster": "2.8", "DescribeTopicPartitions": "3.9", "ShareGroupDescribe": "4.1",
-    "StreamsGroupDescribe": "4.1", "DescribeShareGroupOffsets": "4.1",
-}  # fmt: skip
-"""Kafka version that brought an API, where brokers back to 2.1 may lack it."""
 
 
 class _InFlight(NamedTuple):
@@ -192,9 +186,7 @@ class Channel:
         if max_version is not None:
             high = min(high, max_version)
         if offered is None:
-            since = SINCE.get(request.NAME)
-            needs = f"it needs Kafka ≥ {since}" if since else "the broker doesn't offer it"
-            raise UnsupportedVersion(f"{self.peer} can't do {request.NAME}: {needs}.")
+            raise needs_kafka(self.peer, request.NAME)
         if max(low, offered[0]) > min(high, offered[1]):
             raise UnsupportedVersion(
                 f"{self.peer} speaks {request.NAME} {offered[0]}–{offered[1]}, "

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kgtool.errors import UnsupportedVersion
+
 Offered = Mapping[int, tuple[int, int]]
 """API key → (lowest, highest version)."""
 
@@ -31,3 +33,18 @@ def release(offered: Offered) -> tuple[int, int]:
         if key in offered and offered[key][0] >= low and offered[key][1] >= high:
             return number
     return (0, 0)
+
+
+SINCE = {
+    "OffsetDelete": "2.4", "ConsumerGroupDescribe": "3.7", "IncrementalAlterConfigs": "2.3",
+    "DescribeCluster": "2.8", "DescribeTopicPartitions": "3.9", "ShareGroupDescribe": "4.1",
+    "StreamsGroupDescribe": "4.1", "DescribeShareGroupOffsets": "4.1",
+}  # fmt: skip
+"""Kafka version that brought an API, where brokers back to 2.1 may lack it."""
+
+
+def needs_kafka(peer: str, api: str) -> UnsupportedVersion:
+    """Say that a broker doesn't offer an API, and which Kafka brought it."""
+    since = SINCE.get(api)
+    needs = f"it needs Kafka ≥ {since}" if since else "the broker doesn't offer it"
+    return UnsupportedVersion(f"{peer} can't do {api}: {needs}.")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgtool.admin.groups import delete_groups, describe_groups, list_groups
+from kgtool.admin.group_delete import delete_groups
+from kgtool.admin.groups import describe_groups, list_groups
 from kgtool.admin.offset_delete import delete_offsets
 from kgtool.admin.offsets import describe_offsets
 from kgtool.model import TopicSpec

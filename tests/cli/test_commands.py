@@ -250,7 +250,7 @@ class TestDelete:
                 GroupDeletion(g, "failed" if outcomes[g] else done, outcomes[g]) for g in groups
             ]
 
-        canned(groups__delete_groups=delete_groups)
+        canned(group_delete__delete_groups=delete_groups)
         return calls
 
     def test_kafka_form_asks_nothing(self, kgtool: Kgtool, canned: Canned) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import Cluster, by_coordinator, by_leader, fetch_metadata
+from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata
+from kgtool.client.leaders import by_leader
 from kgtool.client.ops import ANY, DeadlineExceeded, call
 from kgtool.errors import BrokerError, ConnectFailed, ConnectionLost
 from kgtool.model import Broker, TopicPartition

@@ -44,7 +44,7 @@ def command(
     """Delete groups that have no members."""
     selection.check("delete")
     consent.require(yes, dry_run)
-    from kgtool.admin.groups import delete_groups
+    from kgtool.admin.group_delete import delete_groups
     from kgtool.net.session import Session
 
     with Session(settings) as session:
@@ -88,7 +88,7 @@ def kafka_form(
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE).groups
         if dry_run:
-            from kgtool.admin.groups import delete_groups
+            from kgtool.admin.group_delete import delete_groups
 
             foreseen = delete_groups(session.cluster, groups, dry_run=True, force=force)
             _report(output, session.run(foreseen))
@@ -103,7 +103,7 @@ def _delete(
     session: Session, output: Output, groups: Sequence[str], force: bool
 ) -> tuple[Change, list[GroupDeletion]]:
     """Delete groups, with a journal of what they had."""
-    from kgtool.admin.groups import delete_groups
+    from kgtool.admin.group_delete import delete_groups
 
     with Change(session, output) as change:
         change.lock(groups)

@@ -1,0 +1,84 @@
+"""Changes whose answers get lost.
+
+A request that was sent and not answered may have been carried out. Sending it again blindly could
+undo what somebody did in between: an offset that was committed after the deletion, a group that
+was made anew. So before anything is sent a second time, what is there now is compared with what
+was there before the first; and where that can't be found out, the item says so
+(``OutcomeUnknown``) instead of guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kgtool.client.cluster import Cluster, by_coordinator
+from kgtool.client.ops import Operation
+from kgtool.errors import BrokerError, KgError, OutcomeUnknown
+
+SEND_AGAIN = object()
+"""The verdict that nothing has happened."""
+
+Step = Callable[[int, list[str]], Operation[dict[str, Any]]]
+
+
+class ChangedMeanwhile(KgError):
+    """An answer got lost, and what is there now is neither the old nor the new."""
+
+    name = "CHANGED_MEANWHILE"
+
+
+def change_by_coordinator(
+    cluster: Cluster, groups: Sequence[str], send: Step, look: Step, what: str
+) -> Operation[dict[str, Any]]:
+    """Run ``send(broker, groups)`` on each group's coordinator; return each group's answer.
+
+    :param look: called instead where an earlier answer got lost: per group, ``SEND_AGAIN``, the
+        answer that was lost, or a ``KgError``.
+    :param what: the end of the sentence "it is not known whether …".
+    """
+    lost: dict[str, KgError] = {}
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        answers: dict[str, Any] = {}
+        doubtful = [group for group in ids if group in lost]
+        if doubtful:
+            found = yield from look(broker, doubtful)
+            answers = {g: verdict for g, verdict in found.items() if verdict is not SEND_AGAIN}
+        rest = [group for group in ids if group not in answers]
+        if rest:
+            replies = yield from send(broker, rest)
+            for group in rest:
+                _remember(lost, group, replies[group])
+            answers.update(replies)
+        return answers
+
+    answers = yield from by_coordinator(cluster, groups, work)
+    doubtful = [
+        group
+        for group in lost
+        if isinstance(answers[group], KgError) and not isinstance(answers[group], ChangedMeanwhile)
+    ]
+    if doubtful:
+        for group, verdict in (yield from by_coordinator(cluster, doubtful, look)).items():
+            answers[group] = _final(lost[group], verdict, what)
+    return answers
+
+
+def _remember(lost: dict[str, KgError], group: str, reply: Any) -> None:
+    if isinstance(reply, KgError) and reply.maybe_done:
+        lost[group] = reply
+    elif not isinstance(reply, KgError) or (isinstance(reply, BrokerError) and not reply.retriable):
+        lost.pop(group, None)
+
+
+def _final(error: KgError, verdict: Any, what: str) -> Any:
+    """Say what became of a change whose last answer got lost, now that no time is left."""
+    if verdict is SEND_AGAIN:
+        return error
+    if not isinstance(verdict, KgError) or isinstance(verdict, ChangedMeanwhile):
+        return verdict
+    return OutcomeUnknown(
+        f"{error.message.rstrip('.')}: it is not known whether {what}.",
+        hint="Look with kgtool describe, and repeat the command if it was not.",
+    )

@@ -1,0 +1,49 @@
+"""Which ACL is missing where a broker says no.
+
+Brokers say only that something was refused. What each API takes is in ``KafkaApis`` and in the
+documentation's table of operations and resources; measured: listing and describing take DESCRIBE
+on the group, deleting a group DELETE, deleting its offsets DELETE on the group and READ on the
+topic, writing them READ on both.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kgtool.errors import BrokerError, KgError
+from kgtool.protocol import codes
+from kgtool.protocol.codes import broker_error
+
+
+class Need(NamedTuple):
+    """The ACL operation that an API takes on each kind of resource."""
+
+    group: str = "DESCRIBE"
+    topic: str = "DESCRIBE"
+
+
+DESCRIBE = Need()
+DELETE_GROUP = Need(group="DELETE")
+DELETE_OFFSETS = Need(group="DELETE", topic="READ")
+COMMIT = Need(group="READ", topic="READ")
+
+
+def explain(
+    error: KgError, need: Need, *, group: str | None = None, topic: str | None = None
+) -> KgError:
+    """Add to a refusal which operation on which resource it takes; leave everything else alone."""
+    if not isinstance(error, BrokerError) or error.hint:
+        return error
+    if error.code == codes.GROUP_AUTHORIZATION_FAILED and group is not None:
+        return _with_hint(error, need.group, f"group {group}")
+    if error.code == codes.TOPIC_AUTHORIZATION_FAILED:
+        where = (
+            f"topic {topic}" if topic is not None else "the topics that its members subscribe to"
+        )
+        return _with_hint(error, need.topic, where)
+    return error
+
+
+def _with_hint(error: BrokerError, operation: str, resource: str) -> BrokerError:
+    hint = f"It takes the ACL operation {operation} on {resource}."
+    return broker_error(error.code or 0, error.message, hint=hint)

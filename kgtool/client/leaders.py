@@ -1,0 +1,77 @@
+"""Who leads a partition, and how leaders that move are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kgtool.client.cluster import Cluster, keep_reason, may_get_better, need_topics
+from kgtool.client.ops import Operation, backoff, gather
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.codes import broker_error
+
+_LEADER_MOVED = (
+    codes.UNKNOWN_TOPIC_OR_PARTITION, codes.LEADER_NOT_AVAILABLE, codes.NOT_LEADER_OR_FOLLOWER,
+    codes.FENCED_LEADER_EPOCH, codes.KAFKA_STORAGE_ERROR, codes.UNKNOWN_LEADER_EPOCH,
+    codes.OFFSET_NOT_AVAILABLE,
+)  # fmt: skip
+
+LeaderWork = Callable[[int, list[TopicPartition]], Operation[dict[TopicPartition, Any]]]
+
+
+def by_leader(
+    cluster: Cluster, partitions: Iterable[TopicPartition], work: LeaderWork, attempt: int = 0
+) -> Operation[dict[TopicPartition, Any]]:
+    """Run ``work(broker, partitions)`` for each leader, side by side, and merge the answers.
+
+    Unknown topics and partitions (3) and partitions without a leader (5) are final after one
+    refresh of the metadata: the Java client's endless retry of those is its 30 s hang.
+    """
+    wanted = list(dict.fromkeys(partitions))
+    yield from need_topics(cluster, (partition.topic for partition in wanted))
+    answers: dict[TopicPartition, Any] = {}
+    per_leader: dict[int, list[TopicPartition]] = {}
+    for partition in wanted:
+        leader = cluster.leader(partition)
+        if leader in cluster.brokers:
+            per_leader.setdefault(leader, []).append(partition)
+        else:
+            answers[partition] = _no_leader(cluster, partition)
+    parts = yield from gather([work(leader, parts) for leader, parts in per_leader.items()])
+    for part in parts:
+        answers.update(part)
+    again = [p for p in wanted if _leader_moved(answers.get(p), attempt)]
+    if again:
+        for name in {partition.topic for partition in again}:
+            cluster.topics.pop(name, None)
+        yield backoff(attempt)
+        later = yield from _by_leader_again(cluster, again, work, attempt + 1)
+        answers.update({p: keep_reason(answers[p], later[p]) for p in again})
+    return answers
+
+
+def _by_leader_again(
+    cluster: Cluster, partitions: list[TopicPartition], work: LeaderWork, attempt: int
+) -> Operation[dict[TopicPartition, Any]]:
+    try:
+        return (yield from by_leader(cluster, partitions, work, attempt))
+    except KgError as error:
+        return dict.fromkeys(partitions, error)
+
+
+def _no_leader(cluster: Cluster, partition: TopicPartition) -> KgError:
+    topic = cluster.topics.get(partition.topic)
+    if topic is not None and topic.error is not None:
+        return topic.error
+    if topic is None or partition.partition not in topic.leaders:
+        return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
+    return broker_error(codes.LEADER_NOT_AVAILABLE)
+
+
+def _leader_moved(reply: Any, attempt: int) -> bool:
+    if isinstance(reply, BrokerError):
+        final = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.LEADER_NOT_AVAILABLE)
+        return reply.code in _LEADER_MOVED and (attempt == 0 or reply.code not in final)
+    return may_get_better(reply, attempt)
