@@ -29,6 +29,13 @@ class TopicDeleted(NamedTuple):
     topic: str
 
 
+class GroupDeleted(NamedTuple):
+    """DeleteGroups on a group that may hold more here than it did when the log was written."""
+
+    timestamp_ms: int
+    group: str
+
+
 class Removed(NamedTuple):
     """One tombstone by the broker; topic and partition are ``None`` for a group's own."""
 
@@ -39,7 +46,7 @@ class Removed(NamedTuple):
 
 
 def simulate(
-    events: Iterable[Entry | TopicDeleted],
+    events: Iterable[Entry | TopicDeleted | GroupDeleted],
     rules: RuleSet,
     retention_ms: int,
     interval_ms: int,
@@ -50,7 +57,7 @@ def simulate(
 
     Checks come one interval after ``start_ms``, then every interval, up to and including
     ``end_ms``; a check sees what has the same timestamp. A KIP-848 group's several tombstones
-    count as one.
+    count as one. What a GroupDeleted takes along is not among the result: no broker did that.
     """
     broker = _Broker(rules, retention_ms)
     waiting = sorted(events, key=lambda event: event.timestamp_ms)
@@ -67,9 +74,11 @@ class _Broker:
         self.history = History(rules, retention_ms)
         self.removed: list[Removed] = []
 
-    def see(self, event: Entry | TopicDeleted) -> None:
+    def see(self, event: Entry | TopicDeleted | GroupDeleted) -> None:
         if isinstance(event, Entry):
             self.history.feed(event)
+        elif isinstance(event, GroupDeleted):
+            self._delete_group(event)
         else:
             self._delete_topic(event)
 
@@ -97,6 +106,13 @@ class _Broker:
         if not self.rules.new_coordinator:
             for group in history.group_names():
                 self._maybe_remove_group(event.timestamp_ms, group, offsets_before=False)
+
+    def _delete_group(self, event: GroupDeleted) -> None:
+        keys = set(self.history.offsets(event.group))
+        if self.rules.tombstone_drops_pending:
+            keys.update(self.history.pending_keys(event.group))
+        for key in sorted(keys):
+            self._tombstone(event.timestamp_ms, 1, **key._asdict())
 
     def _pending(self) -> list[str]:
         return [name for name in self.history.group_names() if self.history.is_pending(name)]

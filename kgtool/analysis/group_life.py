@@ -1,0 +1,233 @@
+"""What a group's own records make of it, one record at a time: plain Python, without Spark.
+
+Runs in Spark's workers, over group records that are sorted by log offset. The loading rules are
+those of ``facts``: GroupMetadataManager.replay (new coordinator) and
+GroupMetadataManager.loadGroupsAndOffsets (Scala).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kgtool.analysis import group_records, schema
+from kgtool.retention import rules as retention
+from kgtool.retention.rules import RuleSet
+
+_TYPE_OF_KEY = {
+    group_records.GROUP_METADATA: retention.TYPE_CLASSIC,
+    **dict.fromkeys((3, 5, 8, 16), retention.TYPE_CONSUMER),
+    **dict.fromkeys((10, 11, 14), retention.TYPE_SHARE),
+    **dict.fromkeys((17, 19, 22, 23), retention.TYPE_STREAMS),
+}
+
+
+class GroupLife:
+    """One group while its records are applied in log order."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.rules = rules
+        self.known = False
+        self._forget()
+        self.entered_ms: int | None = None
+        self.judged_since_ms: int | None = None
+        self.released: dict[str, int] = {}
+        self.dated: tuple[int | None, int | None] = (None, None)
+        self.ended: tuple[str, int, int] | None = None
+        self.shown: tuple[Any, ...] | None = None
+        self.converted: tuple[int | None, bool | None] = (None, None)
+
+    def _forget(self, group_type: str = retention.TYPE_CLASSIC) -> None:
+        """An empty group of that type."""
+        self.type = group_type
+        self.protocol_type = ""
+        self.generation: int | None = None
+        self.state_since_ms: int | None = None
+        self.members: dict[str, tuple[str, ...]] = {}
+        self.member_count = 0
+        self.names: Counter[str] = Counter()
+        self.resolved: dict[str, tuple[str, ...]] = {}
+        self.topics: frozenset[str] | None = frozenset()
+
+    # --- what an event does ---
+
+    def apply(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """Take in one event; the new row, or None where nothing that decides has changed."""
+        before = (self.known, self.type, self.state)
+        kept_whole, held, empty_since = self._keeps_whole(), self._held(), self._empty_since()
+        self.converted = (None, None)
+        if event["kind"] == schema.KIND_OFFSET:
+            self._commit()
+        else:
+            self._own_record(event)
+        now = int(event["timestamp_ms"])
+        if before != (self.known, self.type, self.state):
+            # A group that a commit made is empty from the start, not since a moment.
+            self.entered_ms = None if event["kind"] == schema.KIND_OFFSET else now
+        self._release(kept_whole, held, now)
+        self._redate(empty_since, now)
+        return self._row(event)
+
+    def _commit(self) -> None:
+        if not self.known:
+            self._forget()
+            self.known, self.ended = True, None
+
+    def _own_record(self, event: dict[str, Any]) -> None:
+        key_type = event["key_type"]
+        group_type = _TYPE_OF_KEY[key_type]
+        if group_type != retention.TYPE_CLASSIC and not self.rules.new_coordinator:
+            return  # the Scala coordinator skips the records of KIP-848
+        if event["tombstone"]:
+            self._tombstone(event, key_type, group_type)
+            return
+        if key_type == group_records.GROUP_METADATA or not self.known or self.type != group_type:
+            self._begin(event, group_type)
+        self._value(key_type, event["detail"])
+
+    def _begin(self, event: dict[str, Any], group_type: str) -> None:
+        if not self.known and self.ended is not None and self.ended[0] != group_type:
+            # All records of one write have one timestamp.
+            _, log_offset, at = self.ended
+            self.converted = (log_offset, at == event["timestamp_ms"])
+        self._forget(group_type)
+        self.known, self.ended = True, None
+
+    def _tombstone(self, event: dict[str, Any], key_type: int, group_type: str) -> None:
+        if key_type in group_records.GROUP_TYPES:
+            simple = self.type == retention.TYPE_CLASSIC and not self.protocol_type
+            if simple or group_type in (self.type, retention.TYPE_CLASSIC):
+                self.ended = (group_type, event["log_offset"], event["timestamp_ms"])
+                self._forget()
+                self.known = False
+        elif self.known and self.type == group_type:
+            member, regex = event["detail"]["member"], event["detail"]["regex"]
+            if key_type in group_records.MEMBER_TYPES:
+                self._member(member, (), gone=True)
+            elif regex is not None:
+                self.resolved.pop(regex, None)
+                self._resolve()
+
+    def _value(self, key_type: int, detail: dict[str, Any]) -> None:
+        topics = detail["topics"]
+        if key_type == group_records.GROUP_METADATA:
+            self.protocol_type = detail["protocol_type"] or ""
+            self.generation = detail["generation"]
+            self.state_since_ms = detail["state_since_ms"]
+            self.member_count = detail["members"]
+            self.topics = None if topics is None else frozenset(topics)
+        elif key_type in group_records.MEMBER_TYPES:
+            self._member(detail["member"], tuple(topics or ()))
+        elif key_type in group_records.CURRENT_ASSIGNMENT_TYPES:
+            # A member whose own record is not there (yet) is one all the same.
+            self._member(detail["member"], self.members.get(detail["member"], ()))
+        elif key_type == group_records.REGULAR_EXPRESSION:
+            self.resolved[detail["regex"]] = tuple(topics)
+            self._resolve()
+        elif key_type == group_records.STREAMS_TOPOLOGY:
+            self.topics = frozenset(topics)
+
+    def _member(self, member: str, topics: tuple[str, ...], *, gone: bool = False) -> None:
+        self.names.subtract(self.members.pop(member, ()))
+        self.names.update(topics)
+        if not gone:
+            self.members[member] = topics
+        self.member_count = len(self.members)
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """What a consumer group subscribes to: names, and what its expressions resolved to."""
+        if self.type == retention.TYPE_CONSUMER:
+            self.names = +self.names
+            self.topics = frozenset(self.names).union(*self.resolved.values())
+
+    # --- what it means ---
+
+    @property
+    def state(self) -> str:
+        """As the log shows it: members make a group Stable (rebalances are not in the log)."""
+        return retention.STATE_STABLE if self.member_count else retention.STATE_EMPTY
+
+    def _keeps_whole(self) -> bool:
+        """Whether nothing of the group may go, whatever its time."""
+        if not self.known:
+            return self.rules.new_coordinator
+        if self.type == retention.TYPE_SHARE:
+            return True
+        if not self.member_count or (
+            self.type == retention.TYPE_CLASSIC and not self.protocol_type
+        ):
+            return False
+        if self.type == retention.TYPE_CLASSIC and (
+            not self.rules.reads_subscriptions or self.protocol_type != retention.CONSUMER_PROTOCOL
+        ):
+            return True
+        return self.topics is None
+
+    def _held(self) -> frozenset[str]:
+        """Topics that a member holds on to."""
+        return (self.topics or frozenset()) if self.known and self.member_count else frozenset()
+
+    def _release(self, kept_whole: bool, held: frozenset[str], now: int) -> None:
+        """Remember since when offsets are judged by their time alone."""
+        if self._keeps_whole():
+            return
+        if kept_whole:
+            self.released = {}
+            # A group that appears for the first time had nothing to keep before.
+            self.judged_since_ms = None if self.shown is None else now
+            return
+        holds = self._held()
+        for topic in held - holds:
+            self.released[topic] = now
+        for topic in holds & self.released.keys():
+            del self.released[topic]
+
+    def _empty_since(self) -> int | None:
+        """The date that all offsets of an Empty classic group share."""
+        shares = self.known and self.type == retention.TYPE_CLASSIC and self.protocol_type
+        return self.state_since_ms if shares and not self.member_count else None
+
+    def _redate(self, before: int | None, now: int) -> None:
+        """Remember when offsets lost a shared date that was later than what counts now."""
+        after = self._empty_since()
+        if before is not None and after is None:
+            self.dated = (before, now)
+        elif before is not None and after is not None and after < before:
+            self.dated = (retention.MAX_TIMESTAMP_MS, now)
+
+    def _row(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        topics = None if self.topics is None else sorted(self.topics)
+        shown = (
+            self.known,
+            self.type,
+            self.state,
+            self.protocol_type,
+            self.generation,
+            self.state_since_ms,
+            self.topics,
+            self.judged_since_ms,
+            self.dated,
+            self.converted,
+        )
+        if shown == self.shown and not event["tombstone"]:
+            return None
+        self.shown = shown
+        return {
+            "log_offset": event["log_offset"],
+            "timestamp_ms": event["timestamp_ms"],
+            "known": self.known,
+            "group_type": self.type,
+            "group_state": self.state,
+            "protocol_type": self.protocol_type,
+            "generation": self.generation,
+            "state_since_ms": self.state_since_ms,
+            "entered_ms": self.entered_ms,
+            "topics": topics,
+            "judged_since_ms": self.judged_since_ms,
+            "released": list(self.released.items()),
+            "dated_before_ms": self.dated[0],
+            "dated_until_ms": self.dated[1],
+            "converted_from": self.converted[0],
+            "converted_at_once": self.converted[1],
+        }
