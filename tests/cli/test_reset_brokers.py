@@ -1,4 +1,4 @@
-"""Resets with two brokers of their own: leaders that come and go, and their epochs."""
+"""Resets with brokers of their own: leaders that come and go, their epochs, and ACLs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from kgtool.sandbox.cluster import Cluster
 from tests.cli import run
@@ -96,3 +103,76 @@ def test_leader_epochs_and_leaderless_partitions(
     assert f"Error: {said} (group g)\n" in ours.err
     assert ours.out.split()[4:] == ["g", "fine", "0", "0"]
     assert clients.committed(bootstrap, "g") == {(led, 0): 11, (fine, 0): 0}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker with an authorizer; what nobody has written an ACL for is allowed."""
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    root = tmp_path_factory.mktemp("guarded")
+    with Cluster.start("guarded", config=config, root=root) as cluster:
+        yield cluster
+
+
+def _deny(bootstrap: str, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    """Forbid one operation and allow all others, to everybody."""
+    admin = clients.admin(bootstrap)
+    rules = [
+        AclBinding(
+            kind, name, ResourcePatternType.LITERAL, "User:*", "*", allowed, permission
+        )
+        for allowed, permission in (
+            (operation, AclPermissionType.DENY), (AclOperation.ALL, AclPermissionType.ALLOW),
+        )
+    ]  # fmt: skip
+    for future in admin.create_acls(rules).values():
+        future.result(30)
+
+
+def test_authorisation_is_denied_per_item(
+    guarded: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Kafka's tool shows "Failed altering …" without the reason, and stops at the first."""
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path))
+    bootstrap = guarded.bootstrap
+    topics = [clients.create_topic(bootstrap, name) for name in ("free", "unread", "hidden")]
+    for topic in topics:
+        clients.produce(bootstrap, topic, 5)
+    for group in ("may", "may-not", "unseen"):
+        clients.commit(bootstrap, group, {(topic, 0): 2 for topic in topics})
+    _deny(bootstrap, ResourceType.TOPIC, "unread", AclOperation.READ)
+    _deny(bootstrap, ResourceType.TOPIC, "hidden", AclOperation.DESCRIBE)
+    _deny(bootstrap, ResourceType.GROUP, "may-not", AclOperation.READ)
+    _deny(bootstrap, ResourceType.GROUP, "unseen", AclOperation.DESCRIBE)
+    argv = ["reset-offsets", "--to-latest", "--execute", "--yes", "-o", "json"]
+    for topic in topics:
+        argv += ["--topic", f"{topic}:0"]
+    for group in ("may", "may-not", "unseen"):
+        argv += ["--group", group]
+    result = run.call(capsys, "--bootstrap-server", bootstrap, *argv)
+    assert result.status == 3
+    assert {(r["group"], r["topic"]): r["status"] for r in result.json["results"]} == {
+        ("may", "free"): "reset", ("may", "unread"): "failed", ("may", "hidden"): "failed",
+        ("may-not", "free"): "failed", ("may-not", "unread"): "failed",
+        ("may-not", "hidden"): "failed",
+    }  # fmt: skip
+    errors = {
+        (e["target"]["group"], e["target"]["topic"]): e["name"] for e in result.json["errors"]
+    }
+    assert errors == {
+        ("may", "unread"): "TOPIC_AUTHORIZATION_FAILED",
+        ("may", "hidden"): "TOPIC_AUTHORIZATION_FAILED",
+        ("may-not", "free"): "GROUP_AUTHORIZATION_FAILED",
+        ("may-not", "unread"): "GROUP_AUTHORIZATION_FAILED",
+        ("may-not", "hidden"): "TOPIC_AUTHORIZATION_FAILED",
+        ("unseen", None): "GROUP_AUTHORIZATION_FAILED",
+    }
+    assert clients.committed(bootstrap, "may")["free", 0] == 5
+    said = "Failed altering group offsets for the following partitions: [unread-0]"
+    assert f"Error: {said}: Topic authorization failed. (group may)\n" in result.err
