@@ -33,6 +33,19 @@ MAX_NOTES = 100
 """Notes a file and chunk; damage beyond that is told as one."""
 
 
+class Detail(NamedTuple):
+    """How much of the past to pass on, beyond what is live and what went."""
+
+    grids: tuple[int, ...] = ()
+    """Intervals of checks, in ms. Two commits with a check between them, at any multiple of one,
+    both stay; without any, a commit stays only until the next one."""
+    bucket_ms: int | None = None
+    """Count the commits of each so long a time; None: don't."""
+
+
+NO_DETAIL = Detail()
+
+
 class Source(NamedTuple):
     """The file that a chunk is from."""
 
@@ -40,7 +53,9 @@ class Source(NamedTuple):
     partition: int
 
 
-def decode_splits(tables: Iterable[Any], as_of_ms: int | None = None) -> Iterator[Any]:
+def decode_splits(
+    tables: Iterable[Any], as_of_ms: int | None = None, detail: Detail = NO_DETAIL
+) -> Iterator[Any]:
     """``mapInArrow`` function: rows of ``schema.SPLITS`` in, rows of ``schema.RECORDS`` out."""
     for table in tables:
         for row in table.to_pylist():
@@ -49,14 +64,16 @@ def decode_splits(tables: Iterable[Any], as_of_ms: int | None = None) -> Iterato
             yield _rows(source, schema.KIND_QUALITY, 1, {"path": [source.path], "records": [0]})
             try:
                 for part in chunks(row["path"], row["start"], row["end"]):
-                    yield from decode_part(source, part, as_of_ms)
+                    yield from decode_part(source, part, as_of_ms, detail)
             except OSError as error:
                 why = REASON_UNREADABLE.format(error.strerror or error)
                 size = row["end"] - row["start"]
                 yield from _note_rows(source, [Note(why, row["start"], size)])
 
 
-def decode_part(source: Source, part: Chunk | Note, as_of_ms: int | None) -> Iterator[Any]:
+def decode_part(
+    source: Source, part: Chunk | Note, as_of_ms: int | None, detail: Detail = NO_DETAIL
+) -> Iterator[Any]:
     """The rows of one chunk, or of a note that the reader of the file made."""
     if isinstance(part, Note):
         yield from _note_rows(source, [part])
@@ -66,11 +83,13 @@ def decode_part(source: Source, part: Chunk | Note, as_of_ms: int | None) -> Ite
         records = _until(records, as_of_ms, part.position, notes)
     if len(records.log_offset):
         yield _read_row(source, records, len(part.data))
-        yield from _decode(source, records, part.position, notes)
+        yield from _decode(source, records, part.position, notes, detail)
     yield from _note_rows(source, notes)
 
 
-def _decode(source: Source, records: Decoded, position: int, notes: list[Note]) -> Iterator[Any]:
+def _decode(
+    source: Source, records: Decoded, position: int, notes: list[Note], detail: Detail
+) -> Iterator[Any]:
     """Offset, group and marker rows; what can't be used is noted."""
     key_type = np.where(records.key_size >= 2, records.view.i16(records.key_at), -1)
     control, plain = records.control, ~records.control
@@ -85,22 +104,29 @@ def _decode(source: Source, records: Decoded, position: int, notes: list[Note]) 
     markers = _markers(records, np.flatnonzero(control), position, notes)
     yield from _batches(source, schema.KIND_MARKER, records, markers)
     index = np.flatnonzero(is_offset)
-    rows = _offset_rows(records, key_type, index, position, notes, ended)
+    commits = _commits(records, key_type, index, position, notes)
+    yield from _counts(source, records, commits, detail.bucket_ms)
+    rows = _offset_rows(records, key_type, commits, ended, detail.grids)
     yield from _batches(source, schema.KIND_OFFSET, records, rows)
 
 
 # --- offsets -------------------------------------------------------------------------------------
 
 
-def _offset_rows(
-    records: Decoded,
-    key_type: Ints,
-    index: Ints,
-    position: int,
-    notes: list[Note],
-    ended: list[tuple[str, int]],
-) -> dict[str, Any]:
-    """Columns of the offset rows that matter; ``ended`` are the groups' tombstones."""
+class _Commits(NamedTuple):
+    """Offset records that can be used, tombstones among them; one array entry each."""
+
+    place: Ints
+    """Which of the chunk's records."""
+    tombstone: Bools
+    values: offsets.Values
+    pending: Bools
+    """Within a transaction."""
+
+
+def _commits(
+    records: Decoded, key_type: Ints, index: Ints, position: int, notes: list[Note]
+) -> _Commits:
     view = records.view
     sound = offsets.sound_keys(view, records.key_at[index], records.key_size[index])
     _note_lost(notes, REASON_KEY, int((~sound).sum()), position)
@@ -109,57 +135,87 @@ def _offset_rows(
     tombstone = records.value_size[index] < 0
     usable = tombstone | values.fine
     _note_values(values, usable, position, notes)
-    index, tombstone = index[usable], tombstone[usable]
-    values = values.only(usable)
-    keys = offsets.read_keys(view, records.key_at[index], records.key_size[index])
+    index = index[usable]
     pending = (records.producer_id[index] >= 0) & records.transactional[index]
-    keep, commits, creates = _superseded(index, keys, tombstone, pending, ended)
-    index, code = index[keep], keys.code[keep]
-    no_value = tombstone[keep]
+    return _Commits(index, tombstone[usable], values.only(usable), pending)
+
+
+def _offset_rows(
+    records: Decoded,
+    key_type: Ints,
+    some: _Commits,
+    ended: list[tuple[str, int]],
+    grids: tuple[int, ...],
+) -> dict[str, Any]:
+    """Columns of the offset rows that matter; ``ended`` are the groups' tombstones."""
+    view = records.view
+    keys = offsets.read_keys(view, records.key_at[some.place], records.key_size[some.place])
+    epoch = _group_epochs(some.place, keys, ended)
+    creates = _first_commits(keys.group_code[keys.code], epoch, ~some.tombstone)
+    at_ms = records.timestamp_ms[some.place]
+    runs = _runs(some, keys, epoch, creates, [_check_after(at_ms, grid) for grid in grids])
+    keep = runs.last
+    index, code, values = some.place[keep], keys.code[keep], some.values
+    no_value = some.tombstone[keep]
     no_expire = no_value | ~values.has_expire[keep]
     return {
         "index": index,
         "key_type": key_type[index].astype(np.int32),
         "group": keys.groups.take(pa.array(keys.group_code[code])),
         "tombstone": no_value,
-        "producer_id": _masked(records.producer_id[index], ~pending[keep]),
+        "producer_id": _masked(records.producer_id[index], ~some.pending[keep]),
         "topic": keys.topic.take(pa.array(code)),
         "topic_partition": keys.topic_partition[code].astype(np.int32),
         "offset": _masked(values.offset[keep], no_value),
         "commit_timestamp_ms": _masked(values.commit_timestamp_ms[keep], no_value),
         "expire_timestamp_ms": _masked(values.expire_timestamp_ms[keep], no_expire),
         "topic_id": offsets.topic_ids(view, np.where(no_value, -1, values.topic_id_at[keep])),
-        "commits": np.where(no_value, 0, commits[keep]),
+        "commits": np.where(no_value, 0, runs.commits[keep]),
+        "first_ms": at_ms[runs.first[keep]],
         "creates_group": creates[keep],
+        "bytes": records.key_size[index] + np.maximum(records.value_size[index], 0),
     }
 
 
-def _superseded(
-    index: Ints,
-    keys: offsets.Keys,
-    tombstone: Bools,
-    pending: Bools,
-    ended: list[tuple[str, int]],
-) -> tuple[Bools, Ints, Bools]:
-    """(which rows to keep, how many commits each stands for, which ones create their group)."""
-    epoch = _group_epochs(index, keys, ended)
-    creates = _first_commits(keys.group_code[keys.code], epoch, ~tombstone)
+class _Runs(NamedTuple):
+    """Commits of one key that nothing looks at before the next one; one entry a record."""
+
+    last: Bools
+    """Whether the record ends its run: the others are superseded."""
+    commits: Ints
+    """Records in the run."""
+    first: Ints
+    """Place of the record that begins the run."""
+
+
+def _runs(
+    some: _Commits, keys: offsets.Keys, epoch: Ints, creates: Bools, apart: list[Ints]
+) -> _Runs:
+    """Find the runs; commits with different numbers in any of ``apart`` are not of one run."""
     order = np.argsort(keys.code, kind="stable")
-    plain = (~tombstone & ~pending)[order]
+    plain = (~some.tombstone & ~some.pending)[order]
     follows = np.zeros(len(order), dtype=np.bool_)
-    code, era = keys.code[order], epoch[order]
+    code = keys.code[order]
     # A row continues the run of its key's commits if it and the one before are ordinary commits
     # with no tombstone of the group in between.
-    follows[1:] = (code[1:] == code[:-1]) & (era[1:] == era[:-1]) & plain[1:] & plain[:-1]
+    follows[1:] = (code[1:] == code[:-1]) & plain[1:] & plain[:-1]
+    for number in (epoch, *apart):
+        follows[1:] &= number[order][1:] == number[order][:-1]
     # The commit that created the group stays on its own: its time tells since when.
     follows[1:] &= ~creates[order][:-1]
     last = np.ones(len(order), dtype=np.bool_)
     last[:-1] = ~follows[1:]
     run = np.cumsum(~follows) - 1
-    keep, commits = np.zeros_like(last), np.zeros(len(order), dtype=np.int64)
-    keep[order] = last
-    commits[order] = np.bincount(run, minlength=1)[run] if len(run) else run
-    return keep, commits, creates
+    found = _Runs(np.zeros_like(last), np.zeros_like(order), np.zeros_like(order))
+    found.last[order] = last
+    found.commits[order] = np.bincount(run, minlength=1)[run] if len(run) else run
+    found.first[order] = order[np.flatnonzero(~follows)][run] if len(run) else run
+    return found
+
+
+def _check_after(at_ms: Ints, interval_ms: int) -> Ints:
+    """Number of the first check that sees what happened then."""
+    return -(-at_ms // interval_ms)
 
 
 def _group_epochs(index: Ints, keys: offsets.Keys, ended: list[tuple[str, int]]) -> Ints:
@@ -195,6 +251,17 @@ def _note_values(values: offsets.Values, usable: Bools, position: int, notes: li
     _note_lost(notes, REASON_VALUE, int(known.sum()), position)
 
 
+def _counts(
+    source: Source, records: Decoded, some: _Commits, bucket_ms: int | None
+) -> Iterator[Any]:
+    """How many offsets were committed in each time bucket, transactional ones included."""
+    if bucket_ms is not None and not some.tombstone.all():
+        at_ms = records.timestamp_ms[some.place[~some.tombstone]]
+        bucket, count = np.unique(at_ms // bucket_ms, return_counts=True)
+        columns = {"timestamp_ms": bucket * bucket_ms, "commits": count}
+        yield _rows(source, schema.KIND_COUNT, len(bucket), columns)
+
+
 # --- the group's own records and markers ---------------------------------------------------------
 
 
@@ -225,6 +292,7 @@ def _group_rows(
         "group": groups,
         "tombstone": records.value_size[rows] < 0,
         "detail": details,
+        "bytes": records.key_size[rows] + np.maximum(records.value_size[rows], 0),
     }
     gone = (records.value_size[rows] < 0) & np.isin(key_type[rows], list(group_records.GROUP_TYPES))
     return columns, [(groups[place], index[place]) for place in np.flatnonzero(gone)]

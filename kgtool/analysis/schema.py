@@ -14,6 +14,7 @@ KIND_OFFSET: Final = "offset"
 KIND_GROUP: Final = "group"
 KIND_MARKER: Final = "marker"
 KIND_QUALITY: Final = "quality"
+KIND_COUNT: Final = "count"
 
 SPLITS: Final[Schema] = (
     ("path", "string"),
@@ -55,13 +56,17 @@ RECORDS: Final[Schema] = (
     ("expire_timestamp_ms", "bigint"),
     ("topic_id", "string"),
     ("commits", "bigint"),
+    # when the first of those was made
+    ("first_ms", "bigint"),
     ("creates_group", "boolean"),
     # the group's own records
     ("detail", "struct<" + ",".join(f"{n}:{t}" for n, t in GROUP_DETAIL) + ">"),
     # transaction markers
     ("committed", "boolean"),
+    # count: `commits` offsets were committed in the time bucket that starts at timestamp_ms
     # quality: what was read of path (reason null; log_offset to offset, records of them there),
-    # or why `records` of it, or `bytes` at `position`, were not
+    # or why `records` of it, or `bytes` at `position`, were not; of offsets and groups `bytes` is
+    # the size of the record's key and value
     ("path", "string"),
     ("reason", "string"),
     ("records", "bigint"),
