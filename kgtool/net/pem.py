@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_BLOCK = re.compile(r"-+BEGIN\s+([A-Z0-9 ]+?)\s*-+\s*(.*?)\s*-+END\s+\1\s*-+", re.DOTALL)
+_BLOCK = re.compile(
+    r"-----BEGIN\s+([A-Z0-9 ]+?)\s*-----\s*(.*?)\s*-----END\s+\1\s*-----", re.DOTALL
+)
 _BLANKS = re.compile(r"\s+")
 _WIDTH = 64
 
