@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool.cli import consent, render
 from kgtool.cli.escape import escape
 from kgtool.cli.journaled import Change
-from kgtool.cli.output import Output, error_object, sentence
+from kgtool.cli.output import Output, sentence
+from kgtool.cli.putback_report import HEADERS, LINES, Plan, cells, row_of
 from kgtool.errors import ConfigError
 from kgtool.safety.putback import GroupWish, Policy, PutGroup, PutRow, decide
 
@@ -23,14 +24,9 @@ if TYPE_CHECKING:
     from kgtool.model import GroupDescription, ItemError
     from kgtool.net.session import Session
 
-COLUMNS = ("group", "topic", "partition", "old_offset", "new_offset", "status", "note", "error")
-
-_HEADERS = ("GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET", "STATUS")
 _GROUPS_AT_ONCE = 250
 _OFFSETS_AT_ONCE = 20_000
 _STALE_TRIES = 5
-_LINES = 40
-"""At most so many rows of a plan, and so many notes, are shown; the rest is counted."""
 
 
 class Options(NamedTuple):
@@ -60,7 +56,7 @@ class PutBack:
         self._options = options
         self._source = source
         self._new_change = change
-        self._plan = _Plan()
+        self._plan = Plan()
         self._wait_until: float | None = None
         self._has_header = False
         self.done = 0
@@ -117,23 +113,29 @@ class PutBack:
         """Wait for members to leave, all groups together no longer than asked for."""
         if not self._options.wait_seconds:
             return
-        from kgtool.admin.reset_wait import wait_until_empty
+        from kgtool.admin.reset_wait import LOOK_AGAIN_SECONDS, wait_until_empty
 
-        began = time.monotonic()
         if self._wait_until is None:
-            self._wait_until = began + self._options.wait_seconds
-        left = max(0.0, self._wait_until - began)
-        self._session.loop.extend(left)
-        groups = [wish.group for wish in part]
-        self._session.run(
-            wait_until_empty(self._session.cluster, groups, left, time.monotonic, self._say_wait)
-        )
-        self._session.loop.extend(time.monotonic() - began - left)
+            self._wait_until = time.monotonic() + self._options.wait_seconds
+        left = [wish.group for wish in part]
+        is_said = False
+        while True:
+            looked = wait_until_empty(self._session.cluster, left, 0.0, time.monotonic)
+            busy = self._session.run(looked)
+            if not busy or time.monotonic() >= self._wait_until:
+                return
+            if not is_said:
+                self._say_wait(busy)
+                is_said = True
+            left = [group.group for group in busy]
+            # Not in the operation, whose time without an answer is limited.
+            time.sleep(LOOK_AGAIN_SECONDS)
+            self._session.loop.extend(LOOK_AGAIN_SECONDS)
 
     def _say_wait(self, busy: list[GroupDescription]) -> None:
         from kgtool.admin.reset_rows import members
 
-        for group in busy[:_LINES]:
+        for group in busy[:LINES]:
             said = f"Waiting until group {group.group} has no members. {members(group)}"
             self._output.note(escape(said))
 
@@ -250,7 +252,7 @@ class PutBack:
             for row in group.rows:
                 self._report_row(row)
         if group.rows:
-            lines = render.table(_HEADERS, [_cells(row) for row in group.rows])
+            lines = render.table(HEADERS, [cells(row) for row in group.rows])
             output.text(lines if not self._has_header else lines.partition("\n")[2], end="")
             self._has_header = True
 
@@ -263,103 +265,6 @@ class PutBack:
                 self.done += 1
                 self._output.done += 1
             self._output.row(row_of(row))
-
-
-class _Plan:
-    """What the first look has found."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.deletions = 0
-        self.failed = 0
-        self.unchanged = 0
-        self.groups = 0
-        self.made = 0
-        self.living: list[str] = []
-        self._rows: list[PutRow] = []
-        self._notes: list[str] = []
-
-    @property
-    def words(self) -> str:
-        """How many offsets are to be changed."""
-        return f"{self.count} committed offset{'' if self.count == 1 else 's'}"
-
-    def add(self, groups: Iterable[PutGroup]) -> None:
-        for group in groups:
-            is_open = any(row.is_open for row in group.rows)
-            self.groups += is_open
-            description = group.reading.description
-            self.made += is_open and description.error is not None
-            if is_open and description.error is None and not description.is_empty:
-                self.living.append(group.group)
-            if group.error is not None:
-                self._note(sentence(group.error, prefix=""))
-            for row in group.rows:
-                self._add_row(row, group.error)
-
-    def _add_row(self, row: PutRow, error: ItemError | None) -> None:
-        if row.is_open:
-            self.count += 1
-            self.deletions += row.status == "would-delete"
-            if len(self._rows) < _LINES:
-                self._rows.append(row)
-            if row.note is not None:
-                self._note(f"{row.group}, {row.at}: {row.note}.")
-        elif row.error is not None:
-            self.failed += 1
-            if error is None:
-                self._note(sentence(row.error, prefix=""))
-        else:
-            self.unchanged += 1
-
-    def _note(self, text: str) -> None:
-        self._notes.append(text if len(self._notes) < _LINES else "")
-
-    def show(self, output: Output) -> None:
-        """Say on stderr what is about to happen."""
-        groups = f"{self.groups} group{'' if self.groups == 1 else 's'}"
-        output.note(f"To put back: {self.words} of {groups}.")
-        if self.deletions:
-            output.note(f"{self.deletions} of them did not exist then: they are deleted.")
-        output.note(render.table(_HEADERS, [_cells(row) for row in self._rows]), end="")
-        if self.count > len(self._rows):
-            output.note(f"… and {self.count - len(self._rows)} more.")
-        if self.made:
-            what = "group does" if self.made == 1 else "groups do"
-            output.note(f"{self.made} {what} not exist, and will be made.")
-        if self.unchanged:
-            output.note(f"{self.unchanged} already have what they should have.")
-        if self.living:
-            names = ", ".join(self.living[:5]) + (", …" if len(self.living) > 5 else "")
-            output.note(escape(
-                f"Note: {names}: written in a member's name. Members go on from where they are: "
-                "they read this only when they start or get a partition, and commit over it."
-            ))  # fmt: skip
-        for text in self._notes[:_LINES]:
-            output.note(f"Note: {escape(text)}")
-        if len(self._notes) > _LINES:
-            output.note(f"… and {len(self._notes) - _LINES} more notes like these.")
-
-
-def row_of(row: PutRow) -> dict[str, Any]:
-    """Return a row for the JSON and its like."""
-    return {
-        "group": row.group,
-        "topic": row.topic,
-        "partition": row.partition,
-        "old_offset": row.old.offset if row.old else None,
-        "new_offset": row.new.offset if row.new else None,
-        "status": row.status,
-        "note": row.note,
-        "error": error_object(row.error) if row.error else None,
-    }
-
-
-def _cells(row: PutRow) -> tuple[object, ...]:
-    fields = row_of(row)
-    status = f"failed: {row.error.name}" if row.error else row.status
-    cells = tuple(fields[key] for key in ("group", "topic", "partition", "old_offset"))
-    return (*cells, fields["new_offset"], status)
 
 
 def _change(group: PutGroup) -> Any:

@@ -54,8 +54,9 @@ def commit(
     leader_epoch: int | None = 0,
 ) -> None:  # fmt: skip
     """Commit with metadata and a leader epoch, as a consumer does that has read so far."""
+    epoch = {} if leader_epoch is None else {"leader_epoch": leader_epoch}
     parts = [
-        TopicPartition(topic, partition, offset, metadata=metadata, leader_epoch=leader_epoch)
+        TopicPartition(topic, partition, offset, metadata=metadata, **epoch)
         for (topic, partition), offset in offsets.items()
     ]
     client = clients.consumer(bootstrap, group)
@@ -106,3 +107,8 @@ def history(journal: Path) -> list[dict[str, Any]]:
     done = kgtool(journal, "history", "-o", "json")
     assert done.status == 0, done.err
     return done.rows
+
+
+def stop(journal: Path, number: int, argv: Sequence[str]) -> Run:
+    """Run kgtool and send it a signal when its journal is ready and its request has left."""
+    return kgtool(journal, *argv, command=[sys.executable, "-m", "tests.safety.stop", str(number)])

@@ -19,7 +19,8 @@ from kgtool.cli.options import (
     output_options,
 )
 from kgtool.cli.output import Output
-from kgtool.cli.putback import COLUMNS, Options, PutBack
+from kgtool.cli.putback import Options, PutBack
+from kgtool.cli.putback_report import COLUMNS
 from kgtool.cli.selection import Selection
 from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
 

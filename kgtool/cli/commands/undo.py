@@ -13,7 +13,8 @@ from kgtool.cli.escape import escape
 from kgtool.cli.journaled import Change, folder, now_ms
 from kgtool.cli.options import change_options, connection_options, output_options
 from kgtool.cli.output import Output
-from kgtool.cli.putback import COLUMNS, Options, PutBack
+from kgtool.cli.putback import Options, PutBack
+from kgtool.cli.putback_report import COLUMNS
 from kgtool.errors import KgError, UsageError
 
 if TYPE_CHECKING:
