@@ -35,7 +35,9 @@ def shorten(command: click.Command) -> click.Command:
     def format_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own, common = [], []
         for parameter in command.get_params(ctx):
-            record = parameter.get_help_record(ctx)
+            record = None
+            if isinstance(parameter, click.Option):  # arguments are in the usage line
+                record = parameter.get_help_record(ctx)
             if record is not None and is_common(parameter):
                 common.append(parameter.opts[-1])
             elif record is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
 from kgtool.cli.options import output_options
 from kgtool.cli.output import Output
 from kgtool.errors import AnalysisError, UsageError
@@ -73,7 +74,14 @@ class Moment(_Number):
 
 
 # fmt: off
-@click.command("analyze")
+@click.command(
+    "analyze",
+    epilog=examples(
+        "kgtool analyze offsets",
+        "kgtool analyze offsets --retention 3d --table live -o csv",
+        "kgtool analyze offsets --out tables --overwrite",
+    ),
+)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option("--rules", type=click.Choice(["auto", *RULE_SETS]), default="auto", show_default=True,
               help="The brokers' generation; auto: as cluster.json says.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.choose import choose
+from kgtool.cli.help import examples
 from kgtool.cli.journaled import now_ms
 from kgtool.cli.options import connection_options, output_options, selection_options
 from kgtool.cli.output import Output
@@ -26,7 +27,13 @@ _GROUPS_AT_ONCE = 250
 STDOUT = "-"
 
 
-@click.command("backup")
+@click.command(
+    "backup",
+    epilog=examples(
+        "kgtool backup --all-groups --out offsets.jsonl",
+        "kgtool backup --match 'billing-*' --out - | gzip > billing.gz",
+    ),
+)
 @selection_options
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
               help="The file to make; - is stdout.")  # fmt: skip

@@ -10,6 +10,7 @@ import click
 from kgtool.cli import consent, render, rows
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
 from kgtool.cli.journaled import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.options import (
     change_options,
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 
-@click.command("delete")
+@click.command(
+    "delete",
+    epilog=examples(
+        "kgtool delete --group billing",
+        "kgtool delete --match 'console-consumer-*' --state Empty --dry-run",
+        "kgtool delete --regex 'test-[0-9]+' --exclude test-1 --yes --reason cleanup",
+    ),
+)
 @selection_options
 @click.option("--force", is_flag=True,
               help="Also groups of other types (share, streams, connect).")  # fmt: skip

@@ -10,6 +10,7 @@ import click
 from kgtool.cli import consent, render, rows
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
 from kgtool.cli.journaled import WAY_BACK, Change
 from kgtool.cli.options import (
     TopicSpecType,
@@ -37,7 +38,14 @@ _STATUS = {
 }
 
 
-@click.command("delete-offsets")
+@click.command(
+    "delete-offsets",
+    epilog=examples(
+        "kgtool delete-offsets --group billing --topic payments:0,1",
+        "kgtool delete-offsets --match 'billing-*' --topic payments --dry-run",
+        "kgtool delete-offsets --all-groups --topic payments --yes -o json",
+    ),
+)
 @selection_options
 @click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip

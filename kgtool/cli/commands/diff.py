@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from kgtool.cli import exits, render
+from kgtool.cli.help import examples
 from kgtool.cli.infile import chooser
 from kgtool.cli.options import connection_options, name_options, output_options
 from kgtool.cli.output import Output
@@ -45,7 +46,13 @@ class Side(Protocol):
         """Return what groups have committed; None where that can't be known."""
 
 
-@click.command("diff")
+@click.command(
+    "diff",
+    epilog=examples(
+        "kgtool diff before.jsonl after.jsonl",
+        "kgtool diff before.jsonl --match 'billing-*' -o json",
+    ),
+)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[A] [B]")
 @name_options
 @click.option(

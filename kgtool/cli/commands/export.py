@@ -8,11 +8,18 @@ from typing import Any
 
 import click
 
+from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options
 from kgtool.cli.output import Output
 
 
-@click.command("export")
+@click.command(
+    "export",
+    epilog=examples(
+        "kgtool export --out offsets",
+        "kgtool analyze offsets",
+    ),
+)
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="DIR",
     help="A new folder, or that of an interrupted export, which is then finished.",

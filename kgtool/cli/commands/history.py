@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli import offsetspec, render
+from kgtool.cli.help import examples
 from kgtool.cli.journaled import folder, now_ms
 from kgtool.cli.options import output_options
 from kgtool.cli.output import Output
@@ -20,7 +21,13 @@ COLUMNS = ("id", "at_ms", "command", "cluster_id", "groups", "changes", "state")
 _HEADERS = ("ID", "TIME", "COMMAND", "CLUSTER", "GROUPS", "CHANGES", "STATE", "BY", "REASON")
 
 
-@click.command("history")
+@click.command(
+    "history",
+    epilog=examples(
+        "kgtool history",
+        "kgtool history --prune 90d --dry-run",
+    ),
+)
 @click.option("--prune", metavar="AGE",
               help="Remove the journals that are older, such as 90d; what they kept can't be "
                    "undone any more.")  # fmt: skip

@@ -12,6 +12,7 @@ import click
 from kgtool.cli import checks, consent, offsetspec, reset_report, resetfile
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
 from kgtool.cli.journaled import WAY_BACK, Change
 from kgtool.cli.options import (
     Name,
@@ -75,7 +76,16 @@ class Reset(NamedTuple):
     is_kafka_form: bool
 
 
-@click.command("reset-offsets")
+@click.command(
+    "reset-offsets",
+    epilog=examples(
+        "kgtool reset-offsets --group billing --topic orders --to-earliest",
+        "kgtool reset-offsets --group billing --all-topics --to-datetime now-2h --execute",
+        "kgtool reset-offsets --group billing --all-topics --to-current --export",
+        "kgtool reset-offsets --group billing --from-file offsets.csv --execute --yes",
+        "kgtool reset-offsets --group billing-eu --like billing --create --execute",
+    ),
+)
 @selection_options
 @click.option("--topic", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip

@@ -9,6 +9,7 @@ import click
 
 from kgtool.cli import consent, offsetspec
 from kgtool.cli.commands.undo import living_options
+from kgtool.cli.help import examples
 from kgtool.cli.infile import chooser
 from kgtool.cli.journaled import Change
 from kgtool.cli.options import (
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
     from kgtool.safety.restore import Selecting
 
 
-@click.command("restore")
+@click.command(
+    "restore",
+    epilog=examples(
+        "kgtool restore offsets.jsonl --dry-run",
+        "kgtool restore offsets.jsonl --group billing --topic orders",
+        "kgtool restore offsets.jsonl --group billing --map-group billing=billing-eu",
+    ),
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @name_options
 @click.option(

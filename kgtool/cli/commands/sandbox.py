@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgtool.cli.help import examples
+
 if TYPE_CHECKING:
     from kgtool.sandbox.cluster import Cluster
     from kgtool.sandbox.watcher import Watcher
@@ -24,7 +26,15 @@ name_option = click.option(
 )
 
 
-@click.group("sandbox")
+@click.group(
+    "sandbox",
+    epilog=examples(
+        "kgtool sandbox up && kgtool sandbox seed",
+        "kgtool sandbox up --name old --kafka-version 3.9.1 --brokers 3",
+        "kgtool sandbox status -o json",
+        "kgtool sandbox down",
+    ),
+)
 def command() -> None:
     """Run a real Apache Kafka on this machine (no Docker, no root)."""
 

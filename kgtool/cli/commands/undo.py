@@ -10,6 +10,7 @@ import click
 
 from kgtool.cli import consent, offsetspec
 from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
 from kgtool.cli.journaled import Change, folder, now_ms
 from kgtool.cli.options import change_options, connection_options, output_options
 from kgtool.cli.output import Output
@@ -39,7 +40,13 @@ def living_options(function: Any) -> Any:
     return function
 
 
-@click.command("undo")
+@click.command(
+    "undo",
+    epilog=examples(
+        "kgtool undo last --dry-run",
+        "kgtool undo last --wait-empty 60s",
+    ),
+)
 @click.argument("journal", required=False, metavar="[ID|last]")
 @click.option("--from", "path", type=click.Path(path_type=Path), metavar="FILE",
               help="A journal's file, from another machine or folder.")  # fmt: skip

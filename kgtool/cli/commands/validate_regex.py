@@ -5,12 +5,18 @@ from __future__ import annotations
 import click
 
 from kgtool.cli import exits, rows
+from kgtool.cli.help import examples
 from kgtool.cli.options import output_options
 from kgtool.cli.output import Output
 from kgtool.cli.selection import regex_problem
 
 
-@click.command("validate-regex")
+@click.command(
+    "validate-regex",
+    epilog=examples(
+        "kgtool validate-regex 'orders-(eu|us)'",
+    ),
+)
 @click.argument("regex")
 @output_options
 def command(output: Output, regex: str) -> int:
