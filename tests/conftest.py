@@ -11,6 +11,9 @@ import pytest
 
 from kgtool.sandbox.cluster import Cluster
 from tests.support import brokers, clients
+from tests.support.outcomes import outcome, pytest_terminal_summary
+
+__all__ = ["outcome", "pytest_terminal_summary"]
 
 _root = pytest.StashKey[Path]()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from kgtool.sandbox import ready
@@ -34,14 +35,19 @@ def close_root(root: Path) -> None:
     _stop_all(root)
 
 
-def shared_broker(version: str) -> Cluster:
-    """The run's broker of that version, with its coordinators already at work."""
+def shared_broker(
+    version: str, *, name: str | None = None, config: Mapping[str, str] | None = None
+) -> Cluster:
+    """The run's broker of that version, with its coordinators already at work.
+
+    ``name`` tells apart brokers of one version with different settings.
+    """
     root = Path(os.environ[VARIABLE])
-    name = f"kafka-{version}"
+    name = name or f"kafka-{version}"
     with locked(root / f"{name}.lock"):
         cluster = Cluster.attach(name, root=root)
         if cluster is None or cluster.dead():
-            cluster = Cluster.start(name, version=version, root=root)
+            cluster = Cluster.start(name, version=version, root=root, config=config)
             ready.wait_for_coordinators(cluster.state)
     return cluster
 

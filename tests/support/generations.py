@@ -1,0 +1,146 @@
+"""One broker per generation of Kafka, and the same small world on each."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kgtool.client.cluster import call_any, find_coordinators
+from kgtool.client.ops import call
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.errors import KgError
+from kgtool.net.session import Session
+from kgtool.protocol.api import consumer_group_heartbeat, metadata
+from kgtool.sandbox.cluster import Cluster
+from tests.support import brokers, clients
+
+MODERN_39 = {"group.coordinator.rebalance.protocols": "classic,consumer"}
+
+
+class Generation(NamedTuple):
+    """A Kafka as somebody runs it."""
+
+    label: str
+    version: str
+    config: dict[str, str]
+    has_offset_delete: bool = True
+    has_modern_groups: bool = False
+
+    def broker(self) -> Cluster:
+        """The run's broker of this generation."""
+        if self.config:
+            return brokers.shared_broker(
+                self.version, name=f"kafka-{self.label}", config=self.config
+            )
+        return brokers.shared_broker(self.version)
+
+
+GENERATIONS = (
+    Generation("2.1.1", "2.1.1", {}, has_offset_delete=False),
+    Generation("3.9.1", "3.9.1", {}),
+    Generation("3.9.1-new", "3.9.1", MODERN_39, has_modern_groups=True),
+    Generation("4.3.1", "4.3.1", {}, has_modern_groups=True),
+)
+
+
+class World(NamedTuple):
+    """Groups of this test on a broker; offsets as they were committed."""
+
+    kafka: Cluster
+    generation: Generation
+    topic: str
+    other: str
+    empty: str
+    living: str
+    modern: str | None
+    offsets: dict[tuple[str, int], int]
+
+    @property
+    def bootstrap(self) -> str:
+        return self.kafka.bootstrap
+
+    @property
+    def groups(self) -> list[str]:
+        return sorted(filter(None, (self.empty, self.living, self.modern)))
+
+    def tool(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """That version's own kafka-consumer-groups."""
+        return self.kafka.run_tool("kafka-consumer-groups", *args)
+
+    def described(self, group: str, *view: str) -> list[dict[str, str]]:
+        """What that tool's --describe prints, by column."""
+        printed = self.tool("--describe", "--group", group, *view).stdout
+        lines = [line for line in printed.splitlines() if line.strip()]
+        if not lines:
+            return []
+        header = lines[0].replace("COORDINATOR (ID)", "COORDINATOR ID").split()
+        return [dict(zip(header, line.split(), strict=False)) for line in lines[1:]]
+
+
+@contextlib.contextmanager
+def world(generation: Generation) -> Iterator[World]:
+    """Make the groups, and keep the living ones alive meanwhile."""
+    kafka = generation.broker()
+    at = kafka.bootstrap
+    topic, other = clients.unique("gen"), clients.unique("gen")
+    clients.create_topic(at, topic, 3)
+    clients.create_topic(at, other, 2)
+    for partition, count in ((0, 10), (1, 7)):
+        clients.produce(at, topic, count, partition=partition)
+    empty, living, modern = (clients.unique(name) for name in ("empty", "living", "modern"))
+    offsets = {(topic, 0): 4, (topic, 1): 7, (other, 0): 0}
+    clients.commit(at, empty, offsets, metadata="noted")
+    clients.commit(at, living, {(topic, 0): 4, (other, 1): 0})
+    member = clients.join(at, living, [topic], client_id="cli")
+    has_modern = generation.has_modern_groups
+    try:
+        with _modern_member(at, modern, topic) if has_modern else contextlib.nullcontext():
+            yield World(
+                kafka, generation, topic, other, empty, living,
+                modern if has_modern else None, offsets,
+            )  # fmt: skip
+    finally:
+        member.close()
+
+
+@contextlib.contextmanager
+def _modern_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
+    """A member of a KIP-848 group, by hand: librdkafka's needs a heartbeat that 3.9 has not."""
+    with Session(Settings(parse_bootstrap(bootstrap))) as session:
+        cluster = session.cluster
+        node = session.run(find_coordinators(cluster, [group]))[group]
+        assert isinstance(node, int), node
+        topics = session.run(
+            call_any(metadata.Request(topics=[metadata.RequestTopic(name=topic)]))
+        ).topics
+        joined = _beat(
+            session, node, group_id=group, member_id=_member_id(), member_epoch=0,
+            rebalance_timeout_ms=60_000, subscribed_topic_names=[topic], topic_partitions=[],
+        )  # fmt: skip
+        owned = [
+            consumer_group_heartbeat.RequestTopicPartitions(
+                topic_id=topics[0].topic_id, partitions=[0, 1, 2]
+            )
+        ]
+        _beat(
+            session, node, group_id=group, member_id=joined.member_id,
+            member_epoch=joined.member_epoch, topic_partitions=owned,
+        )  # fmt: skip
+        try:
+            yield
+        finally:
+            _beat(session, node, group_id=group, member_id=joined.member_id, member_epoch=-1)
+
+
+def _member_id() -> str:
+    return clients.unique("member")
+
+
+def _beat(session: Session, node: int, **fields: Any) -> Any:
+    fields.setdefault("member_id", "")
+    reply = session.run(call(node, consumer_group_heartbeat.Request(**fields)))
+    assert not isinstance(reply, KgError), reply
+    assert reply.error_code == 0, (reply.error_code, reply.error_message)
+    return reply
