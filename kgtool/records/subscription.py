@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from kgtool.errors import DecodeError
-from kgtool.protocol.plan import decode_prefix
+from kgtool.protocol.plan import decode_prefix, encode
 from kgtool.protocol.schema import Struct, array, bytestring, int32, string
 
 NEWEST = 3
@@ -57,6 +57,11 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
             return None
         topics.update(head.topics)
     return frozenset(topics)
+
+
+def encode_topics(topics: Iterable[str]) -> bytes:
+    """Write a subscription to topics, in its first version."""
+    return b"\0\0" + encode(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
 def decode_subscription(buf: bytes) -> ConsumerProtocolSubscription:

@@ -13,3 +13,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.broker)
+    items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
