@@ -11,6 +11,7 @@
     │   ├── ConnectionLost        the peer went away in the middle
     │   ├── NotKafka              something answers there, but not a Kafka broker
     │   ├── TlsFailed             the TLS handshake failed
+    │   ├── WrongCluster          another cluster answers than the one of the context
     │   └── TimedOut              no answer within the time that was allowed
     ├── AuthenticationError   4   the cluster refused the login
     ├── ProtocolError         1   bytes that are no Kafka message
@@ -104,6 +105,12 @@ class TlsFailed(NetworkError):
     """The TLS handshake failed."""
 
     name = "TLS_FAILED"
+
+
+class WrongCluster(NetworkError):
+    """Another cluster answers than the one that the context was pinned to."""
+
+    name = "WRONG_CLUSTER"
 
 
 class TimedOut(NetworkError):

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from kgtool.cli.escape import escape
 from kgtool.cli.output import Output
 from kgtool.errors import KgError, UsageError
 
@@ -39,7 +40,18 @@ def ask(session: Session, output: Output, question: str, yes: bool) -> None:
 
     output.flush()
     began = time.monotonic()
-    agreed = click.confirm(question, err=True)
+    context = session.settings.context
+    agreed = click.confirm(f"{_place(session)}{question}", err=True)
+    if agreed and context is not None and context.is_protected:
+        typed = click.prompt(f"{context.name} is protected; type its name to go on", err=True)
+        agreed = typed == context.name
     session.loop.extend(time.monotonic() - began)
     if not agreed:
         raise Declined("Stopped, nothing was changed.")
+
+
+def _place(session: Session) -> str:
+    """Return which cluster a question is about: the wrong one is the worst mistake of all."""
+    context = session.settings.context
+    named = "" if context is None else f" (context {escape(context.name)})"
+    return f"Cluster {escape(session.cluster_id or 'without id')}{named}: "

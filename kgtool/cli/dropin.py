@@ -6,7 +6,6 @@ stand together is decided by ``checks`` before Click looks; the work is done by 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ import click
 from kgtool.cli import checks
 from kgtool.cli.argv import ACTIONS, Scan
 from kgtool.cli.options import (
+    CONNECTION,
     Name,
     TopicSpecType,
     change_options,
@@ -27,7 +27,7 @@ from kgtool.cli.output import Output
 from kgtool.cli.overview import KAFKA_OPTIONS, overview
 from kgtool.cli.selection import Selection
 from kgtool.cli.viewoptions import view_options
-from kgtool.config import BOOTSTRAP_VARIABLE
+from kgtool.config import has_cluster
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -73,8 +73,8 @@ def _kafka_params(function: F) -> F:
 
 def check_line(seen: Scan) -> None:
     """Raise UsageError for what Kafka's tool refuses, before Click reads the line."""
-    has_file = "command-config" in seen.names
-    checks.check(seen, has_file or bool(os.environ.get(BOOTSTRAP_VARIABLE)))
+    names_one = bool(seen.names & {"bootstrap-server", "command-config", "context"})
+    checks.check(seen, names_one or has_cluster())
 
 
 @click.command("kgtool", cls=KafkaForm)
@@ -93,7 +93,7 @@ def kafka_form(ctx: click.Context, /, **given: Any) -> int:
         from kgtool.cli.commands.validate_regex import run as validate
 
         return validate(output, given["validate_regex"])
-    connection = {name: given[name] for name in ("bootstrap_server", "command_config", "timeout")}
+    connection = {name: given[name] for name in CONNECTION}
     settings = make_settings(ctx, connection, required=True)
     groups = tuple(dict.fromkeys(given["group"]))
     selection = Selection(

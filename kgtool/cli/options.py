@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # generic since Click 8.4
 else:
     _Text = _Spec = _Number = click.ParamType
 
-_CONNECTION = ("bootstrap_server", "command_config", "timeout")
+CONNECTION = ("bootstrap_server", "command_config", "context", "timeout")
+"""The parameters that ``connection_params`` declares."""
 
 
 class Name(_Text):
@@ -121,6 +122,8 @@ def connection_params(function: F) -> F:
     for option in (
         click.option("--timeout", type=Milliseconds(), metavar="MS",
                      help="How long the whole command may take, in ms (default: 30000)."),
+        click.option("--context", metavar="NAME",
+                     help="A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
         click.option("--command-config", type=click.Path(), metavar="FILE",
                      help="A Java properties file with the client's configuration."),
         click.option("--bootstrap-server", metavar="HOST:PORT,...",
@@ -149,7 +152,7 @@ def connection_options(*, required: bool = True) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         def wrapper(**kwargs: Any) -> Any:
-            given = {name: kwargs.pop(name) for name in _CONNECTION}
+            given = {name: kwargs.pop(name) for name in CONNECTION}
             kwargs["settings"] = make_settings(click.get_current_context(), given, required)
             return function(**kwargs)
 
@@ -174,12 +177,15 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
     before = ctx.find_root().params
     chosen = {name: before.get(name) if value is None else value for name, value in given.items()}
     settings = config.settings(
-        chosen["bootstrap_server"], chosen["command_config"], chosen["timeout"]
+        chosen["bootstrap_server"],
+        chosen["command_config"],
+        chosen["timeout"],
+        context=chosen["context"],
     )
     if settings is None and required:
         raise UsageError(
             'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
-            f"or set {config.BOOTSTRAP_VARIABLE}."
+            f"set {config.BOOTSTRAP_VARIABLE}, or choose a context (kgtool context)."
         )
     return settings
 

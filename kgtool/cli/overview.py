@@ -12,6 +12,7 @@ _WIDTH = 79
 OWN_OPTIONS = {
     "--bootstrap-server HOST:PORT,...": "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).",
     "--command-config FILE": "A Java properties file with the client's configuration.",
+    "--context NAME": "A connection profile (kgtool context; also KGTOOL_CONTEXT).",
     "--timeout MS": "How long the whole command may take, in ms (default: 30000).",
     "-o, --output FORMAT": "text, json, ndjson, csv or yaml (default: text).",
     "--no-color": "Never use colours (also NO_COLOR).",
@@ -74,6 +75,15 @@ VIEW_OPTIONS = {
 """kgtool's own options of ``describe``, in both forms."""
 
 
+EXAMPLES = (
+    "kgtool sandbox up && kgtool sandbox seed",
+    "export KGTOOL_BOOTSTRAP_SERVER=b1:9092,b2:9092",
+    "kgtool describe --all-groups --lagging --sort lag",
+    "kgtool delete-offsets --group billing --topic payments:0,1 --dry-run",
+    "kgtool --bootstrap-server b1:9092 --describe --group billing",
+)
+
+
 def overview() -> str:
     """Return the help text of the program."""
     return "\n".join(
@@ -94,6 +104,9 @@ def overview() -> str:
             "",
             "With --describe, also (as for kgtool describe):",
             *_block(VIEW_OPTIONS, 34),
+            "",
+            "Examples:",
+            *(f"  {line}" for line in EXAMPLES),
             "",
         )
     )

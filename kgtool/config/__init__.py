@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgtool.errors import UsageError
 
 if TYPE_CHECKING:
+    from kgtool.config.contexts import Context
     from kgtool.config.properties import Properties
     from kgtool.config.security import Security
 
 BOOTSTRAP_VARIABLE = "KGTOOL_BOOTSTRAP_SERVER"
+CONTEXT_VARIABLE = "KGTOOL_CONTEXT"
 DEFAULT_TIMEOUT_MS = 30_000
 """``--timeout`` of Kafka's tool since 4.0 (3.9.1: 5000)."""
 
@@ -31,7 +33,8 @@ class Settings(NamedTuple):
     """How to reach a cluster: ``(host, port)`` pairs, and the time a command may take, in ms.
 
     ``properties`` are the client's own, secrets included; their repr hides those. ``security`` is
-    None for plain connections without a login.
+    None for plain connections without a login. ``context`` is the profile in use, if any: it says
+    whether a change needs a second question, and refuses another cluster than its own.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
@@ -39,6 +42,7 @@ class Settings(NamedTuple):
     client_id: str = "kgtool"
     properties: Mapping[str, str] = {}
     security: Security | None = None
+    context: Context | None = None
 
 
 def settings(
@@ -46,50 +50,89 @@ def settings(
     command_config: str | None = None,
     timeout_ms: int | None = None,
     environ: Mapping[str, str] | None = None,
+    context: str | None = None,
 ) -> Settings | None:
     """Combine what was given; None where nothing names a cluster.
+
+    The context that was chosen with ``kgtool context use`` is taken only where nothing else names
+    a cluster: a login for one cluster is never shown to another by accident.
 
     Raises UsageError for a malformed address, ConfigError for a file that can't be used.
     """
     environ = os.environ if environ is None else environ
-    if command_config is None:
-        servers = bootstrap or environ.get(BOOTSTRAP_VARIABLE)
-        if bootstrap is None and not servers:
+    servers = bootstrap if bootstrap is not None else environ.get(BOOTSTRAP_VARIABLE) or None
+    if context is None and bootstrap is None:
+        context = environ.get(CONTEXT_VARIABLE) or None
+    profile = _profile(context, servers, command_config)
+    if profile is None and command_config is None:
+        if servers is None:
             return None
-        return Settings(parse_bootstrap(servers or ""), timeout_ms or DEFAULT_TIMEOUT_MS)
-    properties = _read(command_config, environ)
-    return _combine(properties, command_config, bootstrap, timeout_ms, environ)
-
-
-def _read(path: str, environ: Mapping[str, str]) -> Properties:
-    from kgtool.config.properties import read_properties
-    from kgtool.config.providers import resolve
-
-    return resolve(read_properties(path), environ, path)
-
-
-def _combine(
-    properties: Properties,
-    where: str,
-    bootstrap: str | None,
-    timeout_ms: int | None,
-    environ: Mapping[str, str],
-) -> Settings | None:
+        return Settings(parse_bootstrap(servers), timeout_ms or DEFAULT_TIMEOUT_MS)
+    where = command_config or f"the context {profile.name if profile else ''}"
+    file = command_config or (profile.command_config if profile else None)
+    properties = _read(file, profile, environ)
     from kgtool.config.security import security
 
     secured = security(properties, where)
-    servers = bootstrap
     if servers is None:
-        servers = environ.get(BOOTSTRAP_VARIABLE) or properties.value("bootstrap.servers")
+        servers = (profile.bootstrap if profile else None) or properties.value("bootstrap.servers")
     if servers is None:
         return None
     return Settings(
         parse_bootstrap(servers),
-        DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
+        timeout_ms or DEFAULT_TIMEOUT_MS,
         properties.value("client.id") or "kgtool",
         properties,
         secured,
+        profile,
     )
+
+
+def has_cluster(environ: Mapping[str, str] | None = None) -> bool:
+    """Say whether a cluster is named somewhere else than on the command line."""
+    environ = os.environ if environ is None else environ
+    return bool(
+        environ.get(BOOTSTRAP_VARIABLE)
+        or environ.get(CONTEXT_VARIABLE)
+        or _profile(None, None, None)
+    )
+
+
+def _profile(name: str | None, servers: str | None, command_config: str | None) -> Context | None:
+    if name is None and (servers is not None or command_config is not None):
+        return None
+    if name is None and not os.path.exists(contexts_file()):  # noqa: PTH110
+        return None
+    from kgtool.config.contexts import load
+
+    known = load()
+    chosen = name or known.current
+    return None if chosen is None else known.get(chosen)
+
+
+def contexts_file() -> str:
+    """Return where the profiles are: ``~/.config/kgtool/contexts.toml``."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    # The XDG specification says that relative values are to be ignored.
+    if not base.startswith("/"):
+        base = os.path.expanduser("~/.config")  # noqa: PTH111 - pathlib costs start-up time
+    return f"{base}/kgtool/contexts.toml"
+
+
+def _read(path: str | None, profile: Context | None, environ: Mapping[str, str]) -> Properties:
+    """Read a file, and put a profile's own properties over it."""
+    from kgtool.config.properties import Properties, read_properties
+    from kgtool.config.providers import resolve
+
+    properties = Properties() if path is None else read_properties(path)
+    where = path or "the context"
+    if profile is None:
+        return resolve(properties, environ, where)
+    from kgtool.config.contexts import properties_of
+
+    # A secret that was looked up is taken as it is: what is in it is no variable.
+    own = resolve(Properties({**properties, **profile.properties}), environ, where)
+    return properties_of(profile, own, environ)
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:

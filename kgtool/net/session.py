@@ -29,6 +29,7 @@ class Session:
     def __init__(self, settings: Settings, *, progress: bool = False) -> None:
         self.settings = settings
         self.cluster = Cluster()
+        self._unchecked = settings.context
         self.loop = Loop(
             self.cluster,
             settings.bootstrap,
@@ -54,7 +55,12 @@ class Session:
         """Run an operation to its end.
 
         :raises NetworkError: no broker of the cluster could be reached.
+        :raises WrongCluster: the cluster is not the one of the context; nothing was asked of it.
         """
+        if self._unchecked is not None:
+            self.loop.run(need_brokers(self.cluster))
+            self._unchecked.check(self.cluster.cluster_id)
+            self._unchecked = None
         result: T = self.loop.run(operation)
         return result
 

@@ -148,15 +148,16 @@ class TestScan:
         assert scan(["list", "-list", "--", "-state"]).words == ["list", "-list", "--", "-state"]
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
+@pytest.mark.parametrize("protocol", ["TLS", "sasl", "SASL_SSL"])
 def test_security_is_refused_in_one_sentence(
     protocol: str, tmp_path: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The last one is known, but says nothing about the login."""
     path = f"{tmp_path}/client.properties"
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"# comment\nbootstrap.servers = {NOBODY}\nsecurity.protocol={protocol}\n")
     result = call(capsys, "list", "--command-config", path)
     assert result.status == 2
-    assert protocol.upper() in result.err
-    assert "PLAINTEXT only" in result.err
+    assert path in result.err
+    assert "security.protocol" in result.err or "sasl.mechanism" in result.err
     assert len(result.err.splitlines()) == 1

@@ -1,0 +1,196 @@
+"""``kgtool context``: connection profiles, so that a cluster has a name."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from kgtool.cli import render
+from kgtool.cli.help import examples
+from kgtool.cli.options import output_options
+from kgtool.cli.output import Output
+from kgtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgtool.config.contexts import Context
+
+COLUMNS = ("context", "current", "bootstrap", "command_config", "protected", "cluster_id")
+_HEADERS = ("CONTEXT", "CURRENT", "BOOTSTRAP", "PROTECTED", "CLUSTER")
+_EXAMPLES = examples(
+    "kgtool context add dev --bootstrap-server localhost:9092 --use",
+    "kgtool context add prod-eu --command-config /etc/kafka/client.properties",
+    "kgtool context add prod-us --bootstrap-server b1:9093 --property security.protocol=SASL_SSL "
+    "--property sasl.mechanism=SCRAM-SHA-512 --user alice --password env:KAFKA_PASSWORD",
+    "kgtool --context prod-eu list",
+)
+
+
+@click.group("context", epilog=_EXAMPLES)
+def command() -> None:
+    """Keep connection profiles: add, list, use, remove.
+
+    A profile names a cluster: its brokers, its security, and secrets by reference only. The
+    cluster's id is remembered at the first use, and another cluster behind the same name is
+    refused. Profiles are in ~/.config/kgtool/contexts.toml.
+    """
+
+
+@command.command("add")
+@click.argument("name")
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The brokers to ask first.")
+@click.option("--command-config", metavar="FILE", type=click.Path(),
+              help="A Java properties file with the client's configuration.")  # fmt: skip
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE",
+              help="A property over those of the file; repeatable.")  # fmt: skip
+@click.option("--user", metavar="NAME", help="The user of PLAIN or SCRAM.")
+@click.option("--password", metavar="REF",
+              help="Where the password is: env:NAME, file:PATH, keyring:SERVICE/USER.")  # fmt: skip
+@click.option("--secret", "secrets", multiple=True, metavar="KEY=REF",
+              help="A secret property, such as ssl.keystore.password; repeatable.")  # fmt: skip
+@click.option("--protected/--not-protected", default=None,
+              help="Ask twice before a change (default: names that begin with prod).")  # fmt: skip
+@click.option("--cluster-id", metavar="ID", help="Which cluster it is, instead of at first use.")
+@click.option("--replace", is_flag=True, help="Replace the context of this name.")
+@click.option("--use", "use_it", is_flag=True, help="Use it where nothing else is said.")
+@output_options
+def add(
+    output: Output,
+    name: str,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    properties: tuple[str, ...],
+    user: str | None,
+    password: str | None,
+    secrets: tuple[str, ...],
+    protected: bool | None,
+    cluster_id: str | None,
+    replace: bool,
+    use_it: bool,
+) -> int:
+    """Add a context."""
+    from kgtool.config import contexts
+
+    if not contexts.NAME.fullmatch(name):
+        raise UsageError(f"A context can't be called {name!r}: letters, digits, '.', '_' and '-'.")
+    if name in contexts.load().by_name and not replace:
+        raise UsageError(f"There is a context {name} already: --replace replaces it.")
+    references = [*secrets, f"password={password}"] if password else secrets
+    made = contexts.Context(
+        name,
+        bootstrap_server,
+        os.path.abspath(command_config) if command_config else None,  # noqa: PTH100
+        user,
+        dict(_pair(word, "--property") for word in properties),
+        dict(_pair(word, "--secret") for word in references),
+        name.startswith("prod") if protected is None else protected,
+        cluster_id,
+    )
+    _check(made)
+    contexts.put(made, use=use_it)
+    return _show(output, [made])
+
+
+@command.command("list")
+@output_options
+def list_(output: Output) -> int:
+    """List the contexts."""
+    from kgtool.config.contexts import load
+
+    known = load()
+    if not known.by_name:
+        output.note("There is no context yet: kgtool context add NAME --bootstrap-server HOST:PORT")
+    return _show(output, [known.by_name[name] for name in sorted(known.by_name)])
+
+
+@command.command("use")
+@click.argument("name", required=False)
+@click.option("--none", is_flag=True, help="Use no context unless it is named.")
+@output_options
+def use(output: Output, name: str | None, none: bool) -> int:
+    """Use a context where no other cluster is named."""
+    from kgtool.config import contexts
+
+    if (name is None) == (not none):
+        raise UsageError("Give a context's name, or --none.")
+    contexts.use(name)
+    return _show(output, [] if name is None else [contexts.load().get(name)])
+
+
+@command.command("remove")
+@click.argument("name")
+@output_options
+def remove(output: Output, name: str) -> int:
+    """Forget a context."""
+    from kgtool.config import contexts
+
+    gone = contexts.load().get(name)
+    contexts.remove(name)
+    return _show(output, [gone], quiet=True)
+
+
+def _pair(word: str, option: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"{option} wants KEY=VALUE, not what begins with {key[:20]!r}.")
+    return key.strip(), value.strip()
+
+
+def _check(made: Context) -> None:
+    """Refuse a context that can't be used, and every secret that is not a reference."""
+    from kgtool.config import parse_bootstrap
+    from kgtool.config.contexts import check_reference
+    from kgtool.config.properties import is_secret
+
+    if made.bootstrap is not None:
+        parse_bootstrap(made.bootstrap)
+    elif made.command_config is None and "bootstrap.servers" not in made.properties:
+        raise UsageError("A context needs --bootstrap-server, or a --command-config that has it.")
+    if (made.user is None) != ("password" not in made.secrets):
+        raise UsageError("--user and --password belong together.")
+    protocol = made.properties.get("security.protocol", "" if made.command_config else "PLAINTEXT")
+    if made.user is not None and protocol.upper() in ("PLAINTEXT", "SSL"):
+        raise UsageError(
+            "--user needs a listener with a login: --property "
+            "security.protocol=SASL_SSL --property sasl.mechanism=SCRAM-SHA-512"
+        )
+    for key, reference in made.secrets.items():
+        check_reference(reference, "--password" if key == "password" else f"--secret {key}")
+    for key, value in made.properties.items():
+        if is_secret(key) and "${" not in value:
+            raise UsageError(
+                f"{key} is a secret, and does not belong into a file or a command line: give "
+                f"--secret {key}=env:NAME (or file:PATH, keyring:SERVICE/USER)."
+            )
+
+
+def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
+    """Put the contexts out, as they are now."""
+    from kgtool.config.contexts import load
+
+    current = load().current
+    output.begin(COLUMNS)
+    for context in found:
+        output.done += 1
+        output.row(
+            {
+                "context": context.name,
+                "current": context.name == current,
+                "bootstrap": context.bootstrap,
+                "command_config": context.command_config,
+                "protected": context.is_protected,
+                "cluster_id": context.cluster_id,
+            }
+        )
+    if found and not quiet:
+        cells = [_cells(context, context.name == current) for context in found]
+        output.text(render.table(_HEADERS, cells), end="")
+    return output.finish()
+
+
+def _cells(context: Context, is_current: bool) -> tuple[object, ...]:
+    return (
+        context.name, "*" if is_current else None, context.bootstrap or context.command_config,
+        "yes" if context.is_protected else "no", context.cluster_id,
+    )  # fmt: skip

@@ -1,0 +1,327 @@
+"""Connection profiles: a TOML file in the user's config folder, secrets only by reference.
+
+::
+
+    current = "prod-eu"
+
+    [contexts.prod-eu]
+    bootstrap = "b1:9093,b2:9093"
+    command_config = "/etc/kafka/client.properties"
+    user = "alice"
+    protected = true
+    cluster_id = "JfWqPzL2RTmD8n4Ue0aYxA"
+
+    [contexts.prod-eu.properties]
+    "security.protocol" = "SASL_SSL"
+    "sasl.mechanism" = "SCRAM-SHA-512"
+
+    [contexts.prod-eu.secrets]
+    password = "env:KAFKA_PASSWORD"
+    "ssl.truststore.password" = "file:/run/secrets/trust"
+
+``cluster_id`` is written at the first use: a name that suddenly leads to another cluster is
+refused. ``password``, with ``user``, stands for a ``sasl.jaas.config`` of PLAIN or SCRAM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kgtool.config import contexts_file as path
+from kgtool.config.properties import Properties
+from kgtool.errors import ConfigError, UsageError, WrongCluster
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_HEAD = "# Written by `kgtool context`; comments are not kept. Secrets are references only.\n"
+
+
+class Context(NamedTuple):
+    """One profile; ``secrets`` maps properties (and ``password``) to references."""
+
+    name: str
+    bootstrap: str | None = None
+    command_config: str | None = None
+    user: str | None = None
+    properties: Mapping[str, str] = {}
+    secrets: Mapping[str, str] = {}
+    is_protected: bool = False
+    cluster_id: str | None = None
+
+    def check(self, cluster_id: str | None) -> None:
+        """Compare the cluster that answered with the one of this context; pin it if it's new.
+
+        :raises WrongCluster: it is another one.
+        """
+        if cluster_id is None or cluster_id == self.cluster_id:
+            return
+        if self.cluster_id is None:
+            with contextlib.suppress(OSError):  # a config folder that can't be written to
+                pin(self.name, cluster_id)
+            return
+        raise WrongCluster(
+            f"The context {self.name} is for the cluster {self.cluster_id}, but the cluster "
+            f"{cluster_id} answers at its address.",
+            hint="If that is right, add the context anew: kgtool context add "
+            f"{self.name} --replace ...",
+        )
+
+
+class Contexts(NamedTuple):
+    """All profiles, and the name of the one in use."""
+
+    current: str | None
+    by_name: dict[str, Context]
+
+    def get(self, name: str) -> Context:
+        """Return a profile.
+
+        :raises ConfigError: there is none of that name.
+        """
+        if name not in self.by_name:
+            known = ", ".join(sorted(self.by_name)) or "none"
+            raise ConfigError(
+                f"There is no context {name!r}; known: {known}.",
+                hint="kgtool context add makes one.",
+            )
+        return self.by_name[name]
+
+
+def load() -> Contexts:
+    """Read all profiles; none where there is no file.
+
+    :raises ConfigError: the file can't be read.
+    """
+    place = path()
+    try:
+        with open(place, encoding="utf-8") as file:  # noqa: PTH123
+            document = _parse(file.read())
+        found = [_context(name, row) for name, row in document.get("contexts", {}).items()]
+        current = document.get("current")
+    except FileNotFoundError:
+        return Contexts(None, {})
+    except OSError as error:
+        raise ConfigError(f"Can't read {place}: {error.strerror}.") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"Can't read {place}: {error}.") from None
+    return Contexts(current, {context.name: context for context in found})
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    document: dict[str, Any] = tomllib.loads(text)
+    return document
+
+
+def _context(name: str, row: dict[str, Any]) -> Context:
+    texts = {key: row.get(key) for key in ("bootstrap", "command_config", "user", "cluster_id")}
+    tables = {key: dict(row.get(key, {})) for key in ("properties", "secrets")}
+    values = [value for value in texts.values() if value is not None]
+    values += [value for table in tables.values() for value in table.values()]
+    if not all(isinstance(value, str) for value in values):
+        raise ValueError(f"a value of the context {name} is no text")
+    return Context(name, **texts, **tables, is_protected=row.get("protected") is True)  # type: ignore[arg-type]
+
+
+# -- changes ----------------------------------------------------------------------------------
+
+
+def put(context: Context, *, use: bool = False) -> None:
+    """Add or replace a profile."""
+    with _locked():
+        known = load()
+        by_name = {**known.by_name, context.name: context}
+        current = context.name if use else known.current
+        _save(Contexts(current, by_name))
+
+
+def use(name: str | None) -> None:
+    """Make a profile the one that is used when nothing else is said; None: none of them."""
+    with _locked():
+        known = load()
+        if name is not None:
+            known.get(name)
+        _save(known._replace(current=name))
+
+
+def remove(name: str) -> None:
+    """Forget a profile."""
+    with _locked():
+        known = load()
+        known.get(name)
+        left = {key: value for key, value in known.by_name.items() if key != name}
+        _save(Contexts(None if known.current == name else known.current, left))
+
+
+def pin(name: str, cluster_id: str) -> None:
+    """Remember which cluster a profile leads to; the first one that was seen stays."""
+    with _locked():
+        known = load()
+        found = known.by_name.get(name)
+        if found is not None and found.cluster_id is None:
+            by_name = {**known.by_name, name: found._replace(cluster_id=cluster_id)}
+            _save(known._replace(by_name=by_name))
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """Keep two kgtools from losing each other's change."""
+    place = path()
+    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
+    with open(f"{place}.lock", "a", encoding="utf-8") as lock:  # noqa: PTH123
+        with contextlib.suppress(ImportError):  # not on Windows
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _save(contexts: Contexts) -> None:
+    place = path()
+    draft = f"{place}.{os.getpid()}"
+    number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(number, "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(_document(contexts))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, place)  # noqa: PTH105
+
+
+def _document(contexts: Contexts) -> str:
+    parts = [_HEAD]
+    if contexts.current is not None:
+        parts.append(f"current = {_quoted(contexts.current)}\n")
+    for name in sorted(contexts.by_name):
+        parts.append(_section(contexts.by_name[name]))
+    return "\n".join(parts)
+
+
+def _section(context: Context) -> str:
+    prefix = f"contexts.{_key(context.name)}"
+    texts = {key: getattr(context, key) for key in ("bootstrap", "command_config", "user")}
+    lines = [f"[{prefix}]"]
+    lines += [f"{key} = {_quoted(value)}" for key, value in texts.items() if value is not None]
+    if context.is_protected:
+        lines.append("protected = true")
+    if context.cluster_id is not None:
+        lines.append(f"cluster_id = {_quoted(context.cluster_id)}")
+    for table in ("properties", "secrets"):
+        pairs: Mapping[str, str] = getattr(context, table)
+        if pairs:
+            lines += ["", f"[{prefix}.{table}]"]
+            lines += [f"{_key(key)} = {_quoted(value)}" for key, value in pairs.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _key(text: str) -> str:
+    return text if _BARE.fullmatch(text) else _quoted(text)
+
+
+_SPECIAL = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML basic string."""
+    escaped = (
+        _SPECIAL.get(c) or (f"\\u{ord(c):04x}" if ord(c) < 0x20 or ord(c) == 0x7F else c)
+        for c in text
+    )
+    return f'"{"".join(escaped)}"'
+
+
+# -- use --------------------------------------------------------------------------------------
+
+
+def properties_of(context: Context, file: Properties, environ: Mapping[str, str]) -> Properties:
+    """Return the client properties of a profile: ``file`` and its secrets.
+
+    :param file: the profile's properties over those of its file, variables resolved.
+    :raises ConfigError: a reference leads nowhere.
+    """
+    merged = Properties(file)
+    secrets = {
+        key: secret(reference, key, context.name, environ)
+        for key, reference in context.secrets.items()
+    }
+    password = secrets.pop("password", None)
+    merged.update(secrets)
+    if context.user is not None and password is not None:
+        merged["sasl.jaas.config"] = _jaas(
+            merged.value("sasl.mechanism") or "", context.user, password
+        )
+    return merged
+
+
+def _jaas(mechanism: str, user: str, password: str) -> str:
+    package = "org.apache.kafka.common.security"
+    kind = "scram.Scram" if mechanism.startswith("SCRAM") else "plain.Plain"
+    pairs = {"username": user, "password": password}
+    options = " ".join(f'{key}="{_escaped(value)}"' for key, value in pairs.items())
+    return f"{package}.{kind}LoginModule required {options};"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+
+
+def secret(reference: str, key: str, context: str, environ: Mapping[str, str]) -> str:
+    """Look a secret up: ``env:NAME``, ``file:PATH`` or ``keyring:SERVICE/USER``.
+
+    :raises ConfigError: it is not there, or the reference is none.
+    """
+    kind, _, rest = reference.partition(":")
+    where = f"{key} of the context {context}"
+    if kind == "env":
+        if rest not in environ:
+            raise ConfigError(f"{where} is in the environment variable {rest}, which is not set.")
+        return environ[rest]
+    if kind == "file":
+        try:
+            with open(os.path.expanduser(rest), encoding="utf-8") as file:  # noqa: PTH111, PTH123
+                return file.read().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{where} can't be read from {rest}: {error}.") from None
+    if kind == "keyring":
+        return _from_keyring(rest, where)
+    raise ConfigError(f"{where} is no reference: env:NAME, file:PATH or keyring:SERVICE/USER.")
+
+
+def _from_keyring(rest: str, where: str) -> str:
+    service, _, user = rest.rpartition("/")
+    try:
+        import keyring
+    except ImportError:
+        raise ConfigError(
+            f"{where} is in the keyring, but the package keyring is not installed.",
+            hint="pip install keyring",
+        ) from None
+    try:
+        found = keyring.get_password(service, user)
+    except keyring.errors.KeyringError as error:
+        raise ConfigError(f"{where} can't be read from the keyring: {error}.") from None
+    if found is None:
+        raise ConfigError(f"{where} is not in the keyring (service {service}, user {user}).")
+    return str(found)
+
+
+def check_reference(text: str, option: str) -> None:
+    """Refuse what is no reference, without showing it: it may be the secret itself.
+
+    :raises UsageError: it is none.
+    """
+    kind, colon, rest = text.partition(":")
+    if kind not in ("env", "file", "keyring") or not colon or not rest:
+        raise UsageError(
+            f"{option} takes a reference, not the secret itself: env:NAME, file:PATH or "
+            "keyring:SERVICE/USER."
+        )
+    if kind == "keyring" and "/" not in rest:
+        raise UsageError(f"{option}: a keyring's entry is written keyring:SERVICE/USER.")
