@@ -15,6 +15,7 @@ demo:  ## the whole product on a real Kafka, then everything stopped again
 
 test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
 	@$(SHELL) tools/java.sh
+	@$(SHELL) tools/shells.sh
 	@$(BIN)/python tools/run_tests.py
 
 lint: venv  ## ruff, mypy strict and the layer test
@@ -22,6 +23,9 @@ lint: venv  ## ruff, mypy strict and the layer test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
+
+docs: venv  ## completions and man pages, from the command line itself
+	@$(BIN)/python tools/docs.py
 
 format: venv  ## let ruff put the sources in order
 	@$(BIN)/ruff check --fix .
@@ -42,4 +46,4 @@ readme: venv  ## run README.rst's commands again and put in what they print
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test lint format venv clean
+.PHONY: readme help demo test lint docs format venv clean

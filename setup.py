@@ -6,6 +6,13 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+SHARE = {
+    "share/man/man1": "man/*.1",
+    "share/bash-completion/completions": "completions/kgtool.bash",
+    "share/zsh/site-functions": "completions/_kgtool",
+    "share/fish/vendor_completions.d": "completions/kgtool.fish",
+}
+"""Where shells and man look for what `make docs` makes."""
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "kgtool/__init__.py").read_text())
 
 ANALYZE = ["pyspark>=4.0,<5", "pandas>=2.2,<3", "pyarrow>=15", "numpy>=1.26", "cramjam>=2.8"]
@@ -32,6 +39,10 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=["kgtool", "kgtool.*"]),
     package_data={"kgtool": ["py.typed", "sandbox/*.xml", "sandbox/*.txt"]},
+    data_files=[
+        (folder, sorted(str(path.relative_to(HERE)) for path in HERE.glob(pattern)))
+        for folder, pattern in SHARE.items()
+    ],
     install_requires=[
         "click>=8.1",
         "confluent-kafka>=2.5",

@@ -13,13 +13,31 @@ COMMON = (
 
 def examples(*lines: str) -> str:
     """Return the end of a command's help, which also is the EXAMPLES of its man page."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+    folded = (part for line in lines for part in fold(line))
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in folded)
+
+
+def fold(line: str, width: int = 74) -> list[str]:
+    """Break a command line before options, as a shell lets one, where it is too long.
+
+    >>> fold("kgtool list --match billing --state Empty", 30)
+    ['kgtool list --match billing \\\\', '    --state Empty']
+    """
+    parts = line.replace(" --", "\0--").split("\0")
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) + 2 <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"    {part}")
+    return lines
 
 
 def example_lines(command: click.Command) -> list[str]:
-    """Return the examples of a command."""
-    lines = (command.epilog or "").split("\n")
-    return [line.strip() for line in lines if line.startswith("  ")]
+    """Return the examples of a command, each in one line."""
+    text = (command.epilog or "").replace(" \\\n      ", " ")
+    return [line.strip() for line in text.split("\n") if line.startswith("  ")]
 
 
 def is_common(parameter: click.Parameter) -> bool:

@@ -71,10 +71,10 @@ def _discard_stdout() -> None:
 def _run(arguments: list[str]) -> int:
     import os
 
-    if f"_{PROGRAM.upper()}_COMPLETE" in os.environ:
-        from kgtool.cli.root import root
+    if "_KGTOOL_COMPLETE" in os.environ:
+        from kgtool.cli.complete import names
 
-        root.main(arguments, prog_name=PROGRAM)
+        return names(os.environ["_KGTOOL_COMPLETE"], arguments)
     from kgtool.cli import exits
     from kgtool.cli.output import FORMATS, Output
 
@@ -98,8 +98,8 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where everything ends
         return _fail(error, output)
     finally:
-        _restore_sigterm(previous)
         output.close_pager()
+        _restore_sigterm(previous)
 
 
 def _dispatch(seen: Scan, output: Output) -> int:

@@ -29,6 +29,7 @@ class Terminal:
     ) -> None:
         self.columns, self.lines = columns, lines
         self.output = ""
+        self._unread = ""
         self._master, slave = pty.openpty()
         self.resize(columns, lines)
         environ = {
@@ -62,34 +63,35 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def read_until(self, pattern: str, timeout: float = 40) -> str:
-        """Read until a pattern was printed after the last one; return what came."""
-        return self._read(lambda text: re.search(pattern, text) is not None, pattern, timeout)
+        """Read until a pattern was printed; what came behind it is left for the next time."""
+        wanted = re.compile(pattern)
+        limit = time.monotonic() + timeout
+        while not (found := wanted.search(self._unread)):
+            more = self._read(limit)
+            assert more is not None, f"ended without {pattern!r}: {self._unread!r}"
+            assert time.monotonic() < limit, f"no {pattern!r} in {timeout} s: {self._unread!r}"
+        came, self._unread = self._unread[: found.end()], self._unread[found.end() :]
+        return came
 
     def read_all(self, timeout: float = 40) -> int:
         """Read to the end; return the exit status."""
-        self._read(lambda _text: False, None, timeout)
+        limit = time.monotonic() + timeout
+        while self._read(limit) is not None:
+            assert time.monotonic() < limit, f"no end in {timeout} s: {self._unread!r}"
         return self.process.wait(timeout=timeout)
 
-    def _read(self, is_there: object, what: str | None, timeout: float) -> str:
-        assert callable(is_there)
-        limit = time.monotonic() + timeout
-        came = ""
-        while not is_there(came):
-            left = limit - time.monotonic()
-            assert left > 0, f"no {what!r} within {timeout} s, but {came!r}"
-            if not select.select([self._master], [], [], min(left, 0.5))[0]:
-                continue
-            try:
-                data = os.read(self._master, 65536)
-            except OSError:  # the other side is closed
-                data = b""
-            if not data:
-                assert what is None, f"ended without {what!r}: {came!r}"
-                return came
-            text = data.decode(errors="replace")
-            came += text
-            self.output += text
-        return came
+    def _read(self, limit: float) -> str | None:
+        """Read what there is; None at the end, "" when there was nothing for a while."""
+        if not select.select([self._master], [], [], max(min(limit - time.monotonic(), 0.5), 0))[0]:
+            return ""
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # the other side is closed
+            return None
+        text = data.decode(errors="replace")
+        self.output += text
+        self._unread += text
+        return text if data else None
 
     @property
     def screen(self) -> list[str]:

@@ -80,7 +80,7 @@ class Reset(NamedTuple):
     "reset-offsets",
     epilog=examples(
         "kgtool reset-offsets --group billing --topic orders --to-earliest",
-        "kgtool reset-offsets --group billing --all-topics --to-datetime now-2h --execute",
+        "kgtool reset-offsets --group a --all-topics --to-datetime now-2h --execute",
         "kgtool reset-offsets --group billing --all-topics --to-current --export",
         "kgtool reset-offsets --group billing --from-file offsets.csv --execute --yes",
         "kgtool reset-offsets --group billing-eu --like billing --create --execute",

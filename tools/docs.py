@@ -1,0 +1,74 @@
+"""``make docs``: completions for bash, zsh and fish, and man pages, from the command line itself.
+
+With ``--check`` nothing is written: the files that are not up to date are named, status 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import docs_bash  # noqa: E402
+import docs_fish  # noqa: E402
+import docs_man  # noqa: E402
+import docs_zsh  # noqa: E402
+from docs_tree import tree  # noqa: E402
+
+FOLDERS = ("completions", "man")
+
+
+def pages() -> dict[str, str]:
+    """Return every generated file: its path in the repository, and its text."""
+    program = tree()
+    return {
+        "completions/kgtool.bash": docs_bash.script(program),
+        "completions/_kgtool": docs_zsh.script(program),
+        "completions/kgtool.fish": docs_fish.script(program),
+        "man/kgtool.1": docs_man.program_page(program),
+        **{
+            f"man/kgtool-{command.name}.1": docs_man.command_page(command)
+            for command in program.commands
+        },
+    }
+
+
+def stale(wanted: dict[str, str]) -> list[str]:
+    """Return the files that are missing, old, or belong to a command that is gone."""
+    there = {
+        str(path.relative_to(ROOT))
+        for folder in FOLDERS
+        for path in (ROOT / folder).glob("*")
+        if not path.name.startswith(".")
+    }
+    wrong = {
+        name
+        for name, text in wanted.items()
+        if name not in there or (ROOT / name).read_text(encoding="utf-8") != text
+    }
+    return sorted(wrong | (there - wanted.keys()))
+
+
+def main() -> int:
+    """Write the files, or only look at them."""
+    wanted = pages()
+    wrong = stale(wanted)
+    if "--check" in sys.argv[1:]:
+        for name in wrong:
+            print(f"{name} is not up to date: run make docs and commit it")
+        return 1 if wrong else 0
+    for name in wrong:
+        path = ROOT / name
+        if name in wanted:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(wanted[name], encoding="utf-8")
+        else:
+            path.unlink()
+        print(name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

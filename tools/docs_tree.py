@@ -1,0 +1,194 @@
+"""The command line as plain data, read from the Click tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from kgtool.cli import columns
+from kgtool.cli.checks import STATES, TYPES
+from kgtool.cli.commands import COMMANDS
+from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
+from kgtool.cli.dropin import kafka_form
+from kgtool.cli.help import example_lines, is_common
+from kgtool.cli.overview import OWN_OPTIONS
+from kgtool.cli.root import root
+
+NO, YES, MAYBE = "no", "yes", "maybe"
+"""Whether an option takes a value."""
+
+GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
+    "groups", "topics", "contexts", "files", "dirs", "words", "list", "any",
+)  # fmt: skip
+"""What a value is: names from the cluster, paths, one of some words, several of them with commas,
+or anything."""
+
+MADE = "Made by `make docs` from the command line itself: do not edit."
+NAMES = (GROUPS, TOPICS, CONTEXTS)
+"""Kinds of names that are asked of kgtool (``kgtool.cli.complete``): 300 ms, or nothing."""
+
+_BY_NAME = {"--group": GROUPS, "--like": GROUPS, "--topic": TOPICS, "--context": CONTEXTS}
+_DESCRIBED = (columns.OFFSETS, columns.MEMBERS, columns.STATE, columns.TOTALS)
+
+
+class Value(NamedTuple):
+    """What can stand there."""
+
+    kind: str = ANY
+    words: tuple[str, ...] = ()
+
+
+class Option(NamedTuple):
+    """One option."""
+
+    names: tuple[str, ...]
+    help: str
+    metavar: str
+    takes: str
+    repeats: bool
+    value: Value
+    is_common: bool
+
+    @property
+    def long(self) -> str:
+        """The name without dashes."""
+        return self.names[-1].lstrip("-")
+
+
+class Argument(NamedTuple):
+    """One argument."""
+
+    metavar: str
+    value: Value
+
+
+class Command(NamedTuple):
+    """A command, or the whole program (whose path is empty)."""
+
+    path: tuple[str, ...]
+    help: str
+    options: tuple[Option, ...]
+    arguments: tuple[Argument, ...]
+    commands: tuple[Command, ...]
+    examples: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The last word of the path."""
+        return self.path[-1] if self.path else ""
+
+    @property
+    def short(self) -> str:
+        """The first sentence of the help."""
+        return " ".join(self.help.split("\n\n")[0].split())
+
+
+def every(command: Command) -> Iterator[Command]:
+    """Yield a command and all below it."""
+    yield command
+    for inner in command.commands:
+        yield from every(inner)
+
+
+def tree() -> Command:
+    """Return the program: its options are those of Kafka's form, its commands the others'."""
+    ctx = click.Context(root, info_name="kgtool")
+    commands = []
+    for name in COMMANDS:
+        found = root.get_command(ctx, name)
+        assert found is not None, name
+        commands.append(_command(found, (name,), ctx))
+    options = _options(kafka_form, (), click.Context(kafka_form))
+    version = Option(("--version",), OWN_OPTIONS["--version"], "", NO, False, Value(), False)
+    return Command((), root.help or "", (*options, version), (), tuple(commands), ())
+
+
+def _command(command: click.Command, path: tuple[str, ...], parent: click.Context) -> Command:
+    ctx = click.Context(command, info_name=path[-1], parent=parent)
+    inner = []
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            found = command.get_command(ctx, name)
+            assert found is not None, name
+            if not found.hidden:
+                inner.append(_command(found, (*path, name), ctx))
+    arguments = [
+        Argument(_metavar(p, ctx), _value(p, path))
+        for p in command.params
+        if isinstance(p, click.Argument)
+    ]
+    return Command(
+        path, _plain(command.help or ""), _options(command, path, ctx), tuple(arguments),
+        tuple(inner), tuple(example_lines(command)),
+    )  # fmt: skip
+
+
+def _plain(text: str) -> str:
+    return "\n\n".join(part.strip("\n") for part in re.split(r"\n\s*\n", text.replace("\b", "")))
+
+
+def _options(
+    command: click.Command, path: tuple[str, ...], ctx: click.Context
+) -> tuple[Option, ...]:
+    return tuple(
+        Option(
+            names=tuple(sorted([*parameter.opts, *parameter.secondary_opts], key=len)),
+            help=parameter.help or "",
+            metavar="" if _takes(parameter) == NO else _metavar(parameter, ctx),
+            takes=_takes(parameter),
+            repeats=parameter.multiple,
+            value=_value(parameter, path),
+            is_common=is_common(parameter),
+        )
+        for parameter in command.get_params(ctx)
+        if isinstance(parameter, click.Option) and not parameter.hidden
+    )
+
+
+def _takes(option: click.Option) -> str:
+    if option.is_flag or option.count:
+        return NO
+    # An optional value has a flag_value for when there is none.
+    return MAYBE if getattr(option, "_flag_needs_value", False) else YES
+
+
+def _metavar(parameter: click.Parameter, ctx: click.Context) -> str:
+    return parameter.make_metavar(ctx)
+
+
+def _value(parameter: click.Parameter, path: tuple[str, ...]) -> Value:
+    name = max(parameter.opts, key=len)
+    if name in _BY_NAME:
+        return Value(_BY_NAME[name])
+    words = _words(name, path)
+    if words is not None:
+        return words
+    if isinstance(parameter.type, click.Choice):
+        return Value(WORDS, tuple(str(choice) for choice in parameter.type.choices))
+    if isinstance(parameter.type, click.Path):
+        return Value(FILES if parameter.type.file_okay else DIRS)
+    shown = (parameter.metavar or "").upper()
+    if "FILE" in shown or "PATH" in shown:
+        return Value(FILES)
+    if path in (("context", "use"), ("context", "remove")):
+        return Value(CONTEXTS)
+    if isinstance(parameter, click.Argument) and "GROUP" in shown:
+        return Value(GROUPS)
+    return Value(DIRS if shown == "DIR" else ANY)
+
+
+def _words(name: str, path: tuple[str, ...]) -> Value | None:
+    """Return what may stand behind options whose words Click does not know."""
+    is_list = path == ("list",)
+    if name == "--state":
+        return Value(LIST, ALL_STATES if is_list else STATES)
+    if name == "--type":
+        return Value(LIST, tuple(word.lower() for word in (ALL_TYPES if is_list else TYPES)))
+    if name in ("--columns", "--sort"):
+        tables = (columns.LIST,) if is_list else _DESCRIBED
+        keys = dict.fromkeys(column.key for table in tables for column in table)
+        return Value(LIST if name == "--columns" else WORDS, tuple(keys))
+    return None
