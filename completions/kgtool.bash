@@ -1,0 +1,319 @@
+# bash completion for kgtool. Made by `make docs` from the command line itself: do not edit.
+# Put it into ~/.local/share/bash-completion/completions, or source it in ~/.bashrc.
+
+# Commands below a path of commands ("" is the program).
+_kgtool_commands() {
+    case "$1" in
+        "") _kgtool_lines list describe delete delete-offsets reset-offsets keep backup restore diff history undo context validate-regex export analyze sandbox ;;
+        "context") _kgtool_lines add list remove use ;;
+        "sandbox") _kgtool_lines down seed status up ;;
+    esac
+}
+
+# Options of a command.
+_kgtool_options() {
+    case "$1" in
+        "") _kgtool_lines \
+            --topic --exclude --match --group --type --state --wait-empty --like \
+            --by-duration --to-datetime --shift-by --to-offset --from-file --regex \
+            --validate-regex --all-or-nothing --create --to-current --to-latest \
+            --to-earliest --export --execute --force --verbose --offsets --members \
+            --all-topics --all-groups --reset-offsets --delete-offsets --delete \
+            --describe --list --lagging --time-lag --expiry --committed --totals \
+            --columns --sort --watch --prometheus --dry-run --yes --reason \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help --version ;;
+        "list") _kgtool_lines \
+            --state --type --match --regex --exclude --columns --sort --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
+        "describe") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --type --offsets --members \
+            --state --verbose --topic --lagging --time-lag --expiry --committed --totals \
+            --columns --sort --watch --prometheus --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
+        "delete") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --state --type --force \
+            --dry-run --yes --reason --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
+        "delete-offsets") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --state --type --topic \
+            --force --dry-run --yes --reason --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
+        "reset-offsets") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --state --type --topic \
+            --all-topics --to-earliest --to-latest --to-current --to-offset --shift-by \
+            --to-datetime --by-duration --from-file --like --execute --export --create \
+            --wait-empty --all-or-nothing --force --dry-run --yes --reason \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "keep") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --state --type --join \
+            --dry-run --yes --reason --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
+        "backup") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --state --type --out \
+            --overwrite --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "restore") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --topic --map-group \
+            --map-topic --other-cluster --create --no-create --verify --no-verify \
+            --force --all-or-nothing --wait-empty --as-member --dry-run --yes --reason \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "diff") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --cluster-b \
+            --command-config-b --bootstrap-server --command-config --context --timeout \
+            -o --output --no-color --debug --help ;;
+        "history") _kgtool_lines \
+            --prune --dry-run -o --output --no-color --debug --help ;;
+        "undo") _kgtool_lines \
+            --from --force --all-or-nothing --wait-empty --as-member --dry-run --yes \
+            --reason --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "context") _kgtool_lines \
+            --help ;;
+        "context add") _kgtool_lines \
+            --bootstrap-server --command-config --property --user --password --secret \
+            --protected --not-protected --cluster-id --replace --use -o --output \
+            --no-color --debug --help ;;
+        "context list") _kgtool_lines \
+            -o --output --no-color --debug --help ;;
+        "context remove") _kgtool_lines \
+            -o --output --no-color --debug --help ;;
+        "context use") _kgtool_lines \
+            --none -o --output --no-color --debug --help ;;
+        "validate-regex") _kgtool_lines \
+            -o --output --no-color --debug --help ;;
+        "export") _kgtool_lines \
+            --out --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "analyze") _kgtool_lines \
+            --rules --retention --check-interval --as-of --out --overwrite --table \
+            --strict --master --conf -o --output --no-color --debug --help ;;
+        "sandbox") _kgtool_lines \
+            --help ;;
+        "sandbox down") _kgtool_lines \
+            --name --keep-data --help ;;
+        "sandbox seed") _kgtool_lines \
+            --name --help ;;
+        "sandbox status") _kgtool_lines \
+            --name -o --output --help ;;
+        "sandbox up") _kgtool_lines \
+            --brokers --kafka-version --config --dir --name --help ;;
+    esac
+}
+
+# What stands behind an option (or, with none, as an argument): sets kind and choices. A kind that
+# begins with ? may be left out; none: the option takes no value.
+_kgtool_kind() {
+    kind="" choices=""
+    case "$1 $2" in
+        " --type") kind="?list" choices="consumer classic" ;;
+        " --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        " --from-file") kind="any" ;;
+        " --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        " --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        " -o"|" --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "list --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance NotReady" ;;
+        "list --type") kind="?list" choices="consumer classic share streams" ;;
+        "list --columns") kind="list" choices="group type state protocol_type coordinator" ;;
+        "list --sort") kind="words" choices="group type state protocol_type coordinator" ;;
+        "list -o"|"list --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "describe --type") kind="list" choices="consumer classic" ;;
+        "describe --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe -o"|"describe --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "delete --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "delete --type") kind="list" choices="consumer classic" ;;
+        "delete -o"|"delete --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "delete-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "delete-offsets --type") kind="list" choices="consumer classic" ;;
+        "delete-offsets -o"|"delete-offsets --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "reset-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "reset-offsets --type") kind="list" choices="consumer classic" ;;
+        "reset-offsets --from-file") kind="files" ;;
+        "reset-offsets -o"|"reset-offsets --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "keep --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "keep --type") kind="list" choices="consumer classic" ;;
+        "keep -o"|"keep --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "keep ") kind="groups" ;;
+        "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "backup --type") kind="list" choices="consumer classic" ;;
+        "backup -o"|"backup --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "restore -o"|"restore --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "restore ") kind="files" ;;
+        "diff -o"|"diff --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "diff ") kind="files" ;;
+        "history -o"|"history --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "undo -o"|"undo --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "undo ") kind="any" ;;
+        "context add -o"|"context add --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "context add ") kind="any" ;;
+        "context list -o"|"context list --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "context remove -o"|"context remove --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "context remove ") kind="contexts" ;;
+        "context use -o"|"context use --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "context use ") kind="contexts" ;;
+        "validate-regex -o"|"validate-regex --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "validate-regex ") kind="any" ;;
+        "export -o"|"export --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "analyze -o"|"analyze --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "analyze ") kind="files" ;;
+        "sandbox status -o"|"sandbox status --output") kind="words" choices="text json" ;;
+    esac
+    case "$2" in
+        --topic) [[ -n $kind ]] || kind="topics" ;;
+        --exclude) [[ -n $kind ]] || kind="any" ;;
+        --match) [[ -n $kind ]] || kind="any" ;;
+        --group) [[ -n $kind ]] || kind="groups" ;;
+        --wait-empty) [[ -n $kind ]] || kind="any" ;;
+        --like) [[ -n $kind ]] || kind="groups" ;;
+        --by-duration) [[ -n $kind ]] || kind="any" ;;
+        --to-datetime) [[ -n $kind ]] || kind="any" ;;
+        --shift-by) [[ -n $kind ]] || kind="any" ;;
+        --to-offset) [[ -n $kind ]] || kind="any" ;;
+        --regex) [[ -n $kind ]] || kind="any" ;;
+        --validate-regex) [[ -n $kind ]] || kind="any" ;;
+        --watch) [[ -n $kind ]] || kind="any" ;;
+        --prometheus) [[ -n $kind ]] || kind="files" ;;
+        --reason) [[ -n $kind ]] || kind="any" ;;
+        --bootstrap-server) [[ -n $kind ]] || kind="any" ;;
+        --command-config) [[ -n $kind ]] || kind="files" ;;
+        --context) [[ -n $kind ]] || kind="contexts" ;;
+        --timeout) [[ -n $kind ]] || kind="any" ;;
+        --out) [[ -n $kind ]] || kind="files" ;;
+        --map-group) [[ -n $kind ]] || kind="any" ;;
+        --map-topic) [[ -n $kind ]] || kind="any" ;;
+        --cluster-b) [[ -n $kind ]] || kind="any" ;;
+        --command-config-b) [[ -n $kind ]] || kind="files" ;;
+        --prune) [[ -n $kind ]] || kind="any" ;;
+        --from) [[ -n $kind ]] || kind="files" ;;
+        --property) [[ -n $kind ]] || kind="any" ;;
+        --user) [[ -n $kind ]] || kind="any" ;;
+        --password) [[ -n $kind ]] || kind="any" ;;
+        --secret) [[ -n $kind ]] || kind="any" ;;
+        --cluster-id) [[ -n $kind ]] || kind="any" ;;
+        --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
+        --retention) [[ -n $kind ]] || kind="any" ;;
+        --check-interval) [[ -n $kind ]] || kind="any" ;;
+        --as-of) [[ -n $kind ]] || kind="any" ;;
+        --table) [[ -n $kind ]] || kind="words" choices="live removals quality" ;;
+        --master) [[ -n $kind ]] || kind="any" ;;
+        --conf) [[ -n $kind ]] || kind="any" ;;
+        --name) [[ -n $kind ]] || kind="any" ;;
+        --brokers) [[ -n $kind ]] || kind="any" ;;
+        --kafka-version) [[ -n $kind ]] || kind="words" choices="4.3.1 3.9.1" ;;
+        --config) [[ -n $kind ]] || kind="any" ;;
+        --dir) [[ -n $kind ]] || kind="dirs" ;;
+    esac
+}
+
+# Splits a line into words as the shell would: bash itself also breaks them at = and :.
+_kgtool_split() {
+    local line=$1 char word="" begun=""
+    local -i at
+    quote="" words=()
+    for ((at = 0; at < ${#line}; at++)); do
+        char=${line:at:1}
+        if [[ -n $quote ]]; then
+            if [[ $char == "$quote" ]]; then quote=""; else word+=$char; fi
+        elif [[ $char == "'" || $char == '"' ]]; then
+            quote=$char begun=1
+        elif [[ $char == "\\" ]]; then
+            at+=1
+            word+=${line:at:1} begun=1
+        elif [[ $char == " " || $char == $'\t' ]]; then
+            [[ -n $word$begun ]] && words+=("$word")
+            word="" begun=""
+        else
+            word+=$char
+        fi
+    done
+    words+=("$word")
+}
+
+# Takes the candidates on stdin, one a line, that begin with $1; $2 stands before each of them.
+_kgtool_take() {
+    local candidate reply
+    while IFS= read -r candidate; do
+        [[ -n $candidate && $candidate == "$1"* ]] || continue
+        reply=$2$candidate
+        reply=${reply#"$typed"}
+        [[ -n $quote ]] || printf -v reply %q "$reply"
+        COMPREPLY+=("$reply")
+    done
+}
+
+_kgtool_lines() {
+    local IFS=$' \n'
+    # shellcheck disable=SC2086
+    (($#)) && printf '%s\n' $*
+}
+
+# Completes a value of $kind that begins with $1; $2 stands before it.
+_kgtool_value() {
+    local before=$2
+    case "${kind#\?}" in
+        words) _kgtool_take "$1" "$before" < <(_kgtool_lines "$choices") ;;
+        list)
+            [[ $1 == *,* ]] && before+="${1%,*},"
+            _kgtool_take "${1##*,}" "$before" < <(_kgtool_lines "$choices")
+            ;;
+        files | dirs)
+            compopt -o filenames 2>/dev/null
+            local flag=-f path
+            [[ ${kind#\?} == dirs ]] && flag=-d
+            while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen "$flag" -- "$1")
+            ;;
+        groups | topics | contexts)
+            _kgtool_take "$1" "$before" < <(
+                _KGTOOL_COMPLETE=${kind#\?} command "${words[@]}" 2>/dev/null
+            )
+            ;;
+    esac
+}
+
+_kgtool() {
+    local path="" pending="" word cur current typed kind choices quote
+    local -a words
+    local -i at last
+    COMPREPLY=()
+    _kgtool_split "${COMP_LINE:0:COMP_POINT}"
+    last=$((${#words[@]} - 1))
+    cur=${words[last]}
+    # What bash keeps of the word that is being completed, because it breaks words earlier.
+    current=${COMP_WORDS[COMP_CWORD]}
+    [[ $current == [=:] ]] && current=""
+    typed=""
+    [[ $cur == *"$current" ]] && typed=${cur%"$current"}
+    for ((at = 1; at < last; at++)); do
+        word=${words[at]}
+        if [[ -n $pending ]]; then
+            _kgtool_kind "$path" "$pending"
+            pending=""
+            [[ $kind != \?* || $word != -* ]] && continue
+        fi
+        if [[ $word == -* ]]; then
+            _kgtool_kind "$path" "$word"
+            [[ $word == *=* || -z $kind ]] || pending=$word
+        elif [[ " $(_kgtool_commands "$path" | tr '\n' ' ') " == *" $word "* ]]; then
+            path=${path:+$path }$word
+        fi
+    done
+    if [[ -n $pending && $cur != -* ]]; then
+        _kgtool_kind "$path" "$pending"
+        _kgtool_value "$cur" ""
+    elif [[ $cur == --*=* ]]; then
+        _kgtool_kind "$path" "${cur%%=*}"
+        _kgtool_value "${cur#*=}" "${cur%%=*}="
+    elif [[ $cur == -* ]]; then
+        _kgtool_take "$cur" "" < <(_kgtool_options "$path")
+    else
+        _kgtool_take "$cur" "" < <(_kgtool_commands "$path")
+        _kgtool_kind "$path" ""
+        [[ -n $kind ]] && _kgtool_value "$cur" ""
+    fi
+}
+
+complete -o nosort -F _kgtool kgtool 2>/dev/null || complete -F _kgtool kgtool
