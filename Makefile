@@ -15,8 +15,13 @@ demo:  ## the whole product on a real Kafka, then everything stopped again
 
 test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
 	@$(SHELL) tools/java.sh
-	@$(SHELL) tools/shells.sh
+	@$(SHELL) tools/packages.sh
+	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
 	@$(BIN)/python tools/run_tests.py
+
+soak: venv  ## a thousand seeded runs through damaged connections (half an hour)
+	@$(SHELL) tools/java.sh
+	@$(BIN)/python tools/soak.py
 
 lint: venv  ## ruff, mypy strict and the layer test
 	@$(BIN)/ruff check .
@@ -46,4 +51,4 @@ readme: venv  ## run README.rst's commands again and put in what they print
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test lint docs format venv clean
+.PHONY: readme help demo test soak lint docs format venv clean
