@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.cli import expiry, rows
@@ -30,8 +30,8 @@ class Found(NamedTuple):
     errors: list[ItemError]
     shown: list[OffsetRow] | None = None
     """The same as domain records, in the offsets view."""
-    every: list[OffsetRow] | None = None
-    """With those that ``--lagging`` leaves out."""
+    every: Sequence[Row] | None = None
+    """``rows`` with those that ``--lagging`` leaves out."""
 
 
 Show = Callable[[Found], None]
@@ -63,9 +63,14 @@ def _offsets(
 
     def emit(found: GroupOffsets) -> None:
         if not _failed(sink, selection, found.description):
-            shown = [row for row in found.rows if not view.lagging or (row.lag or 0) > 0]
-            as_rows: list[Row] = [_offset_row(row, view, expiries) for row in shown]
-            show(Found(found.description, as_rows, found.errors, shown, found.rows))
+            every = [_offset_row(row, view, expiries) for row in found.rows]
+            shown = [row for row in found.rows if _is_shown(row, view)]
+            as_rows: list[Row] = [
+                fields
+                for row, fields in zip(found.rows, every, strict=True)
+                if _is_shown(row, view)
+            ]
+            show(Found(found.description, as_rows, found.errors, shown, every))
 
     when_known = _in_order(chosen.groups, emit) if ordered else emit
     everything = session.run(
@@ -83,6 +88,10 @@ def _offsets(
         expiries.update(expiry.of_groups(session, sink, everything))
         for group in everything:
             emit(group)
+
+
+def _is_shown(row: OffsetRow, view: View) -> bool:
+    return not view.lagging or (row.lag or 0) > 0
 
 
 def _offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.cli import rows
 from kgtool.cli.look import Found
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription
@@ -40,7 +39,7 @@ class Exporter:
 
         def both(found: Found) -> None:
             if found.every is not None:
-                self.add(found.description, [rows.offset(row) for row in found.every])
+                self.add(found.description, found.every)
             show(found)
 
         return both

@@ -26,6 +26,7 @@ from kgtool.model import (
     Member,
     OffsetRow,
     Target,
+    TopicPartition,
 )
 from tests.cli.run import Result
 from tests.cli.test_commands import _emitting, _group, _row
@@ -291,6 +292,23 @@ class TestPrometheus:
         assert metrics["kgtool_errors"] == [(common, 1)]
         assert "kgtool_group_offset_expires_timestamp_seconds" not in metrics
         assert [entry.name for entry in tmp_path.iterdir()] == ["kgtool.prom"]
+
+    def test_offsets_that_expire(
+        self, kgtool: Kgtool, canned: Canned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._canned(canned)
+        known = {("a", TopicPartition("t", 1)): "at 1700000300500"}
+        monkeypatch.setattr("kgtool.cli.expiry.of_groups", lambda *_: known)
+        monkeypatch.setattr(
+            "kgtool.cli.expiry.as_row",
+            lambda at: {"expires_at_ms": int(at.split()[1]) if at else None},
+        )
+        path = tmp_path / "kgtool.prom"
+        argv = ["--expiry", "--lagging", "--prometheus", str(path)]
+        kgtool("describe", "--group", ODD, "--group", "a", *argv)
+        metrics = _parse_metrics(path.read_text())
+        ((labels, when),) = metrics["kgtool_group_offset_expires_timestamp_seconds"]
+        assert (labels["group"], labels["partition"], when) == ("a", "1", 1_700_000_300.5)
 
     def test_it_is_replaced_in_one_step(
         self, kgtool: Kgtool, canned: Canned, tmp_path: Path
