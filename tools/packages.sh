@@ -10,6 +10,7 @@ for pair in zsh:zsh fish:fish less:less man:man-db groff:groff-base openssl:open
   gcc:gcc chromium:chromium; do
   command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair##*:}")
 done
+python3 -c 'import os, sysconfig as s, sys; sys.exit(not os.path.exists(s.get_paths()["include"] + "/Python.h"))' || missing+=(python3-dev)
 [ ${#missing[@]} = 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   echo "Installing ${missing[*]} (apt-get install), which the tests use …"
