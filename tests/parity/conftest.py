@@ -153,7 +153,7 @@ def worlds(parity: Parity) -> Iterator[dict[str, World]]:
     bootstrap = parity.cluster.bootstrap
     made = [_world(bootstrap, protocol) for protocol in BOTH]
     everybody = {name: found for _, members in made for name, found in members.items()}
-    sizes = {name: 1 for name in everybody} | {world.both: 2 for world, _ in made}
+    sizes = dict.fromkeys(everybody, 1) | {world.both: 2 for world, _ in made}
     settle(bootstrap, everybody, sizes)
     for world, members in made:
         _commit(world, members)
@@ -184,7 +184,8 @@ class Spares:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.topic = clients.create_topic(bootstrap, clients.unique("spares"), 1)
-        self.ready: dict[str, list[str]] = {protocol: [] for protocol in BOTH}
+        self.ready: dict[str, list[str]]
+        self.forget()
 
     def take(self, protocol: str, offsets: Offsets) -> str:
         """A group with just these offsets."""
@@ -193,6 +194,10 @@ class Spares:
         name = self.ready[protocol].pop()
         put(self.bootstrap, name, offsets)
         return name
+
+    def forget(self) -> None:
+        """Somebody else has them now, or deletes them."""
+        self.ready = {protocol: [] for protocol in BOTH}
 
     def _make(self, protocol: str) -> list[str]:
         names = [clients.unique(f"spare-{protocol}") for _ in range(self.SIZE)]

@@ -48,7 +48,7 @@ def test_every_form_shows_what_kafkas_tool_shows(
 
 
 @behaviour(2, protocols=ANY)
-@pytest.mark.parametrize("action", ["list", "describe", "delete", "delete-offsets", "reset-offsets"])
+@pytest.mark.parametrize("action", ["list", "describe", "delete", "reset-offsets"])
 def test_new_consumer_is_no_option(action: str, kg: Kg, protocol: str) -> None:
     result = kg("--new-consumer", f"--{action}", *chosen("g"), "--topic", "t")
     assert (result.status, result.out) == (2, "")
@@ -91,9 +91,7 @@ def test_types(world: World, kg: Kg, protocol: str) -> None:
 
 @behaviour(7)
 @pytest.mark.parametrize("flags", [["--type", "--state"], ["--state", "--type"]])
-def test_columns_are_type_then_state(
-    world: World, kg: Kg, flags: list[str], protocol: str
-) -> None:
+def test_columns_are_type_then_state(world: World, kg: Kg, flags: list[str], protocol: str) -> None:
     result = kg("--list", *flags)
     assert lines(result.out)[0] == ["GROUP", "TYPE", "STATE"]
     assert _known(result, world)[world.stable] == [protocol.capitalize(), "Stable"]
@@ -136,9 +134,7 @@ def test_filters_combine(world: World, kg: Kg, protocol: str) -> None:
 
 
 @behaviour(10, protocols=ANY)
-def test_no_filter_means_both_types(
-    worlds: dict[str, World], kg: Kg, protocol: str
-) -> None:
+def test_no_filter_means_both_types(worlds: dict[str, World], kg: Kg, protocol: str) -> None:
     for argv in (["--list"], ["--list", "--type"], ["--list", "--state"], ["--list", "--state="]):
         found = {row[0] for row in lines(kg(*argv).out)}
         assert found >= {name for world in worlds.values() for name in world.groups}
