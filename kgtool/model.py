@@ -150,7 +150,8 @@ class GroupDescription(NamedTuple):
 class CommittedOffset(NamedTuple):
     """What a coordinator holds for one partition of a group; epoch is None where there is none.
 
-    ``offset`` is None only where the first commit of a partition is still pending.
+    ``offset`` is None only where the first commit of a partition is still pending, and where a
+    negative one is stored.
     """
 
     offset: int | None

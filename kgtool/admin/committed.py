@@ -145,9 +145,11 @@ def _committed(row: Any) -> Committed | KgError:
         for part in topic.partitions:
             if part.error_code:
                 offsets[TopicPartition(name, part.partition)] = broker_error(part.error_code)
-            elif part.offset >= 0:
-                epoch = part.leader_epoch if part.leader_epoch >= 0 else None
-                offsets[TopicPartition(name, part.partition)] = CommittedOffset(
-                    part.offset, epoch, part.metadata
-                )
+                continue
+            # Brokers store negative offsets too; to their clients that is no commit.
+            offset = part.offset if part.offset >= 0 else None
+            epoch = part.leader_epoch if part.leader_epoch >= 0 else None
+            offsets[TopicPartition(name, part.partition)] = CommittedOffset(
+                offset, epoch, part.metadata
+            )
     return offsets
