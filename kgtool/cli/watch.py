@@ -40,6 +40,7 @@ class Snapshot:
     """What one look found; stands in for the run's ``Output`` while it is taken."""
 
     def __init__(self) -> None:
+        self.at = time.localtime()
         self.cluster_id: str | None = None
         self.rows: list[Row] = []
         self.errors: list[ItemError] = []
@@ -158,13 +159,14 @@ class Watch:
             self._output.row({"looked_at_ms": looked_at_ms, **{key: row.get(key) for key in keys}})
         for error in now.errors:
             self._output.failed(error)
+        self._output.errors.clear()  # they are said; a watch may go on for weeks
         self._output.flush()
 
 
 def _headline(now: Snapshot, seconds: float, changed: int) -> str:
     groups = len({row["group"] for row in now.rows if row.get("group") is not None})
     parts = [
-        time.strftime("%Y-%m-%d %H:%M:%S"),
+        time.strftime("%Y-%m-%d %H:%M:%S", now.at),
         f"every {seconds:g} s",
         f"{groups} group{'' if groups == 1 else 's'}",
         f"{changed} changed",

@@ -16,6 +16,7 @@ import pytest
 from kgtool.cli import columns, table, terminal
 from kgtool.cli.columns import OFFSETS, Column
 from kgtool.cli.watch import changes
+from kgtool.errors import ConnectFailed
 from kgtool.model import (
     Broker,
     GroupDescription,
@@ -29,7 +30,7 @@ from kgtool.model import (
     TopicPartition,
 )
 from tests.cli.run import Result
-from tests.cli.test_commands import _emitting, _group, _row
+from tests.cli.test_commands import MISSING, _emitting, _group, _row
 
 Kgtool = Callable[..., Result]
 Canned = Callable[..., None]
@@ -431,6 +432,54 @@ class TestTables:
         assert re.sub(r"\x1b\[\d*m", "", colored) == plain
         assert "\x1b[32mok\x1b[0m          1" in colored
         assert "\x1b[31mbeyond-end\x1b[0m  2" in colored
+
+
+class TestWatch:
+    def _looks(self, canned: Canned, *looks: Any) -> None:
+        """Each look finds what is given, or fails with it; Ctrl-C after the last."""
+        left = iter(looks)
+
+        def describe_offsets(groups: Any, topics: Any = None, emit: Any = None, **_: Any) -> Any:
+            found = next(left, KeyboardInterrupt())
+            if isinstance(found, BaseException):
+                raise found
+            if not isinstance(found, GroupOffsets):
+                found = GroupOffsets(_group("g"), found, [])
+            return _emitting([found])(groups, topics, emit)
+
+        canned(offsets__describe_offsets=describe_offsets, topics__look_anew=None)
+
+    def test_a_look_that_fails_is_not_the_end(self, kgtool: Kgtool, canned: Canned) -> None:
+        gone = ConnectFailed("Nobody accepts connections at b:1.")
+        self._looks(canned, _rows("g", 5), gone, gone, _rows("g", 3))
+        result = kgtool("describe", "--group", "g", "--watch", "0.01")
+        assert result.status == 130
+        assert result.err == "Error: Nobody accepts connections at b:1.\n" * 2
+        lags = [line.split()[5] for line in result.out.splitlines() if line.startswith("g ")]
+        assert lags == ["5", "5", "5", "3"]
+        assert result.out.rstrip().endswith("lag -2")
+
+    def test_a_first_look_that_fails_is(self, kgtool: Kgtool, canned: Canned) -> None:
+        self._looks(canned, ConnectFailed("Nobody accepts connections at b:1."), _rows("g", 3))
+        result = kgtool("describe", "--group", "g", "--watch", "0.01")
+        assert (result.status, result.out) == (4, "")
+
+    def test_rows_of_programs(self, kgtool: Kgtool, canned: Canned) -> None:
+        self._looks(canned, _rows("g", 5, 1), _rows("g", 5), _rows("g", 4, 1))
+        result = kgtool("describe", "--group", "g", "--watch", "0.01", "-o", "ndjson")
+        rows = [json.loads(line) for line in result.out.splitlines()]
+        assert [(row["partition"], row["change"]) for row in rows] == [
+            (0, None), (1, None), (0, None), (1, "gone"), (0, "lag -1"), (1, "new"),
+        ]  # fmt: skip
+        assert all(abs(row["looked_at_ms"] - rows[0]["looked_at_ms"]) < 60_000 for row in rows)
+
+    def test_what_failed_is_a_row_too(self, kgtool: Kgtool, canned: Canned) -> None:
+        missing = GroupOffsets(_group("nosuch", "Dead", error=MISSING), [], [])
+        self._looks(canned, missing)
+        result = kgtool("describe", "--group", "nosuch", "--watch", "0.01", "-o", "ndjson")
+        assert result.status == 130
+        (row,) = [json.loads(line) for line in result.out.splitlines()]
+        assert row["error"]["name"] == "GROUP_ID_NOT_FOUND"
 
 
 class TestChanges:
