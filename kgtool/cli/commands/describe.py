@@ -63,7 +63,12 @@ def command(
     topics: tuple[TopicSpec, ...],
     **given: Any,
 ) -> int:
-    """Show groups: committed offsets and lag, members, or state."""
+    """Show groups: committed offsets and lag, members, or state.
+
+    STATUS is ok, or why to look: no-commit, beyond-end (committed past the end of the log, which
+    was truncated or re-created), before-start (what comes next is gone), unknown-topic, no-leader,
+    pending-transaction, denied.
+    """
     selection = selection._replace(
         states=parse_choices(",".join(filter(None, states)), "state", STATES),
         types=parse_choices(type_, "types", TYPES),
