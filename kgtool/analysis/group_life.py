@@ -209,6 +209,7 @@ class GroupLife:
             self.judged_since_ms,
             self.dated,
             self.converted,
+            self.member_count,
         )
         if shown == self.shown and not event["tombstone"]:
             return None
@@ -230,4 +231,5 @@ class GroupLife:
             "dated_until_ms": self.dated[1],
             "converted_from": self.converted[0],
             "converted_at_once": self.converted[1],
+            "members": self.member_count,
         }

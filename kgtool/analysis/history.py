@@ -25,7 +25,7 @@ def history(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     """Rows of ``schema.RECORDS`` → one row for each tombstone and each key's last record.
 
     Columns: the key; ``position``, ``timestamp_ms``, ``tombstone``, ``is_last``; ``first`` (the
-    offset is stored here for the first time, and there are such rows too); ``pending_change``
+    offset is stored here for the first time, at ``first_ms``, rows too); ``pending_change``
     (1, -1: a transaction begins, ceases to hold the key, rows too); ``mark`` of the group by
     ``producer_id`` (rows too, see RuleSet.marks_outlive_offsets); and as of just before a
     tombstone, else just after the row: ``stored`` (the committed offset, null if there is none),
@@ -43,7 +43,7 @@ def _events(records: DataFrame) -> DataFrame:
     is_offset = F.col("kind") == schema.KIND_OFFSET
     transactional = F.col("producer_id").isNotNull() & ~F.col("tombstone")
     plain = records.where(is_offset & ~transactional)
-    pending = records.where(is_offset & transactional).transform(_transaction_ends(records))
+    pending = records.where(is_offset & transactional).transform(with_transaction_ends(records))
     ends = F.coalesce(F.col("ended.log_offset"), F.lit(NEVER))
     begun = _event(
         pending, F.col("log_offset"), F.col("timestamp_ms"), visible=F.lit(False), ends=ends
@@ -79,13 +79,18 @@ def _event(
         "commit_timestamp_ms",
         "expire_timestamp_ms",
         "topic_id",
+        "bytes",
+        # A transaction's COMMIT stores at its own time.
+        F.when(position == F.col("log_offset"), F.coalesce("first_ms", at))
+        .otherwise(at)
+        .alias("first_ms"),
         "producer_id",
         (F.lit(None).cast("bigint") if ends is None else ends).alias("pending_until"),
         ended_ms.alias("pending_until_ms"),
     )
 
 
-def _transaction_ends(records: DataFrame) -> Callable[[DataFrame], DataFrame]:
+def with_transaction_ends(records: DataFrame) -> Callable[[DataFrame], DataFrame]:
     """Add ``ended``: the marker that ended each pending commit's transaction, if there is one."""
 
     def transform(pending: DataFrame) -> DataFrame:
@@ -168,7 +173,7 @@ def _stored(rules: RuleSet, commits: Column) -> Column:
     """What a commit stores; the greatest of them is what is stored."""
     order = F.col("position") if rules.commit_always_replaces else F.col("log_offset")
     fields = ("offset", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "timestamp_ms")
-    return F.when(commits, F.struct("life", order.alias("order"), "log_offset", *fields))
+    return F.when(commits, F.struct("life", order.alias("order"), "log_offset", *fields, "bytes"))
 
 
 def _epoch(rules: RuleSet) -> Column:
@@ -188,7 +193,15 @@ def _matters() -> Column:
 
 
 def _columns() -> list[Column]:
-    names = ("position", "timestamp_ms", "tombstone", "is_last", "first", "pending_change")
+    names = (
+        "position",
+        "timestamp_ms",
+        "tombstone",
+        "is_last",
+        "first",
+        "first_ms",
+        "pending_change",
+    )
     return [
         *[F.col(name) for name in (*KEY, *names, "producer_id", "mark", "pending")],
         F.when(F.col("best.life") == F.col("life"), F.col("best")).alias("stored"),

@@ -19,7 +19,7 @@ _GROUP = ("partition", "group")
 def live(
     timeline: DataFrame, rules: RuleSet, retention_ms: int
 ) -> Callable[[DataFrame], DataFrame]:
-    """Rows of ``history`` → rows of ``schema.LIVE``."""
+    """Rows of ``history`` → rows of ``schema.LIVE``, with ``log_partition`` and ``bytes``."""
 
     def transform(history: DataFrame) -> DataFrame:
         present = F.col("is_last") & ~F.col("tombstone") & F.col("stored").isNotNull()
@@ -119,4 +119,5 @@ def _live_columns(rules: RuleSet) -> list[Column]:
         "rule": F.col("rule"),
         "expires_at_ms": F.col("expires_at_ms"),
     }
-    return [columns[name].cast(kind).alias(name) for name, kind in schema.LIVE]
+    of_record = [F.col("partition").alias("log_partition"), F.col("stored.bytes").alias("bytes")]
+    return [*[columns[name].cast(kind).alias(name) for name, kind in schema.LIVE], *of_record]

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis import schema
-from kgtool.analysis.decode import decode_splits
+from kgtool.analysis import growth, losses, schema
+from kgtool.analysis.decode import Detail, decode_splits
+from kgtool.analysis.due import Scenario
+from kgtool.analysis.groups import families, groups
 from kgtool.analysis.history import history
 from kgtool.analysis.live import live
+from kgtool.analysis.metrics import metrics
+from kgtool.analysis.overdue import overdue
 from kgtool.analysis.quality import complete_partitions, quality
 from kgtool.analysis.removals import removals
 from kgtool.analysis.segments import split
 from kgtool.analysis.sources import Basis, SegmentFile
 from kgtool.analysis.timeline import timeline
+from kgtool.analysis.whatif import Author, lives
 from kgtool.errors import AnalysisError
 
 SPLIT_BYTES = 64 << 20
@@ -28,35 +33,149 @@ TASK_BYTES = 16 << 20
 """Small segments share tasks of about this size."""
 
 
+class Wanted(NamedTuple):
+    """What will be asked for beyond what is live and what went; it decides what is read."""
+
+    scenarios: tuple[Scenario, ...] = ()
+    """For whatif, whatif_families and losses."""
+    horizon_ms: int = 0
+    """How far losses look ahead."""
+    bucket_ms: int | None = None
+    """For metrics."""
+
+    def detail(self) -> Detail:
+        """What of the past the tables need."""
+        grids = {scenario.interval_ms for scenario in self.scenarios}
+        return Detail(tuple(sorted(grids)), self.bucket_ms)
+
+
+NOTHING_MORE = Wanted()
+
+
 class Analysis:
     """The tables over one set of inputs; frames are lazy, and ``records`` is decoded once."""
 
     def __init__(
         self, session: SparkSession, files: Sequence[SegmentFile], basis: Basis,
-        as_of_ms: int | None = None,
+        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE,
     ) -> None:  # fmt: skip
+        self.session = session
         self.basis = basis
-        decoded = decode(session, files, as_of_ms)
-        self.records = decoded.persist(StorageLevel.MEMORY_AND_DISK)
-        rules, retention_ms = basis.rules, basis.retention_ms
-        self.timeline = self.records.transform(timeline(rules)).persist(
-            StorageLevel.MEMORY_AND_DISK
-        )
-        lives = self.records.transform(history(rules)).persist(StorageLevel.MEMORY_AND_DISK)
-        self.live = lives.transform(live(self.timeline, rules, retention_ms)).persist(
-            StorageLevel.MEMORY_AND_DISK
-        )
-        complete = complete_partitions(self.records)
-        self.removals = lives.transform(
-            removals(self.records, self.timeline, complete, rules, retention_ms)
-        ).persist(StorageLevel.MEMORY_AND_DISK)
+        self.as_of_ms = as_of_ms
+        self.wanted = wanted
+        self.records = _kept(decode(session, files, as_of_ms, wanted.detail()))
         self.quality = quality(self.records)
+
+    @cached_property
+    def timeline(self) -> DataFrame:
+        """Rows of ``schema.TIMELINE``."""
+        return _kept(self.records.transform(timeline(self.basis.rules)))
+
+    @cached_property
+    def history(self) -> DataFrame:
+        """An offset's life: see ``analysis.history``."""
+        return _kept(self.records.transform(history(self.basis.rules)))
+
+    @cached_property
+    def live(self) -> DataFrame:
+        """What is committed at the end of the log."""
+        rules, retention_ms = self.basis.rules, self.basis.retention_ms
+        return _kept(self.history.transform(live(self.timeline, rules, retention_ms)))
+
+    @cached_property
+    def removals(self) -> DataFrame:
+        """Every tombstone of an offset or a group, explained."""
+        explained = removals(
+            self.records, self.timeline, complete_partitions(self.records), self.basis.rules,
+            self.basis.retention_ms,
+        )  # fmt: skip
+        return _kept(self.history.transform(explained))
+
+    @cached_property
+    def overdue(self) -> DataFrame:
+        """What a check ought to have removed."""
+        basis = self.basis
+        return overdue(
+            self.live, self.history, self.timeline, basis.rules, basis.check_interval_ms,
+            self.end_ms,
+        )  # fmt: skip
+
+    @cached_property
+    def families(self) -> DataFrame:
+        """``group, family`` of every group."""
+        return _kept(families(self.records))
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        """One row a group."""
+        return _kept(
+            groups(
+                self.records, self.live, self.removals, self.timeline, self.families,
+                self.basis.rules,
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """Where offsets came and went: see ``growth.changes``."""
+        return growth.changes(self.history)
+
+    @cached_property
+    def metrics(self) -> DataFrame:
+        """KIP-496's counts by time; ``wanted.bucket_ms`` must be given."""
+        bucket_ms = self.wanted.bucket_ms
+        assert bucket_ms is not None
+        return metrics(self.records, self.removals, self.changes, self.basis.rules, bucket_ms)
+
+    @cached_property
+    def lives(self) -> DataFrame:
+        """Rows of ``schema.LIVES``; ``wanted.scenarios`` must be given."""
+        author = Author(self.basis.rules, self.basis.retention_ms)
+        until = self.end_ms + self.wanted.horizon_ms
+        return _kept(
+            self.records.transform(lives(self.removals, author, self.wanted.scenarios, until))
+        )
+
+    @cached_property
+    def scenarios(self) -> DataFrame:
+        """What the numbers of scenarios mean."""
+        return losses.scenario_frame(self.session, self.wanted.scenarios)
+
+    @cached_property
+    def whatif(self) -> DataFrame:
+        """One row a scenario."""
+        return losses.whatif(self.lives, self.scenarios, self.end_ms)
+
+    @cached_property
+    def whatif_families(self) -> DataFrame:
+        """One row a scenario and family."""
+        return losses.whatif_families(self.lives, self.scenarios, self.families, self.end_ms)
+
+    @cached_property
+    def losses(self) -> DataFrame:
+        """What each scenario loses."""
+        ends = losses.log_ends(self.session, self.basis.topics)
+        return losses.losses(self.lives, self.scenarios, ends, self.end_ms)
+
+    @cached_property
+    def end_ms(self) -> int:
+        """The moment to which the log was read: given, told by the input, or its last record."""
+        return self.as_of_ms or self.basis.as_of_ms or self.last_record_ms or 0
+
+    def names(self) -> list[str]:
+        """The tables that can be had of what was wanted."""
+        without: tuple[str, ...] = (
+            () if self.wanted.scenarios else ("whatif", "whatif_families", "losses")
+        )
+        without += () if self.wanted.bucket_ms else ("metrics",)
+        return [name for name in schema.TABLES if name not in without]
 
     def table(self, name: str) -> DataFrame:
         """One of ``schema.TABLES``, with the columns that are declared there."""
         frame: DataFrame = getattr(self, name)
         return frame.select(*schema.names(schema.TABLES[name]))
 
+    @cached_property
     def last_record_ms(self) -> int | None:
         """Timestamp of the log's newest record."""
         was_read = (F.col("kind") == schema.KIND_QUALITY) & F.col("reason").isNull()
@@ -64,7 +183,13 @@ class Analysis:
         return None if found is None else found[0]
 
 
-def decode(session: SparkSession, files: Sequence[SegmentFile], as_of_ms: int | None) -> DataFrame:
+def _kept(frame: DataFrame) -> DataFrame:
+    return frame.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def decode(
+    session: SparkSession, files: Sequence[SegmentFile], as_of_ms: int | None, detail: Detail
+) -> DataFrame:
     """The files' records, as rows of ``schema.RECORDS``."""
     splits = session.createDataFrame(
         [(file.path, file.partition, 0, file.size) for file in files], schema.ddl(schema.SPLITS)
@@ -76,7 +201,8 @@ def decode(session: SparkSession, files: Sequence[SegmentFile], as_of_ms: int | 
     else:
         tasks = min(tasks, len(files))
     splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
-    return splits.mapInArrow(partial(decode_splits, as_of_ms=as_of_ms), schema.ddl(schema.RECORDS))
+    read = partial(decode_splits, as_of_ms=as_of_ms, detail=detail)
+    return splits.mapInArrow(read, schema.ddl(schema.RECORDS))
 
 
 def split_files(tables: Iterable[Any]) -> Iterator[Any]:
@@ -103,8 +229,8 @@ def write_tables(analysis: Analysis, out: Path, *, overwrite: bool) -> list[Path
     """Write every table as Parquet under ``out``. Raises AnalysisError if it may not or can't."""
     check_folder(out, overwrite=overwrite)
     written = []
-    for name in schema.TABLES:
-        path = out / f"{name}.parquet"
+    for name in analysis.names():
+        path = out / name
         try:
             analysis.table(name).write.mode("overwrite").parquet(path.absolute().as_uri())
         except Exception as error:

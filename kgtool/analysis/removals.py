@@ -19,6 +19,7 @@ from kgtool.retention.rules import RuleSet
 
 _GROUP = ("partition", "group")
 _OFFSET, _OWN, _CHANGE, _STATE = "offset", "group", "change", "state"
+_WHERE = ("log_partition", "position", "offsets_left")
 
 
 def removals(
@@ -28,7 +29,7 @@ def removals(
     rules: RuleSet,
     retention_ms: int,
 ) -> Callable[[DataFrame], DataFrame]:
-    """Rows of ``history`` → rows of ``schema.REMOVALS``.
+    """Rows of ``history`` → rows of ``schema.REMOVALS``, and where in the log each of them is.
 
     ``complete`` has the partitions (one column) whose log lacks nothing from its start.
     """
@@ -42,7 +43,7 @@ def removals(
             .transform(judge(rules, retention_ms))
             .transform(_causes(rules))
             .transform(_one_cause)
-            .select(*[F.col(name).cast(kind) for name, kind in schema.REMOVALS])
+            .select(*[F.col(name).cast(kind) for name, kind in schema.REMOVALS], *_WHERE)
         )
 
     return transform
@@ -256,5 +257,6 @@ def _one_cause(rows: DataFrame) -> DataFrame:
         )
         .withColumn("expires_at_ms", F.when(~(F.col("spoilt") & own), F.col("expires_at_ms")))
         .withColumn("latency_ms", F.col("removed_at_ms") - F.col("expires_at_ms"))
+        .withColumn("log_partition", F.col("partition"))
         .withColumn("partition", F.col("topic_partition"))
     )

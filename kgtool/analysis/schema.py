@@ -21,8 +21,12 @@ SPLITS: Final[Schema] = (
     ("partition", "int"),
     ("start", "bigint"),
     ("end", "bigint"),
+    ("format", "string"),
+    ("lacks", "int"),
+    ("order", "bigint"),
 )
-"""Byte ranges of segments, cut between record batches."""
+"""Byte ranges of files, cut between record batches; of a live cluster: ranges of offsets. The
+others are as in ``find.InputFile``."""
 
 GROUP_DETAIL: Final[Schema] = (
     ("protocol_type", "string"),
@@ -73,6 +77,8 @@ RECORDS: Final[Schema] = (
     ("position", "bigint"),
     ("bytes", "bigint"),
     ("damage", "boolean"),
+    # what the input can't tell: bits of analysis.lacks
+    ("lacks", "int"),
 )
 """One row for each record that matters, and the notes about each file."""
 
@@ -95,6 +101,7 @@ TIMELINE: Final[Schema] = (
     ("dated_until_ms", "bigint"),
     ("converted_from", "bigint"),
     ("converted_at_once", "boolean"),
+    ("members", "int"),
 )
 """A group's state from one log offset on. ``known`` is false where the coordinator does not have
 the group; ``state_since_ms`` is currentStateTimestamp, ``entered_ms`` the time of the record that
@@ -103,6 +110,47 @@ time alone since ``released[topic]``, or else since ``judged_since_ms`` (null: a
 Until ``dated_until_ms`` all offsets shared a date, ``dated_before_ms``, that no longer counts.
 ``converted_from`` is the log offset of the tombstone that ended this group's life as another type,
 ``converted_at_once`` whether that was in the same write."""
+
+HAPPENED: Final[Schema] = (
+    ("log_partition", "int"),
+    ("group", "string"),
+    ("position", "bigint"),
+    ("at_ms", "bigint"),
+    ("event", "string"),
+    ("topic", "string"),
+    ("topic_partition", "int"),
+    ("offset", "bigint"),
+    ("commit_timestamp_ms", "bigint"),
+    ("expire_timestamp_ms", "bigint"),
+    ("log_offset", "bigint"),
+    ("first_ms", "bigint"),
+    ("continued", "boolean"),
+    ("producer_id", "bigint"),
+    ("committed", "boolean"),
+    ("key_type", "int"),
+    ("tombstone", "boolean"),
+    ("detail", "struct<" + ",".join(f"{n}:{t}" for n, t in GROUP_DETAIL) + ">"),
+    ("wipe", "boolean"),
+)
+"""What clients did to a group, for the replay; ``position`` is the log offset at which it counts,
+``log_offset`` that of the record."""
+
+LIVES: Final[Schema] = (
+    ("scenario", "int"),
+    ("log_partition", "int"),
+    ("group", "string"),
+    ("role", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("from_ms", "bigint"),
+    ("until_ms", "bigint"),
+    ("expired", "boolean"),
+    ("rule", "string"),
+    ("offset", "bigint"),
+    ("commit_timestamp_ms", "bigint"),
+    ("again_ms", "bigint"),
+)
+"""``replay.Life`` of everything in every scenario, which is a number here."""
 
 LIVE: Final[Schema] = (
     ("group", "string"),
@@ -150,7 +198,123 @@ QUALITY: Final[Schema] = (
 )
 """One row a file."""
 
-TABLES: Final = {"live": LIVE, "removals": REMOVALS, "quality": QUALITY}
+OVERDUE: Final[Schema] = (
+    ("group", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("commit_timestamp_ms", "bigint"),
+    ("group_type", "string"),
+    ("group_state", "string"),
+    ("rule", "string"),
+    ("expires_at_ms", "bigint"),
+    ("overdue_ms", "bigint"),
+    ("log_partition", "int"),
+)
+"""What a check ought to have removed before the log ends; topic, partition and the rest of the
+offset are null for a group. ``overdue_ms`` counts from the end of the check interval that begins
+at ``expires_at_ms``; ``log_partition`` is that of ``__consumer_offsets``."""
+
+GROUPS: Final[Schema] = (
+    ("group", "string"),
+    ("family", "string"),
+    ("group_type", "string"),
+    ("group_state", "string"),
+    ("protocol_type", "string"),
+    ("members", "int"),
+    ("commits", "bigint"),
+    ("rebalances", "bigint"),
+    ("first_seen_ms", "bigint"),
+    ("last_seen_ms", "bigint"),
+    ("last_commit_ms", "bigint"),
+    ("live_offsets", "bigint"),
+    ("live_topics", "bigint"),
+    ("expired_offsets", "bigint"),
+    ("next_expiry_ms", "bigint"),
+    ("bytes", "bigint"),
+    ("log_partition", "int"),
+)
+"""Every group that the log names. ``group_state`` is Dead where the coordinator does not have it
+(any more); ``bytes`` is the size of its newest records, which the coordinator keeps."""
+
+METRICS: Final[Schema] = (
+    ("bucket_start_ms", "bigint"),
+    ("bucket_ms", "bigint"),
+    ("offset_commits", "bigint"),
+    ("offset_expirations", "bigint"),
+    ("offset_deletions", "bigint"),
+    ("group_completed_rebalances", "bigint"),
+)
+"""What brokers count since KIP-496, for each time bucket in which anything happened."""
+
+_SCENARIO: Final[Schema] = (
+    ("rules", "string"),
+    ("retention_ms", "bigint"),
+    ("check_interval_ms", "bigint"),
+)
+
+DAY: Final = ("day_ms", "removed_offsets", "removed_groups", "live_offsets", "live_groups")
+WHATIF: Final[Schema] = (
+    *_SCENARIO,
+    ("removed_offsets", "bigint"),
+    ("removed_groups", "bigint"),
+    ("live_offsets", "bigint"),
+    ("live_groups", "bigint"),
+    ("missed_offsets", "bigint"),
+    ("missed_groups", "bigint"),
+    ("next_offsets", "bigint"),
+    ("next_groups", "bigint"),
+    ("first_removal_ms", "bigint"),
+    ("last_removal_ms", "bigint"),
+    ("days", "array<struct<" + ",".join(f"{name}:bigint" for name in DAY) + ">>"),
+)
+"""One row a scenario: what checks would have removed until the log ends, and what would be left.
+``missed`` are removed offsets that were committed again later, and the groups that lost one:
+somebody came back. ``next`` is what goes within the horizon if nobody commits any more. A day
+begins at ``day_ms`` (UTC); its live counts are those at its end."""
+
+WHATIF_FAMILIES: Final[Schema] = (
+    *_SCENARIO,
+    ("family", "string"),
+    ("removed_offsets", "bigint"),
+    ("removed_groups", "bigint"),
+    ("missed_offsets", "bigint"),
+    ("live_offsets", "bigint"),
+    ("live_groups", "bigint"),
+)
+"""The same by family of groups."""
+
+LOSSES: Final[Schema] = (
+    *_SCENARIO,
+    ("group", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("commit_timestamp_ms", "bigint"),
+    ("lost_at_ms", "bigint"),
+    ("rule", "string"),
+    ("ahead", "boolean"),
+    ("committed_again_ms", "bigint"),
+    ("lag", "bigint"),
+    ("replayed_records", "bigint"),
+    ("skipped_records", "bigint"),
+)
+"""Every offset that a scenario loses, until the log ends or (``ahead``) within the horizon if
+nobody commits any more. With auto.offset.reset=earliest a consumer that comes back then reads
+``replayed_records`` again, with latest it never reads ``skipped_records``, the lag: both as the
+log ends of the export tell, so they are known for what is ahead only."""
+
+TABLES: Final = {
+    "live": LIVE,
+    "removals": REMOVALS,
+    "overdue": OVERDUE,
+    "whatif": WHATIF,
+    "whatif_families": WHATIF_FAMILIES,
+    "losses": LOSSES,
+    "groups": GROUPS,
+    "metrics": METRICS,
+    "quality": QUALITY,
+}
 
 
 def ddl(schema: Schema) -> str:

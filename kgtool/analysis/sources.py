@@ -57,6 +57,8 @@ class Basis(NamedTuple):
     """Moment at which an export was taken, if the input tells."""
     assumed: list[str]
     """What nobody told, in words: ``rules 4.1``."""
+    topics: list[Any] | None = None
+    """cluster.json's ``topics``: log start and end offsets when the export was taken."""
 
 
 def find(paths: Sequence[str]) -> Inputs:
@@ -191,7 +193,11 @@ def basis(
         check_interval_ms = DEFAULT_INTERVAL_MS
         assumed.append("check interval 10m")
     taken_at = _whole(content.get("taken_at_ms"))
-    return Basis(chosen, retention_ms, check_interval_ms, taken_at, assumed)
+    topics = content.get("topics")
+    return Basis(
+        chosen, retention_ms, check_interval_ms, taken_at, assumed,
+        topics if isinstance(topics, list) else None,
+    )  # fmt: skip
 
 
 def _rules_of(manifest: dict[str, Any]) -> RuleSet | None:

@@ -63,7 +63,9 @@ def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None
     result = analyze(export, "--out", out)
     assert result.returncode == 0, result.stderr
     # What cluster.json says is not assumed, and Spark keeps quiet.
-    assert result.stderr.splitlines() == [f"Wrote live, removals, quality to {out}"]
+    assert result.stderr.splitlines() == [
+        f"Wrote live, removals, overdue, groups, quality to {out}"
+    ]
     assert "Rules    4.1: retention 3d, checked every 1m" in result.stdout
     assert "Live     3 offsets of 3 groups" in result.stdout
     assert "within 24 h 1 (of these 0 due already), within 7 days 3, never" in result.stdout
@@ -73,7 +75,7 @@ def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None
 
     import pyarrow.parquet as parquet
 
-    live = parquet.read_table(out / "live.parquet").to_pylist()
+    live = parquet.read_table(out / "live").to_pylist()
     assert {row["group"]: row["expires_at_ms"] for row in live} == {
         "young": NOW_MS + 71 * HOUR_MS,
         "older": NOW_MS + 42 * HOUR_MS,

@@ -172,13 +172,15 @@ def _fast_crc(data: bytes) -> int:
     return int(crc32c(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))[0])
 
 
-def write_log(folder: Path, seed: int, *, kip_848: bool) -> list[Entry]:
+def write_log(
+    folder: Path, seed: int, *, kip_848: bool, groups_in_all: int = GROUPS
+) -> list[Entry]:
     """Groups overlap in time, each in its partition; every partition is two segments."""
     rng = random.Random(seed)
     entries: list[Entry] = []
     for partition in range(PARTITIONS):
         writer = Writer(partition, rng, kip_848=kip_848)
-        groups = [f"g{n}" for n in range(partition, GROUPS, PARTITIONS)]
+        groups = [f"g{n}" for n in range(partition, groups_in_all, PARTITIONS)]
         target = folder / f"__consumer_offsets-{partition}"
         target.mkdir(parents=True)
         first, half = 0, len(groups) // 2

@@ -137,7 +137,7 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     from kgtool.analysis import pipeline, report
 
     damaged = report.damaged_files(analysis.quality, NAMED_FILES)
-    last = analysis.last_record_ms()
+    last = analysis.last_record_ms
     if last is None:
         first = _sentence(damaged[0]) if damaged else "The segments are empty."
         raise AnalysisError(f"Nothing could be read. {first}")
@@ -154,8 +154,8 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> None:
         output.row(facts)
         output.text("\n".join(escape(line) for line in report.text(facts).splitlines()))
     if options["out"] is not None:
-        pipeline.write_tables(analysis, options["out"], overwrite=options["overwrite"])
-        output.note(f"Wrote {', '.join(TABLES)} to {options['out']}")
+        written = pipeline.write_tables(analysis, options["out"], overwrite=options["overwrite"])
+        output.note(f"Wrote {', '.join(path.name for path in written)} to {options['out']}")
 
 
 def _put_table(frame: Any, output: Output) -> None:

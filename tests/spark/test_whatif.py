@@ -1,0 +1,90 @@
+"""What-if: Spark removes and leaves what the simulation does, on random logs, in every scenario."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.analysis import sources
+from kgtool.analysis.due import Scenario
+from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.retention.counterfactual import without_expiry
+from kgtool.retention.rules import RULE_SETS
+from kgtool.retention.simulation import Removed, simulate
+from tests.analysis.replayed import play
+from tests.spark.test_random_logs import RETENTION_MS, START_MS, write_log
+
+pytestmark = pytest.mark.spark
+HORIZON_MS = 300_000
+SCENARIOS = tuple(
+    Scenario(RULE_SETS[name], retention, interval)
+    for name, retention, interval in (
+        ("pre-2.1", 60_000, 5_000),
+        ("2.1", 150_000, 7_000),
+        ("2.4", 20_000, 5_000),
+        ("3.7-new", 60_000, 5_000),
+        ("3.8-new", 60_000, 7_000),
+        ("4.1", 60_000, 5_000),
+        ("4.1", 400_000, 5_000),
+    )
+)
+
+
+@pytest.mark.parametrize("written_by", ["2.4", "4.1"])
+def test_spark_removes_what_the_simulation_does(
+    spark: Any, tmp_path: Path, written_by: str
+) -> None:
+    author = RULE_SETS[written_by]
+    entries = write_log(tmp_path, 11, kip_848=author.new_coordinator, groups_in_all=45)
+    basis = sources.basis(None, written_by, RETENTION_MS, 5000)
+    wanted = Wanted(SCENARIOS, HORIZON_MS)
+    analysis = Analysis(spark, sources.find([str(tmp_path)]).files, basis, None, wanted)
+    lives = analysis.lives.collect()
+    end = analysis.end_ms
+    assert end == max(entry.timestamp_ms for entry in entries)
+    rows = {(row.rules, row.retention_ms): row for row in analysis.table("whatif").collect()}
+    lost = Counter((row.rules, row.retention_ms) for row in analysis.table("losses").collect())
+    partitions = {
+        number: without_expiry([e for e in entries if e.partition == number], author, RETENTION_MS)
+        for number in {entry.partition for entry in entries}
+    }
+    for number, scenario in enumerate(SCENARIOS):
+        start = START_MS // scenario.interval_ms * scenario.interval_ms
+        expected: list[Removed] = []
+        left: list[tuple[Any, ...]] = []
+        for events in partitions.values():
+            expected += simulate(events, *scenario, end + HORIZON_MS, start)
+            left += [
+                (group, life.topic, life.partition, life.from_ms, life.offset)
+                for group, life in play(events, scenario, end)
+                if life.role == "offset" and life.until_ms is None
+            ]
+        found = Counter(
+            Removed(row.until_ms, row.group, row.topic, row.partition)
+            for row in lives
+            if row.scenario == number
+            and (row.role == "tombstone" or (row.role == "offset" and row.expired))
+        )
+        assert found == Counter(expected), scenario
+        row = rows[scenario.rules.name, scenario.retention_ms]
+        offsets = [each for each in expected if each.topic is not None]
+        assert row.removed_offsets == sum(each.at_ms <= end for each in offsets)
+        assert row.next_offsets == sum(each.at_ms > end for each in offsets)
+        assert row.removed_groups == sum(
+            each.at_ms <= end for each in expected if each.topic is None
+        )
+        assert lost[scenario.rules.name, scenario.retention_ms] == len(offsets)
+        assert row.live_offsets == len(left) == row.days[-1].live_offsets
+        assert row.live_groups == len({each[0] for each in left}) == row.days[-1].live_groups
+        assert sum(day.removed_offsets for day in row.days) == row.removed_offsets > 50
+        there = {
+            (row.group, row.topic, row.partition, row.from_ms, row.offset)
+            for row in lives
+            if row.scenario == number and row.role == "offset"
+            and row.from_ms <= end and (row.until_ms is None or row.until_ms > end)
+        }  # fmt: skip
+        assert {each[:3] + each[4:] for each in there} == {each[:3] + each[4:] for each in left}
+    spark.catalog.clearCache()
