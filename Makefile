@@ -19,8 +19,9 @@ test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
 	@$(BIN)/python tools/run_tests.py
 
-soak: venv  ## a thousand seeded runs through damaged connections (half an hour)
+soak: venv  ## 200 kills amid changes and undos, a thousand runs through damaged connections
 	@$(SHELL) tools/java.sh
+	@$(BIN)/python -m tests.safety.soak
 	@$(BIN)/python tools/soak.py
 
 lint: venv  ## ruff, mypy strict and the layer test

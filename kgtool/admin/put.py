@@ -33,11 +33,13 @@ def put_offsets(
     wanted: Mapping[str, Wanted],
     identities: Mapping[str, Identity] | None = None,
     *,
+    had: Mapping[str, Committed] | None = None,
     verify: bool = True,
 ) -> Operation[dict[str, Outcome]]:
     """Give groups exactly these offsets; each partition has its own outcome.
 
     :param identities: the members in whose name living groups are written to.
+    :param had: what is there now; it tells, where an answer got lost, what has been deleted.
     :param verify: read back what was written; what is not there is a ``NotVerified``.
     """
     commits = {
@@ -52,7 +54,7 @@ def put_offsets(
     committed, deleted = yield from gather(
         [
             commit_offsets(cluster, commits, identities),
-            delete_partitions(cluster, deletions),
+            delete_partitions(cluster, deletions, had),
         ]
     )
     outcomes: dict[str, Outcome] = {group: dict(committed[group]) for group in wanted}

@@ -68,6 +68,7 @@ class PutBack:
         for part in self._parts():
             self._wait(part)
             self._plan.add(self._look(part))
+        self._plan.show_lost(self._output)
         if self._options.dry_run or not self._plan.count:
             self._only_report()
             return
@@ -161,25 +162,26 @@ class PutBack:
     def _identified(self, groups: Sequence[PutGroup]) -> tuple[list[PutGroup], dict[str, Identity]]:
         """Find a member for each living group that is to be written to."""
         from kgtool.admin.commit import Identity
-        from kgtool.admin.standin import member_of
+        from kgtool.admin.standin import stand_ins
 
-        identities: dict[str, Identity] = {}
-        found = []
-        for group in groups:
-            description = group.reading.description
-            is_living = description.error is None and not description.is_empty
-            if is_living and any(row.is_open for row in group.rows):
-                who = member_of(description)
-                if isinstance(who, Identity):
-                    identities[group.group] = who
-                else:
-                    group = _all_failed(group, who)
-            found.append(group)
-        return found, identities
+        living = [
+            group.reading.description
+            for group in groups
+            if any(row.is_open for row in group.rows) and _has_members(group)
+        ]
+        if not living:
+            return list(groups), {}
+        found = self._session.run(stand_ins(self._session.cluster, living))
+        identities = {name: who for name, who in found.items() if isinstance(who, Identity)}
+        errors = {name: who for name, who in found.items() if not isinstance(who, Identity)}
+        return [
+            _all_failed(group, errors[group.group]) if group.group in errors else group
+            for group in groups
+        ], identities
 
     def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
         from kgtool.admin.put import put_offsets
-        from kgtool.admin.standin import fenced, speak_for
+        from kgtool.admin.standin import fenced, stand_ins_now
 
         wanted = {
             group.group: {row.at: row.new for row in group.rows if row.is_open}
@@ -188,14 +190,16 @@ class PutBack:
         }
         verify = self._options.verify
         outcomes = self._session.run(
-            put_offsets(self._session.cluster, wanted, identities, verify=verify)
+            put_offsets(
+                self._session.cluster, wanted, identities, had=_committed(groups), verify=verify
+            )
         )
         for _ in range(_STALE_TRIES if identities else 0):
             stale = fenced(wanted, outcomes)
             if not stale:
                 break
-            # The member's epoch has moved on since it was described: nothing was written.
-            again = self._session.run(speak_for(self._session.cluster, list(stale)))
+            # The group has rebalanced since it was described: nothing was written.
+            again = self._session.run(stand_ins_now(self._session.cluster, list(stale)))
             later = put_offsets(self._session.cluster, stale, again, verify=verify)
             for group, outcome in self._session.run(later).items():
                 outcomes[group].update(outcome)
@@ -277,6 +281,23 @@ def _change(group: PutGroup) -> Any:
     image = group.reading.image
     offsets = {partition: image.offsets.get(partition, OffsetImage(None)) for partition in after}
     return GroupChange(image._replace(offsets=offsets), after)
+
+
+def _committed(groups: Iterable[PutGroup]) -> dict[str, Any]:
+    """Return what groups have now."""
+    return {
+        group.group: {
+            partition: found.committed
+            for partition, found in group.reading.image.offsets.items()
+            if found.committed is not None
+        }
+        for group in groups
+    }
+
+
+def _has_members(group: PutGroup) -> bool:
+    description = group.reading.description
+    return description.error is None and not description.is_empty
 
 
 def _all_failed(group: PutGroup, error: ItemError) -> PutGroup:

@@ -30,6 +30,7 @@ class Plan:
         self.groups = 0
         self.made = 0
         self.living: list[str] = []
+        self.lost: list[str] = []
         self._rows: list[PutRow] = []
         self._notes: list[str] = []
 
@@ -42,11 +43,13 @@ class Plan:
         """Take in what is to be done for some groups."""
         for group in groups:
             is_open = any(row.is_open for row in group.rows)
-            self.groups += is_open
             description = group.reading.description
+            self.groups += is_open
             self.made += is_open and description.error is not None
             if is_open and description.error is None and not description.is_empty:
                 self.living.append(group.group)
+            if not group.rows and description.error is not None:
+                self.lost.append(group.group)
             if group.error is not None:
                 self._note(sentence(group.error, prefix=""))
             for row in group.rows:
@@ -69,6 +72,13 @@ class Plan:
 
     def _note(self, text: str) -> None:
         self._notes.append(text if len(self._notes) < LINES else "")
+
+    def show_lost(self, output: Output) -> None:
+        """Name the groups that can't come back."""
+        if self.lost:
+            names = ", ".join(self.lost[:LINES]) + (", …" if len(self.lost) > LINES else "")
+            said = f"Note: had no committed offsets, so there is nothing to make them of: {names}."
+            output.note(escape(said))
 
     def show(self, output: Output) -> None:
         """Say on stderr what is about to happen."""

@@ -140,6 +140,15 @@ def test_kafkas_form_of_delete_and_reset(place: Place) -> None:
     )  # fmt: skip
 
 
+def test_a_group_without_offsets_is_named(place: Place) -> None:
+    place.run("--delete-offsets", "--group", place.two, "--topic", place.topic)
+    clients.join(place.bootstrap, place.two, [place.other]).close()
+    assert place.run("delete", "--group", place.two, "--yes").status == 0
+    undone = place.undo(place.entry()["id"])
+    assert (undone.status, undone.rows) == (0, [])
+    assert f"there is nothing to make them of: {place.two}." in undone.err
+
+
 def test_an_undo_can_be_undone(place: Place) -> None:
     before = place.offsets()
     place.run("--delete-offsets", "--group", place.one, "--topic", place.topic)
@@ -338,9 +347,12 @@ def test_waiting_in_vain(place: Place, member: Callable[..., Consumer]) -> None:
     assert place.offsets()[place.two] == {}
 
 
-def test_in_a_members_name(place: Place, member: Callable[..., Consumer]) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_in_a_members_name(place: Place, member: Callable[..., Consumer], protocol: str) -> None:
     before = place.offsets()
-    member("consumer")
+    # Somebody was there before, so that the generation is not the first one.
+    clients.join(place.bootstrap, place.two, [place.other], group_protocol=protocol).close()
+    member(protocol)
     assert place.undo().status == 1
     undone = place.undo("last", "--as-member")
     assert undone.status == 0, undone.err

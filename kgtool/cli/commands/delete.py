@@ -62,7 +62,7 @@ def command(
         if dry_run or not good:
             _report(output, foreseen)
             return output.finish()
-        _show_plan(output, foreseen, good)
+        _show_plan(output, foreseen, good, force)
         consent.ask(session, output, f"Delete {_count(len(good))}?", yes)
         change, done = _delete(session, output, good, force)
     outcome = {row.group: row for row in done}
@@ -75,7 +75,9 @@ def _count(groups: int) -> str:
     return f"{groups} group{'' if groups == 1 else 's'}"
 
 
-def _show_plan(output: Output, foreseen: Sequence[GroupDeletion], good: Sequence[str]) -> None:
+def _show_plan(
+    output: Output, foreseen: Sequence[GroupDeletion], good: Sequence[str], force: bool
+) -> None:
     """Say on stderr what is about to happen; what will be refused is said again at the end."""
     output.note(f"This deletes {_count(len(good))} and all their committed offsets:")
     for group in good:
@@ -85,6 +87,8 @@ def _show_plan(output: Output, foreseen: Sequence[GroupDeletion], good: Sequence
             said = f"{row.error.message}{hint_of(row.error)}"
             output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
     output.note(NOT_ALL_COMES_BACK)
+    if force:
+        output.note("Warning: what share groups have is kept elsewhere: it does not come back.")
 
 
 def kafka_form(

@@ -30,7 +30,7 @@ def living_options(function: Any) -> Any:
     """Add what is to be done about groups that have members."""
     for option in (
         click.option("--as-member", is_flag=True,
-                     help="Commit in a member's name for groups that have members (KIP-848)."),
+                     help="Commit in a member's name for groups that have members."),
         click.option("--wait-empty", metavar="TIME",
                      help="Wait so long (60s, 5m) for the groups to have no members."),
         click.option("--all-or-nothing", is_flag=True,
