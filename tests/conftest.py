@@ -23,6 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_root] = brokers.open_root()
         # What the tests change is nothing for the journal of whoever runs them.
         os.environ["KGTOOL_JOURNAL_DIR"] = str(config.stash[_root] / "journal")
+        # Nor are their contexts anything for the tests.
+        os.environ["XDG_CONFIG_HOME"] = str(config.stash[_root] / "config")
+        os.environ.pop("KGTOOL_CONTEXT", None)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

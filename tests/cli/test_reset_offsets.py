@@ -592,7 +592,9 @@ def test_the_plan_is_shown_and_asked_about(
     argv = [*SUB, "--group", "g-classic", "--to-latest", "--execute"]
     result = kgtool(*argv)
     assert result.status == 1
-    assert asked == ["Reset 3 committed offsets?"]
+    (question,) = asked
+    assert question.startswith("Cluster ")
+    assert question.endswith(": Reset 3 committed offsets?")
     assert "Committed offsets to reset:\nGROUP" in result.err
     assert "  g-classic: will not be reset: Assignments can only be reset" in result.err
     assert world.commits == []
