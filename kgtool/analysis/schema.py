@@ -21,12 +21,8 @@ SPLITS: Final[Schema] = (
     ("partition", "int"),
     ("start", "bigint"),
     ("end", "bigint"),
-    ("format", "string"),
-    ("lacks", "int"),
-    ("order", "bigint"),
 )
-"""Byte ranges of files, cut between record batches; of a live cluster: ranges of offsets. The
-others are as in ``find.InputFile``."""
+"""Byte ranges of segments, cut between record batches."""
 
 GROUP_DETAIL: Final[Schema] = (
     ("protocol_type", "string"),
@@ -77,8 +73,6 @@ RECORDS: Final[Schema] = (
     ("position", "bigint"),
     ("bytes", "bigint"),
     ("damage", "boolean"),
-    # what the input can't tell: bits of analysis.lacks
-    ("lacks", "int"),
 )
 """One row for each record that matters, and the notes about each file."""
 
