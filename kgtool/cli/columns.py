@@ -104,7 +104,7 @@ OFFSETS = (
     Column("last_stable_offset", "LAST-STABLE-OFFSET"),
     Column("lag", "LAG"),
     Column("lag_ms", "TIME-LAG", text=_age("lag_ms")),
-    Column("metadata", "METADATA", NAME, spare=4),
+    Column("metadata", "METADATA", NAME, lambda row: row.get("metadata") or None, spare=4),
     Column("member_id", "CONSUMER-ID", NAME, spare=3),
     Column("host", "HOST", NAME, spare=2),
     Column("client_id", "CLIENT-ID", NAME, spare=1),
