@@ -7,7 +7,7 @@ from typing import Any
 
 from kgtool.client.ops import Call, Gather, Pause, Versions, Within
 
-ALL_VERSIONS = {key: (0, 100) for key in range(100)}
+ALL_VERSIONS = dict.fromkeys(range(100), (0, 100))
 
 
 class Script:

@@ -1,0 +1,263 @@
+"""Three brokers, one of which is killed, paused or restarted while kgtool is at work."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kgtool.admin.listing import list_groups
+from kgtool.admin.offsets import describe_offsets
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.net.session import Session
+from kgtool.sandbox import ready
+from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.paths import locked
+from tests.support import brokers, clients
+from tests.support.faulty import MAIN, SMALL, Run, kgtool
+from tests.support.outcomes import Outcome
+
+pytestmark = pytest.mark.starts_first
+TABLE = "kgtool while one of three brokers fails"
+GROUPS = 90
+BEFORE = {("bulk", 0): 3, ("bulk", 1): 4}
+
+
+class Three(NamedTuple):
+    """The cluster, and what was committed in it."""
+
+    cluster: Cluster
+    groups: list[str]
+
+    @property
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap
+
+    def commit(self, prefix: str, count: int = GROUPS) -> list[str]:
+        """Make groups, spread over all coordinators."""
+        names = [f"{prefix}-{number:03}" for number in range(count)]
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda name: clients.commit(self.bootstrap, name, BEFORE), names))
+        return names
+
+    def settle(self) -> None:
+        """Bring every broker back, and wait until each leads its share again."""
+        self.cluster.resume()
+        for node in self.cluster.nodes:
+            ready.wait_until_ready(self.cluster.state, only=node.id)
+        done = self.cluster.run_tool(
+            "kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"
+        )
+        assert done.returncode == 0, done.stderr
+        clients.wait_for(self._all_lead, "every broker to lead something")
+
+    def offsets(self, groups: list[str]) -> dict[str, dict[tuple[str, int], int]]:
+        """What groups have committed, as Kafka's own tool sees it."""
+        told = clients.wait_for(self._described, "what all groups have committed")
+        found: dict[str, dict[tuple[str, int], int]] = {group: {} for group in groups}
+        for line in told.splitlines():
+            words = line.split()
+            if len(words) > 3 and words[0] in found:
+                found[words[0]][words[1], int(words[2])] = int(words[3])
+        return found
+
+    def _described(self) -> str:
+        printed = self.cluster.run_tool("kafka-consumer-groups", "--describe", "--all-groups")
+        return "" if "Error" in printed.stdout else printed.stdout
+
+    def _all_lead(self) -> bool:
+        found = clients.admin(self.bootstrap).list_topics("__consumer_offsets", timeout=10)
+        parts = found.topics["__consumer_offsets"].partitions.values()
+        whole = all(len(part.isrs) == 3 for part in parts)
+        return whole and len({part.leader for part in parts}) == 3
+
+
+@pytest.fixture
+def settled() -> Iterator[Three]:
+    """The run's three brokers, all well; one test at a time has them, in whatever worker."""
+    root = Path(os.environ[brokers.VARIABLE])
+    with locked(root / "three.lock", timeout=1800.0):
+        cluster = Cluster.attach("three", root=root)
+        known = [f"known-{number:03}" for number in range(GROUPS)]
+        if cluster is None:
+            cluster = Cluster.start("three", brokers=3, root=root, config=SMALL)
+            ready.wait_for_coordinators(cluster.state)
+            clients.create_topic(cluster.bootstrap, "bulk", 3, replication=3)
+            clients.create_topic(cluster.bootstrap, "solo", 3, replication=1)
+            for partition in range(3):
+                clients.produce(cluster.bootstrap, "bulk", 10, partition=partition)
+            Three(cluster, known).commit("known")
+        made = Three(cluster, known)
+        made.settle()
+        yield made
+
+
+@contextlib.contextmanager
+def paused(three: Three, node: int) -> Iterator[None]:
+    pid = three.cluster.pid(node)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def run(three: Three, *argv: str, first: int = 1) -> Run:
+    """Run kgtool with broker ``first`` in front of the bootstrap list."""
+    places = three.bootstrap.split(",")
+    places = places[first - 1 :] + places[: first - 1]
+    return kgtool(*argv, "--bootstrap-server", ",".join(places), "-o", "json")
+
+
+def test_what_a_killed_broker_had_is_found_again_without_a_storm(
+    settled: Three, outcome: Outcome
+) -> None:
+    """The survivors' first answers leave out a third of the groups without any error."""
+    settings = Settings(parse_bootstrap(settled.bootstrap), timeout_ms=30_000)
+    settled.cluster.kill(2)
+    with Session(settings) as session:
+        with outcome(TABLE, "list", "kill -9") as cell:
+            began = time.monotonic()
+            listing = session.run(list_groups(session.cluster))
+            assert listing.errors == []
+            assert {row.group for row in listing.groups} >= set(settled.groups)
+            cell.says(f"complete after {time.monotonic() - began:.0f} s")
+            # A look takes four requests, and there is one a second until others have taken over.
+            assert session.loop.requests_sent < 4 * 25
+        before = session.loop.requests_sent
+        found = session.run(describe_offsets(session.cluster, settled.groups))
+        assert not [group for group in found if group.errors]
+        assert session.loop.requests_sent - before < 40
+
+
+def test_coordinators_that_do_not_answer_are_followed(settled: Three, outcome: Outcome) -> None:
+    with outcome(TABLE, "describe", "SIGSTOP") as cell, paused(settled, 3):
+        argv = ["describe", "--match", "known-*", "--timeout", "20000"]
+        done = run(settled, *argv, first=3)
+        assert done.status == 0, done
+        rows = done.document["results"]
+        assert {(row["group"], row["partition"], row["lag"]) for row in rows} == {
+            (group, partition, 10 - offset)
+            for group in settled.groups
+            for (_, partition), offset in BEFORE.items()
+        }
+        cell.says(f"complete after {done.seconds:.0f} s")
+
+
+def test_a_partition_that_only_the_dead_broker_had_costs_only_its_rows(
+    settled: Three, outcome: Outcome
+) -> None:
+    found = clients.admin(settled.bootstrap).list_topics("solo", timeout=10)
+    home = {p.id: p.leader for p in found.topics["solo"].partitions.values()}
+    group = clients.unique("solo")
+    clients.commit(settled.bootstrap, group, {("solo", p): 0 for p in home})
+    with outcome(TABLE, "describe, no replica left", "kill -9") as cell:
+        victim = home[0]
+        settled.cluster.kill(victim)
+        done = run(settled, "describe", "--group", group, "--timeout", "20000")
+        status = {row["partition"]: row["status"] for row in done.document["results"]}
+        assert status == {p: "no-leader" if home[p] == victim else "ok" for p in home}
+        cell.says("no-leader, the others ok")
+
+
+def test_a_broker_that_stays_away_is_named_within_the_timeout(settled: Three) -> None:
+    """Before its time is up nobody takes over: 2 s of --timeout against 6 s of session."""
+    with paused(settled, 1):
+        done = run(settled, "list", "--timeout", "2000", first=1)
+        assert done.status == 3, done
+        assert done.seconds < 6
+        (error,) = done.document["errors"]
+        assert error["target"]["broker"] == 1
+        port = settled.cluster.nodes[0].port
+        assert f"127.0.0.1:{port}" in error["message"]
+        listed = {row["group"] for row in done.document["results"]}
+        assert listed & set(settled.groups)
+
+
+# ---------------------------------------------------------------------------------------------
+# In the middle of a change
+
+
+def in_the_middle(three: Three, argv: list[str], fail: Callable[[], Any], after: float) -> Run:
+    """Run a change, and let something happen to a broker while it is under way."""
+    command = [sys.executable, "-c", MAIN, *argv, "--bootstrap-server", three.bootstrap]
+    began = time.monotonic()
+    with subprocess.Popen(
+        [*command, "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(after)
+        fail()
+        out, err = process.communicate(timeout=90)
+    return Run(tuple(argv[:3]), process.returncode, out, err, time.monotonic() - began)
+
+
+@pytest.mark.parametrize(
+    ("command", "failure"),
+    [
+        ("delete", "kill -9"),
+        ("delete", "SIGSTOP"),
+        ("delete-offsets", "kill -9"),
+        ("delete-offsets", "restart"),
+    ],
+)
+def test_a_bulk_change_tells_exactly_what_was_done(
+    settled: Three,
+    command: str,
+    failure: str,
+    outcome: Outcome,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+    groups = settled.commit(clients.unique("bulk"))
+    argv = [command, "--yes", *(word for group in groups for word in ("--group", group))]
+    if command == "delete-offsets":
+        argv += ["--topic", "bulk:0"]
+    pid = settled.cluster.pid(2)
+    assert pid is not None
+    with outcome(TABLE, command, failure) as cell:
+        fail = {
+            "kill -9": lambda: settled.cluster.kill(2),
+            "SIGSTOP": lambda: os.kill(pid, signal.SIGSTOP),
+            "restart": lambda: settled.cluster.restart(2),
+        }[failure]
+        # Reading takes a moment, the change itself another: this is somewhere in them.
+        done = in_the_middle(settled, argv, fail, after=0.35)
+        if failure == "SIGSTOP":
+            os.kill(pid, signal.SIGCONT)
+        settled.settle()
+        _compare(done, settled.offsets(groups), command)
+        statuses = [row["status"] for row in done.document["results"]]
+        cell.says(f"{statuses.count('deleted')} of {len(groups)} in {done.seconds:.0f} s")
+
+
+def _compare(done: Run, now: dict[str, dict[tuple[str, int], int]], command: str) -> None:
+    """Hold what was said to what is there."""
+    after = {} if command == "delete" else {("bulk", 1): BEFORE["bulk", 1]}
+    rows = done.document["results"]
+    assert {row["group"] for row in rows} == set(now), done
+    for row in rows:
+        found = now[row["group"]]
+        if row["status"] == "deleted":
+            assert found == after, (row, found)
+        elif row["error"]["name"] == "OUTCOME_UNKNOWN":
+            assert found in (BEFORE, after), (row, found)
+        else:
+            assert row["status"] == "failed"
+            assert found == BEFORE, (row, found)
+    good = sum(row["status"] == "deleted" for row in rows)
+    errors = done.document["errors"]
+    assert done.status == (0 if not errors else 3 if good else 4), done
+    assert done.seconds < 40
+    assert json.loads(done.stdout)["command"] == command
