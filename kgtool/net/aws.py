@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from kgtool.errors import AuthenticationError, ConfigError, MissingExtra
@@ -38,7 +39,9 @@ def region(login: AwsLogin, host: str) -> str:
 
     :raises ConfigError: neither does.
     """
-    found = region_of(host) or _session(login).get_config_variable("region")
+    # AWS_REGION is what Amazon's Java library looks for, AWS_DEFAULT_REGION what boto does.
+    found = region_of(host) or os.environ.get("AWS_REGION")
+    found = found or _guarded(lambda: _session(login).get_config_variable("region"))
     if not found:
         raise ConfigError(
             f"The AWS region of {host} is not known: its name does not tell it.",

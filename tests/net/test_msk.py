@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,10 @@ from kgtool.errors import AuthenticationError, ConfigError
 from kgtool.net import aws
 from kgtool.net.logins import LoginSource
 from kgtool.protocol.sasl.msk_iam import AwsCredentials, MskIam, region_of, signed_payload
+from tests.cli.run import call
+from tests.support.certificates import PASSWORD, Certificates
+from tests.support.fakemsk import GROUP, KEYS, REGION, FakeMsk
+from tests.support.outcomes import Outcome
 
 HOST = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
 NOW = 1_700_000_000.0
@@ -148,3 +154,51 @@ def test_logins_of_both_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_repr_hides_secrets() -> None:
     assert "h1dden" not in repr(AwsCredentials("A", "h1dden", "h1dden"))
+
+
+# -- the whole way, to a listener that is a fake ----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    made = Certificates(tmp_path_factory.mktemp("certificates"))
+    made.make()
+    made.make_java_stores()
+    return made
+
+
+@pytest.mark.parametrize("store", ["trust.pem", "trust.p12", "trust.jks"])
+def test_a_login_in_tls_with_every_kind_of_store(
+    certificates: Certificates, client_file: Callable[..., str], outcome: Outcome,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, store: str,
+) -> None:  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "broker.pem", certificates / "broker.key")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS[0])
+    monkeypatch.setenv("AWS_REGION", REGION)
+    kind = {"pem": "PEM", "p12": "PKCS12", "jks": "JKS"}[store.rpartition(".")[2]]
+    given: dict[str, object] = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "AWS_MSK_IAM",
+        "sasl_jaas_config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "ssl_truststore_type": kind,
+        "ssl_truststore_location": certificates / store,
+    }
+    if kind != "PEM":
+        given["ssl_truststore_password"] = PASSWORD
+    path = client_file(**given)
+    with (
+        outcome("Logins and stores", "AWS_MSK_IAM (fake broker)", kind) as cell,
+        FakeMsk(context).running() as address,
+    ):
+        argv = ("list", "--bootstrap-server", address, "--command-config", path)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS[1])
+        accepted = call(capsys, *argv)
+        assert accepted.status == 0, accepted.err
+        assert GROUP in accepted.out
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wr0ng-key")
+        refused = call(capsys, *argv)
+        assert refused.status == 4
+        assert "refused the login (AWS_MSK_IAM): Access denied" in refused.err
+        assert "wr0ng-key" not in refused.err
+        cell.says("ok")

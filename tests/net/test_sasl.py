@@ -15,9 +15,10 @@ from kgtool.config import settings
 from kgtool.net.session import Session
 from tests.cli.run import start
 from tests.net.conftest import Run
-from tests.net.test_tls import TRUST, trust
+from tests.net.test_tls import TRUST, TYPES, trust
 from tests.support import kerberos
 from tests.support.clients import commit, create_topic, unique, wait_for
+from tests.support.outcomes import Outcome
 from tests.support.secure import ALICE, BOB, SecureKafka, krb5, oauth, plain, scram
 
 pytestmark = pytest.mark.broker
@@ -55,7 +56,7 @@ def group(secure: SecureKafka) -> str:
 @pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, "OAUTHBEARER", "GSSAPI"])
 def test_every_mechanism_in_tls_with_every_kind_of_store(
     secure: SecureKafka, list_groups: Run, group: str, mechanism: str, store: str,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome,
 ) -> None:  # fmt: skip
     lines = {**PASSWORD_LINES, "OAUTHBEARER": UNSECURED, "GSSAPI": keytab_login(secure)}
     if mechanism == "GSSAPI":
@@ -65,9 +66,10 @@ def test_every_mechanism_in_tls_with_every_kind_of_store(
     given = login(mechanism, lines[mechanism], "SASL_SSL")
     if mechanism == "GSSAPI":
         given["sasl_kerberos_service_name"] = "kafka"
-    result = list_groups("SASLTLS", **{**trust(secure, store), **given})
-    assert result.status == 0, result.err
-    assert group in result.out
+    with outcome("Logins and stores", mechanism, TYPES[store.rpartition(".")[2]]):
+        result = list_groups("SASLTLS", **{**trust(secure, store), **given})
+        assert result.status == 0, result.err
+        assert group in result.out
 
 
 @pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, "OAUTHBEARER"])
@@ -133,13 +135,18 @@ def test_a_delegation_token(
 @pytest.mark.parametrize("user", [("alice", "wr0ng-pass"), ("nobody", "wr0ng-pass")],
                          ids=["wrong password", "unknown user"])  # fmt: skip
 def test_a_refused_login_is_one_sentence_in_under_5_s(
-    secure: SecureKafka, list_groups: Run, mechanism: str, user: tuple[str, str]
-) -> None:
+    secure: SecureKafka, list_groups: Run, mechanism: str, user: tuple[str, str],
+    outcome: Outcome,
+) -> None:  # fmt: skip
     line = plain(user) if mechanism == "PLAIN" else scram(user)
-    began = time.monotonic()
-    result = list_groups("SASL", **login(mechanism, line))
-    assert time.monotonic() - began < 5
-    assert (result.status, result.out) == (4, "")
+    what = "wrong password" if user[0] == ALICE[0] else "unknown user"
+    with outcome("What security refuses", f"{mechanism}: {what}", "outcome") as cell:
+        began = time.monotonic()
+        result = list_groups("SASL", **login(mechanism, line))
+        took = time.monotonic() - began
+        assert took < 5
+        assert (result.status, result.out) == (4, "")
+        cell.says(f"4 after {took:.1f} s: {result.err.split('. ')[0][7:]}")
     assert secure.at("SASL") in result.err
     assert "refused the login" in result.err
     assert mechanism in result.err

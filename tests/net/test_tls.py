@@ -20,6 +20,7 @@ from tests.cli.run import call
 from tests.net.conftest import Run
 from tests.support.certificates import PASSWORD, TRICKY
 from tests.support.clients import commit, create_topic, unique
+from tests.support.outcomes import Outcome
 from tests.support.secure import ALICE, SecureKafka, plain
 
 pytestmark = pytest.mark.broker
@@ -76,11 +77,12 @@ def test_every_kind_of_trust_store(
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("store", TRUST)
 def test_mutual_tls_with_every_kind_of_key_store(
-    secure: SecureKafka, list_groups: Run, group: str, store: str, keys: str
+    secure: SecureKafka, list_groups: Run, group: str, store: str, keys: str, outcome: Outcome
 ) -> None:
-    result = list_groups("MUTUAL", **trust(secure, store), **key(secure, keys))
-    assert result.status == 0, result.err
-    assert group in result.out
+    with outcome("Logins and stores", f"mutual TLS, {keys}", TYPES[store.rpartition(".")[2]]):
+        result = list_groups("MUTUAL", **trust(secure, store), **key(secure, keys))
+        assert result.status == 0, result.err
+        assert group in result.out
 
 
 def test_kafkas_own_tool_takes_the_same_files(
@@ -168,18 +170,23 @@ FAILURES: dict[str, tuple[str, dict[str, object], str]] = {
 
 @pytest.mark.parametrize(("listener", "given", "said"), FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_one_clear_sentence_in_under_5_s(
-    secure: SecureKafka, list_groups: Run, listener: str, given: dict[str, object], said: str
-) -> None:
+    secure: SecureKafka, list_groups: Run, listener: str, given: dict[str, object], said: str,
+    request: pytest.FixtureRequest, outcome: Outcome,
+) -> None:  # fmt: skip
     properties = trust(secure) | {k: secure.certificates / str(v) for k, v in given.items()}
-    began = time.monotonic()
-    result = list_groups(listener, **properties)
-    assert time.monotonic() - began < 5
-    assert result.status == 4
-    assert result.out == ""
-    assert said in result.err
-    assert secure.at(listener) in result.err
-    assert result.err.count("\n") == 1
-    assert "Traceback" not in result.err
+    name = request.node.callspec.id
+    with outcome("What security refuses", f"TLS: {name}", "outcome") as cell:
+        began = time.monotonic()
+        result = list_groups(listener, **properties)
+        took = time.monotonic() - began
+        assert took < 5
+        assert result.status == 4
+        assert result.out == ""
+        assert said in result.err
+        assert secure.at(listener) in result.err
+        assert result.err.count("\n") == 1
+        assert "Traceback" not in result.err
+        cell.says(f"4 after {took:.1f} s: {result.err.split('. ')[0][7:]}")
 
 
 def test_the_host_name_check_can_be_switched_off(secure: SecureKafka, list_groups: Run) -> None:
