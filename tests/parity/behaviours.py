@@ -23,7 +23,7 @@ LAST = 83
 
 def behaviour(*numbers: int, protocols: tuple[str, ...] = BOTH) -> Callable[[Test], Test]:
     """Run the test for groups of both protocols; ``protocols=("any",)`` where no group is asked."""
-    label = "+".join(map(str, numbers))
+    label = "+".join(map(str, numbers)) or "more"
     params = [pytest.param(protocol, id=f"{label}-{protocol}") for protocol in protocols]
 
     def apply(test: Test) -> Test:

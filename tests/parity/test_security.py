@@ -94,10 +94,23 @@ def test_describe_with_the_right_to_describe_the_group(
         assert lines(result.out)[1][0] == group
 
 
+ACTIONS = [
+    pytest.param(text.split(), id=text.split()[0].lstrip("-"))
+    for text in (
+        "--list", "--describe --group g", "--delete --group g",
+        "--delete-offsets --group g --topic t",
+        "--reset-offsets --group g --topic t --to-earliest --dry-run",
+    )
+]  # fmt: skip
+
+
 @behaviour(82, protocols=("any",))
-def test_a_wrong_password_is_not_waited_for(as_alice: AsAlice, protocol: str) -> None:
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_wrong_password_is_not_waited_for(
+    as_alice: AsAlice, action: list[str], protocol: str
+) -> None:
     began = time.monotonic()
-    result = as_alice("--list", password="wrong")
+    result = as_alice(*action, password="wrong")
     assert time.monotonic() - began < 5
     assert (result.status, result.out) == (4, "")
     assert len(result.err.splitlines()) == 1
@@ -122,3 +135,61 @@ def test_the_right_password_lists_the_group(
         return seen in result.out.split()
 
     clients.wait_for(listed, "the ACL to be known", timeout=10)
+
+
+@behaviour()
+def test_what_is_denied_is_named(
+    address: str,
+    as_alice: AsAlice,
+    filled: Callable[..., str],
+    empty: Callable[[Offsets], str],
+    protocol: str,
+) -> None:
+    """Kafka's tool shows these with status 0, some of them without the reason."""
+    topic = filled(3)
+    group = empty({(topic, 0): 1})
+    for action in (
+        ["--describe"], ["--delete"], ["--delete-offsets", "--topic", f"{topic}:0"],
+        ["--reset-offsets", "--topic", f"{topic}:0", "--to-earliest", "--execute"],
+    ):  # fmt: skip
+        result = as_alice(*action, "--group", group)
+        assert result.status == 1, action
+        assert "uthorization failed" in result.err
+        assert "Traceback" not in result.err
+    assert clients.committed(address, group) == {(topic, 0): 1}
+    _may_describe(address, group)
+
+    def visible() -> bool:
+        return group in as_alice("--list").out.split()
+
+    clients.wait_for(visible, "the ACL to be known", timeout=10)
+    # To see a group is not to change it.
+    for action in (["--delete"], ["--delete-offsets", "--topic", f"{topic}:0"]):
+        result = as_alice(*action, "--group", group)
+        assert result.status == 1
+        assert "uthorization failed" in result.err
+    assert clients.committed(address, group) == {(topic, 0): 1}
+
+
+@pytest.mark.parametrize("is_secure", [True, False])
+def test_the_wrong_kind_of_listener(
+    alice: str,
+    parity: Parity,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    is_secure: bool,
+) -> None:
+    """SASL where there is none, and the other way round: Kafka's tool waits for --timeout."""
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{alice}" password="x";\n'
+    )
+    where = parity.sasl if is_secure else parity.cluster.bootstrap
+    argv = ["--bootstrap-server", where, "--list", "--timeout", "20000"]
+    began = time.monotonic()
+    result = run.call(capsys, *argv, *([] if is_secure else ["--command-config", str(path)]))
+    assert time.monotonic() - began < 10
+    assert (result.status, result.out) == (4, "")
+    assert len(result.err.splitlines()) == 1
