@@ -61,7 +61,7 @@ _kgtool_options() {
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "diff") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --cluster-b \
+            --group --all-groups --match --regex --exclude --cluster-b --context-b \
             --command-config-b --bootstrap-server --command-config --context --timeout \
             -o --output --no-color --debug --help ;;
         "history") _kgtool_lines \
@@ -186,6 +186,7 @@ _kgtool_kind() {
         --map-group) [[ -n $kind ]] || kind="any" ;;
         --map-topic) [[ -n $kind ]] || kind="any" ;;
         --cluster-b) [[ -n $kind ]] || kind="any" ;;
+        --context-b) [[ -n $kind ]] || kind="any" ;;
         --command-config-b) [[ -n $kind ]] || kind="files" ;;
         --prune) [[ -n $kind ]] || kind="any" ;;
         --from) [[ -n $kind ]] || kind="files" ;;

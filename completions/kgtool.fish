@@ -2,7 +2,7 @@
 # Put it into ~/.config/fish/completions.
 
 set -g __kgtool_commands 'list' 'describe' 'delete' 'delete-offsets' 'reset-offsets' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --as-of --bootstrap-server --brokers --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --dir --exclude --from --from-file --group --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
+set -g __kgtool_valued --as-of --bootstrap-server --brokers --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --from --from-file --group --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -294,6 +294,7 @@ complete -c kgtool -n '__kgtool_in "diff"' -l match -r -f -d 'Groups whose name 
 complete -c kgtool -n '__kgtool_in "diff"' -l regex -r -f -d 'Groups whose whole name matches (RE2).'
 complete -c kgtool -n '__kgtool_in "diff"' -l exclude -r -f -d 'But not groups whose name matches; repeatable.'
 complete -c kgtool -n '__kgtool_in "diff"' -l cluster-b -r -f -d 'Compare with this cluster instead of a file B.'
+complete -c kgtool -n '__kgtool_in "diff"' -l context-b -r -f -d 'The same, by the name of its context.'
 complete -c kgtool -n '__kgtool_in "diff"' -l command-config-b -r -F -d 'The client configuration for --cluster-b.'
 complete -c kgtool -n '__kgtool_in "diff"' -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
 complete -c kgtool -n '__kgtool_in "diff"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'

@@ -197,6 +197,7 @@ class Change:
             kgtool=__version__,
             reason=self._output.reason,
             undoes=self._undoes,
+            context=_context(self._session),
         )
 
     # -- after ---------------------------------------------------------------------------
@@ -227,6 +228,11 @@ class Change:
 def _addresses(bootstrap: Iterable[tuple[str, int]]) -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
                     for host, port in bootstrap)  # fmt: skip
+
+
+def _context(session: Session) -> str | None:
+    context = session.settings.context
+    return None if context is None else context.name
 
 
 def _user() -> str:

@@ -37,13 +37,20 @@ class Entry(NamedTuple):
     @property
     def undoes(self) -> str | None:
         """The id of the action that this one took back."""
-        value = self.header.get("undoes")
-        return value if isinstance(value, str) else None
+        return self._text("undoes")
 
     @property
     def bootstrap_server(self) -> str | None:
         """Where the cluster was reached then."""
-        value = self.header.get("bootstrap_server")
+        return self._text("bootstrap_server")
+
+    @property
+    def context(self) -> str | None:
+        """The context with which it was reached."""
+        return self._text("context")
+
+    def _text(self, key: str) -> str | None:
+        value = self.header.get(key)
         return value if isinstance(value, str) else None
 
 

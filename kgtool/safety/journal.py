@@ -59,6 +59,7 @@ class Header(NamedTuple):
     kgtool: str
     reason: str | None = None
     undoes: str | None = None
+    context: str | None = None
 
 
 def default_folder(environ: Mapping[str, str], home: Path) -> Path:

@@ -251,6 +251,16 @@ def test_differences(place: Place) -> None:
     assert kinds(only) == [row for row in expected if row[0] == place.one]
 
 
+def test_two_contexts(place: Place) -> None:
+    env = {"XDG_CONFIG_HOME": str(place.folder / "config")}
+    for name in "ab":
+        argv = ("context", "add", name, "--bootstrap-server", place.bootstrap)
+        assert kgtool(place.journal, *argv, env=env).status == 0
+    both = ("diff", "--context", "a", "--context-b", "b", "--match", place.match)
+    done = kgtool(place.journal, *both, env=env)
+    assert (done.status, done.out) == (0, "No differences.\n"), done.err
+
+
 def test_a_journal_can_be_compared(place: Place) -> None:
     place.run("--delete", "--group", place.one)
     path = next(place.journal.glob("*.jsonl"))

@@ -327,9 +327,12 @@ def member(place: Place) -> Iterator[Callable[..., Consumer]]:
         consumer.close()
 
 
-def test_waiting_for_the_members_to_leave(place: Place, member: Callable[..., Consumer]) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_waiting_for_the_members_to_leave(
+    place: Place, member: Callable[..., Consumer], protocol: str
+) -> None:
     before = place.offsets()
-    consumer = member()
+    consumer = member(protocol)
     threading.Timer(2.0, consumer.close).start()
     undone = place.undo("last", "--wait-empty", "60s", "--timeout", "900")
     assert undone.status == 0, undone.err
@@ -401,6 +404,19 @@ def test_without_a_bootstrap_server_it_goes_where_the_change_was_made(place: Pla
     assert kgtool(place.journal, "undo", place.entry()["id"][:-3], "--yes").status == 0
     assert place.offsets() == before
     assert kgtool(place.journal, "undo", "last", "--yes").status == 2
+
+
+def test_without_options_it_uses_the_context_of_the_change(place: Place, tmp_path: Path) -> None:
+    env = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    added = kgtool(place.journal, "context", "add", "here", "--bootstrap-server", place.bootstrap,
+                   env=env)  # fmt: skip
+    assert added.status == 0, added.err
+    before = place.offsets()
+    argv = ("delete", "--group", place.two, "--context", "here", "--yes")
+    assert kgtool(place.journal, *argv, env=env).status == 0
+    undone = kgtool(place.journal, "undo", place.entry()["id"], "--yes", env=env)
+    assert undone.status == 0, undone.err
+    assert place.offsets() == before
 
 
 def test_a_journal_from_elsewhere(place: Place, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -58,6 +59,7 @@ class Side(Protocol):
 @click.option(
     "--cluster-b", metavar="HOST:PORT,...", help="Compare with this cluster instead of a file B."
 )
+@click.option("--context-b", metavar="NAME", help="The same, by the name of its context.")
 @click.option(
     "--command-config-b",
     type=click.Path(),
@@ -72,6 +74,7 @@ def command(
     files: tuple[Path, ...],
     selection: Selection,
     cluster_b: str | None,
+    context_b: str | None,
     command_config_b: str | None,
 ) -> int:  # fmt: skip
     """Compare the offsets of two files, a file and a cluster, or two clusters.
@@ -86,9 +89,9 @@ def command(
     from kgtool import config
 
     other = None
-    if cluster_b is not None or command_config_b is not None:
-        other = config.settings(cluster_b, command_config_b,
-                                settings.timeout_ms if settings else None, {})  # fmt: skip
+    if cluster_b or context_b or command_config_b:
+        timeout = settings.timeout_ms if settings else None
+        other = config.settings(cluster_b, command_config_b, timeout, _environment(), context_b)
     if len(files) > 2 or len(files) == 2 and other is not None:
         raise UsageError("diff compares two things: files, clusters, or one of each.")
     with ExitStack() as stack:
@@ -96,6 +99,14 @@ def command(
         output.begin(COLUMNS, next((s.cluster_id for s in sides if s.cluster_id), None))
         counts = _compare(output, *sides)
     return _finish(output, counts)
+
+
+def _environment() -> dict[str, str]:
+    """Leave out what names the other cluster."""
+    from kgtool import config
+
+    named = (config.BOOTSTRAP_VARIABLE, config.CONTEXT_VARIABLE)
+    return {name: value for name, value in os.environ.items() if name not in named}
 
 
 def _sides(

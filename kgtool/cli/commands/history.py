@@ -37,7 +37,9 @@ def command(output: Output, prune: str | None, dry_run: bool) -> int:
     """Show the changes that kgtool made on this machine, newest first.
 
     The journals are files in KGTOOL_JOURNAL_DIR or the user's state folder
-    (~/.local/state/kgtool/journal): one for each change, JSON Lines that anybody can read.
+    (~/.local/state/kgtool/journal): one for each change, JSON Lines that anybody can read. A change
+    is done, interrupted (what it did can be undone all the same), undone, or, while it is at work,
+    running.
     """
     from kgtool.safety.history import entries
 

@@ -99,8 +99,11 @@ def _where(entry: Entry | None) -> Settings:
     """Return how the cluster was reached when the change was made."""
     from kgtool import config
 
-    servers = entry.bootstrap_server if entry else None
-    found = config.settings(servers, None, None) if servers else None
+    found = None
+    if entry is not None and entry.context is not None:
+        found = config.settings(context=entry.context)
+    elif entry is not None and entry.bootstrap_server is not None:
+        found = config.settings(entry.bootstrap_server)
     if found is None:
         raise UsageError(
             'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
