@@ -41,10 +41,12 @@ class Decoded(NamedTuple):
     key_size: Ints
     value_at: Ints
     value_size: Ints
+    stretch: Ints | None = None
+    """Where other parts of the log may lie between two records, their numbers here differ."""
 
     def only(self, which: Bools) -> Decoded:
         """Those for which ``which`` is set."""
-        columns: list[Any] = [column[which] for column in self[1:]]
+        columns: list[Any] = [None if each is None else each[which] for each in self[1:]]
         return Decoded(self.view, *columns)
 
 

@@ -8,7 +8,7 @@ transactional commit, the group's own tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kgtool.analysis import group_records, offsets, schema
 from kgtool.analysis.batches import Decoded, read_chunk
 from kgtool.analysis.lockstep import Bools, Ints
+from kgtool.analysis.rows import Source, batches, file_row, note_rows, read_row, rows
 from kgtool.analysis.segments import Chunk, Note, chunks
 
 REASON_KEY = "malformed key"
@@ -29,8 +30,6 @@ REASON_AFTER = "after --as-of"
 REASON_UNREADABLE = "can't be read: {}"
 
 ABORT, COMMIT = 0, 1
-MAX_NOTES = 100
-"""Notes a file and chunk; damage beyond that is told as one."""
 
 
 class Detail(NamedTuple):
@@ -46,45 +45,62 @@ class Detail(NamedTuple):
 NO_DETAIL = Detail()
 
 
-class Source(NamedTuple):
-    """The file that a chunk is from."""
+class Piece(NamedTuple):
+    """Records that were not read from a segment."""
 
-    path: str
-    partition: int
+    position: int
+    """Where in the file they begin."""
+    size: int
+    """Bytes that they take there."""
+    records: Decoded
+    notes: list[Note]
+
+
+Part = Chunk | Piece | Note
+
+
+def segment_parts(row: Mapping[str, Any]) -> Iterator[Part]:
+    """What there is in a range of a raw segment. Raises OSError where it can't be read."""
+    return chunks(row["path"], row["start"], row["end"])
 
 
 def decode_splits(
-    tables: Iterable[Any], as_of_ms: int | None = None, detail: Detail = NO_DETAIL
+    tables: Iterable[Any],
+    as_of_ms: int | None = None,
+    detail: Detail = NO_DETAIL,
+    parts: Callable[[Mapping[str, Any]], Iterator[Part]] = segment_parts,
 ) -> Iterator[Any]:
     """``mapInArrow`` function: rows of ``schema.SPLITS`` in, rows of ``schema.RECORDS`` out."""
     for table in tables:
         for row in table.to_pylist():
-            source = Source(row["path"], row["partition"])
-            # Every file has a row in the quality table, also one with nothing in it.
-            yield _rows(source, schema.KIND_QUALITY, 1, {"path": [source.path], "records": [0]})
+            source = Source(row["path"], row["partition"], row.get("lacks") or 0)
+            yield file_row(source)
             try:
-                for part in chunks(row["path"], row["start"], row["end"]):
+                for part in parts(row):
                     yield from decode_part(source, part, as_of_ms, detail)
             except OSError as error:
                 why = REASON_UNREADABLE.format(error.strerror or error)
                 size = row["end"] - row["start"]
-                yield from _note_rows(source, [Note(why, row["start"], size)])
+                yield from note_rows(source, [Note(why, row["start"], size)])
 
 
 def decode_part(
-    source: Source, part: Chunk | Note, as_of_ms: int | None, detail: Detail = NO_DETAIL
+    source: Source, part: Part, as_of_ms: int | None, detail: Detail = NO_DETAIL
 ) -> Iterator[Any]:
     """The rows of one chunk, or of a note that the reader of the file made."""
     if isinstance(part, Note):
-        yield from _note_rows(source, [part])
+        yield from note_rows(source, [part])
         return
-    records, notes = read_chunk(part)
+    if isinstance(part, Piece):
+        records, notes, size = part.records, part.notes, part.size
+    else:
+        (records, notes), size = read_chunk(part), len(part.data)
     if as_of_ms is not None:
         records = _until(records, as_of_ms, part.position, notes)
     if len(records.log_offset):
-        yield _read_row(source, records, len(part.data))
+        yield read_row(source, records, size)
         yield from _decode(source, records, part.position, notes, detail)
-    yield from _note_rows(source, notes)
+    yield from note_rows(source, notes)
 
 
 def _decode(
@@ -100,14 +116,14 @@ def _decode(
         reason = REASON_KEY if unknown == -1 else REASON_UNKNOWN_KEY.format(unknown)
         notes.append(Note(reason, position, 0, count, damage=unknown == -1))
     groups, ended = _group_rows(records, key_type, plain & ~is_offset, position, notes)
-    yield from _batches(source, schema.KIND_GROUP, records, groups)
+    yield from batches(source, schema.KIND_GROUP, records, groups)
     markers = _markers(records, np.flatnonzero(control), position, notes)
-    yield from _batches(source, schema.KIND_MARKER, records, markers)
+    yield from batches(source, schema.KIND_MARKER, records, markers)
     index = np.flatnonzero(is_offset)
     commits = _commits(records, key_type, index, position, notes)
     yield from _counts(source, records, commits, detail.bucket_ms)
     rows = _offset_rows(records, key_type, commits, ended, detail.grids)
-    yield from _batches(source, schema.KIND_OFFSET, records, rows)
+    yield from batches(source, schema.KIND_OFFSET, records, rows)
 
 
 # --- offsets -------------------------------------------------------------------------------------
@@ -151,6 +167,9 @@ def _offset_rows(
     view = records.view
     keys = offsets.read_keys(view, records.key_at[some.place], records.key_size[some.place])
     epoch = _group_epochs(some.place, keys, ended)
+    if records.stretch is not None:
+        stretch = records.stretch[some.place]
+        epoch = epoch * (int(stretch.max(initial=0)) + 1) + stretch
     creates = _first_commits(keys.group_code[keys.code], epoch, ~some.tombstone)
     at_ms = records.timestamp_ms[some.place]
     runs = _runs(some, keys, epoch, creates, [_check_after(at_ms, grid) for grid in grids])
@@ -259,7 +278,7 @@ def _counts(
         at_ms = records.timestamp_ms[some.place[~some.tombstone]]
         bucket, count = np.unique(at_ms // bucket_ms, return_counts=True)
         columns = {"timestamp_ms": bucket * bucket_ms, "commits": count}
-        yield _rows(source, schema.KIND_COUNT, len(bucket), columns)
+        yield rows(source, schema.KIND_COUNT, len(bucket), columns)
 
 
 # --- the group's own records and markers ---------------------------------------------------------
@@ -335,63 +354,3 @@ def _note_lost(notes: list[Note], reason: str, count: int, position: int) -> Non
 
 def _masked(values: NDArray[Any], null: Bools) -> Any:
     return pa.array(values, mask=null)
-
-
-def _batches(source: Source, kind: str, records: Decoded, columns: dict[str, Any]) -> Iterator[Any]:
-    """One Arrow batch of the records at ``columns["index"]``, with the columns of its kind."""
-    index = columns["index"]
-    if len(index):
-        columns["log_offset"] = records.log_offset[index]
-        columns["base_offset"] = records.base_offset[index]
-        columns["timestamp_ms"] = records.timestamp_ms[index]
-        yield _rows(source, kind, len(index), columns)
-
-
-def _rows(source: Source, kind: str, count: int, columns: dict[str, Any]) -> Any:
-    target = schema.arrow(schema.RECORDS)
-    columns["kind"] = pa.repeat(pa.scalar(kind), count)
-    columns["partition"] = pa.repeat(pa.scalar(source.partition, pa.int32()), count)
-    arrays = [
-        _column(columns[field.name], field.type)
-        if field.name in columns
-        else pa.nulls(count, field.type)
-        for field in target
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
-
-
-def _column(values: Any, kind: Any) -> Any:
-    return values if isinstance(values, pa.Array) else pa.array(values, type=kind)
-
-
-def _read_row(source: Source, records: Decoded, size: int) -> Any:
-    """The quality row that counts what was read."""
-    columns = {
-        "path": [source.path],
-        "log_offset": [int(records.log_offset.min())],
-        "offset": [int(records.log_offset.max())],
-        "timestamp_ms": [int(records.timestamp_ms.max())],
-        "records": [len(records.log_offset)],
-        "bytes": [size],
-    }
-    return _rows(source, schema.KIND_QUALITY, 1, columns)
-
-
-def _note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:
-    """The quality rows that say what was not read."""
-    if not notes:
-        return
-    if len(notes) > MAX_NOTES:
-        rest = notes[MAX_NOTES:]
-        records, size = sum(n.records for n in rest), sum(n.size for n in rest)
-        more = Note("more of the same", rest[0].position, size, records)
-        notes = [*notes[:MAX_NOTES], more]
-    columns = {
-        "path": [source.path] * len(notes),
-        "reason": [note.reason for note in notes],
-        "records": [note.records for note in notes],
-        "position": [note.position for note in notes],
-        "bytes": [note.size for note in notes],
-        "damage": [note.damage for note in notes],
-    }
-    yield _rows(source, schema.KIND_QUALITY, len(notes), columns)

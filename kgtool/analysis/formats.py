@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from kgtool.analysis import lacks
 from kgtool.analysis.formatter_text import TOPIC
-from kgtool.analysis.textfile import JSON_OBJECTS
 
 
 class Format(NamedTuple):
@@ -63,10 +62,12 @@ FORMATTERS: Final = (OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT)
 """These don't say where in which partition a record was."""
 DUMPS: Final = (DUMP_JSON, DUMP_TEXT, DUMP_OLD)
 
+UNKNOWN: Final = "is in no format that is known"
 HEAD_BYTES = 1 << 20
 """What is looked at of a file."""
 
 _JSON = re.compile(rb'\{\s*"key"\s*:\s*\{\s*"(?:type|version)"\s*:\s*"?(\d+)"?\s*,\s*"data"\s*:')
+_JSON_BEGIN = re.compile(rb'\{\s*"key"\s*:\s*\{')
 _TOPIC = TOPIC.encode()
 _OFFSETS = re.compile(
     rb"^\[.*?,%b,\d+\]::(?:NULL|OffsetAndMetadata\(|\[OffsetMetadata\[)" % _TOPIC, re.MULTILINE
@@ -99,7 +100,7 @@ def recognise(head: bytes) -> Format | str:
             "is the console consumer's default output, where keys and values are bytes printed "
             "as text: they can't be read back (use kgtool export, or the OffsetsMessageFormatter)"
         )
-    return "is in no format that is known"
+    return UNKNOWN
 
 
 def _by_magic(head: bytes) -> Format | str | None:
@@ -133,7 +134,7 @@ def _dump(head: bytes) -> Format | str | None:
     if body is None:
         return _dump_without_keys(head)
     shapes = {"json": DUMP_JSON, "text": DUMP_TEXT, "old": DUMP_OLD}
-    return shapes.get(body.lastgroup or "", None) or _no_decoder()
+    return shapes.get(body.lastgroup or "") or _no_decoder()
 
 
 def _dump_without_keys(head: bytes) -> Format | str:
@@ -147,9 +148,7 @@ def _dump_without_keys(head: bytes) -> Format | str:
 
 
 def _no_decoder() -> str:
-    return (
-        "was made by kafka-dump-log without --offsets-decoder: its keys and values can't be read"
-    )
+    return "was made by kafka-dump-log without --offsets-decoder: its keys and values can't be read"
 
 
 def _formatter(head: bytes) -> Format | str | None:
@@ -163,10 +162,11 @@ def _formatter(head: bytes) -> Format | str | None:
     return None
 
 
-def json_separator(head: bytes) -> bytes:
-    """What stands between the first two objects, from a brace to the colon."""
-    found = JSON_OBJECTS.search(head)
-    if found is None:
-        return b'}{"key":'
-    behind = re.compile(rb'\{\s*"key"\s*:').match(head, found.end())
-    return head[found.start() : behind.end() if behind else found.end()]
+def separator(head: bytes, kind: Format) -> bytes:
+    """What stands at the beginning of every record but the first, for readers of lines."""
+    if kind in DUMPS:
+        return b"\nbaseOffset: " if _BATCH.search(head) else b"\noffset: "
+    if kind in (OFFSETS_JSON, GROUPS_JSON):
+        found = _JSON_BEGIN.search(head)
+        return found[0] if found else b'{"key":{'
+    return b"\n"

@@ -36,7 +36,8 @@ _OFFSETS = re.compile(
 )
 _GROUPS = re.compile(
     r"^(?:(?P<gone>.*)::NULL|(?P<group>.*?)::GroupMetadata\(groupId=(?P=group), "
-    r"generation=(?P<generation>-?\d+), protocolType=(?:None|Some\((?P<protocol>.*?)\)), currentState=(?P<state>\w+), "
+    r"generation=(?P<generation>-?\d+), "
+    r"protocolType=(?:None|Some\((?P<protocol>.*?)\)), currentState=(?P<state>\w+), "
     r"members=\w*Map\((?P<members>.*)\)\))$",
     re.DOTALL,
 )

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgtool.analysis import growth, losses, schema
-from kgtool.analysis.decode import Detail, decode_splits
+from kgtool.analysis.decode import Detail
 from kgtool.analysis.due import Scenario
+from kgtool.analysis.find import InputFile
 from kgtool.analysis.groups import families, groups
 from kgtool.analysis.history import history
 from kgtool.analysis.live import live
 from kgtool.analysis.metrics import metrics
 from kgtool.analysis.overdue import overdue
 from kgtool.analysis.quality import complete_partitions, quality
+from kgtool.analysis.read import read
 from kgtool.analysis.removals import removals
-from kgtool.analysis.segments import split
-from kgtool.analysis.sources import Basis, SegmentFile
+from kgtool.analysis.sources import Basis
 from kgtool.analysis.timeline import timeline
 from kgtool.analysis.whatif import Author, lives
 from kgtool.errors import AnalysisError
-
-SPLIT_BYTES = 64 << 20
-"""Segments larger than this are several tasks."""
-TASK_BYTES = 16 << 20
-"""Small segments share tasks of about this size."""
 
 
 class Wanted(NamedTuple):
@@ -56,14 +52,14 @@ class Analysis:
     """The tables over one set of inputs; frames are lazy, and ``records`` is decoded once."""
 
     def __init__(
-        self, session: SparkSession, files: Sequence[SegmentFile], basis: Basis,
+        self, session: SparkSession, files: Sequence[InputFile], basis: Basis,
         as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE,
     ) -> None:  # fmt: skip
         self.session = session
         self.basis = basis
         self.as_of_ms = as_of_ms
         self.wanted = wanted
-        self.records = _kept(decode(session, files, as_of_ms, wanted.detail()))
+        self.records = _kept(read(session, files, as_of_ms, wanted.detail()))
         self.quality = quality(self.records)
 
     @cached_property
@@ -185,44 +181,6 @@ class Analysis:
 
 def _kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
-
-
-def decode(
-    session: SparkSession, files: Sequence[SegmentFile], as_of_ms: int | None, detail: Detail
-) -> DataFrame:
-    """The files' records, as rows of ``schema.RECORDS``."""
-    splits = session.createDataFrame(
-        [(file.path, file.partition, 0, file.size) for file in files], schema.ddl(schema.SPLITS)
-    )
-    total = sum(file.size for file in files)
-    tasks = max(1, min(total // TASK_BYTES, 100_000))
-    if any(file.size > SPLIT_BYTES for file in files):
-        splits = splits.mapInArrow(split_files, schema.ddl(schema.SPLITS))
-    else:
-        tasks = min(tasks, len(files))
-    splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
-    read = partial(decode_splits, as_of_ms=as_of_ms, detail=detail)
-    return splits.mapInArrow(read, schema.ddl(schema.RECORDS))
-
-
-def split_files(tables: Iterable[Any]) -> Iterator[Any]:
-    """``mapInArrow`` function: one row a file in, one row a range of whole batches out."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-
-    for table in tables:
-        rows = [
-            {**row, "start": start, "end": end}
-            for row in table.to_pylist()
-            for start, end in _ranges(row["path"], row["end"])
-        ]
-        yield pa.RecordBatch.from_pylist(rows, schema=schema.arrow(schema.SPLITS))
-
-
-def _ranges(path: str, size: int) -> list[tuple[int, int]]:
-    try:
-        return list(split(path, size, SPLIT_BYTES)) or [(0, size)]
-    except OSError:
-        return [(0, size)]  # whoever reads it says why that is not possible
 
 
 def write_tables(analysis: Analysis, out: Path, *, overwrite: bool) -> list[Path]:

@@ -21,8 +21,12 @@ SPLITS: Final[Schema] = (
     ("partition", "int"),
     ("start", "bigint"),
     ("end", "bigint"),
+    ("format", "string"),
+    ("lacks", "int"),
+    ("order", "bigint"),
 )
-"""Byte ranges of segments, cut between record batches."""
+"""Byte ranges of files, cut between record batches; of a live cluster: ranges of offsets. The
+others are as in ``find.InputFile``."""
 
 GROUP_DETAIL: Final[Schema] = (
     ("protocol_type", "string"),
@@ -73,6 +77,8 @@ RECORDS: Final[Schema] = (
     ("position", "bigint"),
     ("bytes", "bigint"),
     ("damage", "boolean"),
+    # what the input can't tell: bits of analysis.lacks
+    ("lacks", "int"),
 )
 """One row for each record that matters, and the notes about each file."""
 

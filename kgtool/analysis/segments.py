@@ -30,7 +30,7 @@ LARGEST_BATCH = 1 << 30
 
 REASON_TRUNCATED = "truncated batch at the end"
 REASON_NO_BATCH = "not a record batch"
-REASON_OLD_FORMAT = "message format before 0.11"
+REASON_OLD_FORMAT = "message format before 0.11 (magic 0 or 1), which is not read"
 
 _prefix = struct.Struct(">qiib").unpack_from
 
@@ -91,23 +91,28 @@ def chunks(path: str, start: int, end: int) -> Iterator[Chunk | Note]:
     Raises OSError where the file can't be read.
     """
     with Path(path).open("rb") as file:
-        at, size = start, CHUNK_BYTES
-        while at < end:
-            data = _read(file, at, min(at + size, end))
-            found = scan(data)
-            stop = found.stop
-            is_broken = stop < len(data) and not (found.need and at + stop + found.need <= end)
-            if is_broken and found.starts and not _is_batch(file, at + found.starts[-1]):
-                # It was that batch's length that led astray: look for the next one behind its head.
-                stop = found.starts.pop()
-            if found.starts:
-                yield Chunk(at, data[:stop], found.starts)
-            at, size = at + stop, max(CHUNK_BYTES, found.need)
-            if not is_broken:
-                continue
-            note, at = _broken(file, at, end)
-            if note is not None:
-                yield note
+        yield from chunks_of(file, start, end)
+
+
+def chunks_of(file: BinaryIO, start: int, end: int) -> Iterator[Chunk | Note]:
+    """The same of a file that is open."""
+    at, size = start, CHUNK_BYTES
+    while at < end:
+        data = _read(file, at, min(at + size, end))
+        found = scan(data)
+        stop = found.stop
+        is_broken = stop < len(data) and not (found.need and at + stop + found.need <= end)
+        if is_broken and found.starts and not _is_batch(file, at + found.starts[-1]):
+            # It was that batch's length that led astray: look for the next one behind its head.
+            stop = found.starts.pop()
+        if found.starts:
+            yield Chunk(at, data[:stop], found.starts)
+        at, size = at + stop, max(CHUNK_BYTES, found.need)
+        if not is_broken:
+            continue
+        note, at = _broken(file, at, end)
+        if note is not None:
+            yield note
 
 
 def _read(file: BinaryIO, start: int, end: int) -> bytes:

@@ -1,0 +1,116 @@
+"""From the inputs to one frame of ``schema.RECORDS``, whatever they are and wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kgtool.analysis import formats, schema
+from kgtool.analysis.decode import Detail, decode_splits
+from kgtool.analysis.find import InputFile
+from kgtool.analysis.readers import SPLIT_BYTES, parts, ranges, split_rows
+
+TASK_BYTES = 16 << 20
+"""Small files share tasks of about this size."""
+
+
+def read(
+    session: SparkSession,
+    files: Sequence[InputFile],
+    as_of_ms: int | None,
+    detail: Detail,
+    settings: Any = None,
+) -> DataFrame:
+    """The records of all inputs; ``settings`` are those of a live cluster among them."""
+    remote = [file for file in files if file.is_remote]
+    tables = [file for file in files if file.format == formats.PARQUET.name]
+    plain = [file for file in files if not file.is_remote or file in tables]
+    frames = []
+    if plain:
+        frames.append(_plain(session, plain, as_of_ms, detail, settings))
+    if tables:
+        from kgtool.analysis.read_parquet import read_parquet
+
+        frames += read_parquet(session, tables, as_of_ms, detail)
+    far = [file for file in remote if file not in tables]
+    if far:
+        from kgtool.analysis.read_remote import read_remote
+
+        frames += read_remote(session, far, as_of_ms, detail)
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return _once(whole) if _may_overlap(files) else whole
+
+
+def _plain(
+    session: SparkSession,
+    files: Sequence[InputFile],
+    as_of_ms: int | None,
+    detail: Detail,
+    settings: Any,
+) -> DataFrame:
+    """What workers read themselves: files of this machine, and live clusters."""
+    rows = [_row(file) for file in files]
+    if all(file.size <= SPLIT_BYTES for file in files):
+        rows = [piece for row in rows for piece in ranges(row)]
+    names = schema.names(schema.SPLITS)
+    splits = session.createDataFrame(
+        [tuple(row[name] for name in names) for row in rows], schema.ddl(schema.SPLITS)
+    )
+    total = sum(file.size for file in files)
+    tasks = max(1, min(total // TASK_BYTES, 100_000))
+    if any(file.size > SPLIT_BYTES for file in files):
+        splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
+    else:
+        tasks = min(tasks, len(rows))
+    splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
+    decode = partial(
+        decode_splits, as_of_ms=as_of_ms, detail=detail, parts=partial(parts, settings=settings)
+    )
+    return splits.mapInArrow(decode, schema.ddl(schema.RECORDS))
+
+
+def _row(file: InputFile) -> dict[str, Any]:
+    is_cluster = file.format == formats.CLUSTER.name
+    return {
+        "path": file.path,
+        "partition": file.partition,
+        "start": file.base_offset if is_cluster else 0,
+        "end": file.size,
+        "format": file.format,
+        "lacks": file.lacks,
+        "order": file.order,
+    }
+
+
+def _may_overlap(files: Sequence[InputFile]) -> bool:
+    """Whether two inputs may hold the same record; segments are told apart by their names."""
+    kinds = {file.format for file in files}
+    if formats.PARQUET.name in kinds or len(kinds & set(_PLACED)) > 1:
+        return True
+    roots: dict[int, set[str]] = {}
+    for file in files:
+        if file.format in _PLACED:
+            roots.setdefault(file.partition, set()).add(file.root)
+    return any(len(some) > 1 for some in roots.values())
+
+
+_PLACED = (
+    formats.SEGMENT.name,
+    formats.CLUSTER.name,
+    formats.PARQUET.name,
+    *(kind.name for kind in formats.DUMPS),
+)
+"""Formats that tell where in the log a record was."""
+
+
+def _once(records: DataFrame) -> DataFrame:
+    """Every record of the log once, whichever inputs have it."""
+    kept = F.col("kind").isin(schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_MARKER)
+    placed = records.where(kept).dropDuplicates(["kind", "partition", "log_offset"])
+    return records.where(~kept).unionByName(placed)
