@@ -137,7 +137,7 @@ def output_params(function: F) -> F:
     """Declare the options about output; they act on the run's ``Output``."""
     for option in (
         click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug,
-                     help="Show tracebacks."),
+                     help="Show tracebacks, and every message to and from brokers."),
         click.option("--no-color", is_flag=True, expose_value=False, callback=_set_color,
                      help="Never use colours (also NO_COLOR)."),
         click.option("-o", "--output", type=click.Choice(FORMATS), expose_value=False,
@@ -187,6 +187,11 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
             'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
             f"set {config.BOOTSTRAP_VARIABLE}, or choose a context (kgtool context)."
         )
+    output = get_output(ctx)
+    if settings is not None and output.is_debug:
+        from kgtool.cli.escape import escape
+
+        settings = settings._replace(trace=lambda line: output.note(escape(line)))
     return settings
 
 

@@ -16,7 +16,7 @@ OWN_OPTIONS = {
     "--timeout MS": "How long the whole command may take, in ms (default: 30000).",
     "-o, --output FORMAT": "text, json, ndjson, csv or yaml (default: text).",
     "--no-color": "Never use colours (also NO_COLOR).",
-    "--debug": "Show tracebacks.",
+    "--debug": "Show tracebacks, and every message to and from brokers.",
     "--version": "Show the version.",
     "--help": "Show this text; behind a command, the command's.",
 }

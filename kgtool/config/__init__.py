@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.errors import UsageError
@@ -34,7 +34,8 @@ class Settings(NamedTuple):
 
     ``properties`` are the client's own, secrets included; their repr hides those. ``security`` is
     None for plain connections without a login. ``context`` is the profile in use, if any: it says
-    whether a change needs a second question, and refuses another cluster than its own.
+    whether a change needs a second question, and refuses another cluster than its own. ``trace``
+    gets a line for each message on the wire, secrets masked.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
@@ -43,6 +44,7 @@ class Settings(NamedTuple):
     properties: Mapping[str, str] = {}
     security: Security | None = None
     context: Context | None = None
+    trace: Callable[[str], None] | None = None
 
 
 def settings(

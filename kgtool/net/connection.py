@@ -6,7 +6,6 @@ import math
 import selectors
 import socket
 import time
-from collections.abc import Callable
 from typing import Any
 
 from kgtool.errors import KgError, NetworkError, ResolveFailed
@@ -24,8 +23,6 @@ LIFETIME_SHARE = 0.85
 """When a login is renewed, as a share of the session's lifetime (the Java client: 0.85 to 0.95)."""
 IN_PROGRESS = (0, 36, 115, 10035)
 """What connect_ex answers when it is on its way: Linux, macOS, Windows."""
-
-Trace = Callable[[str], None]
 
 
 class Connection:
@@ -51,6 +48,7 @@ class Connection:
         self._socket: socket.socket | None = None
         self._stream: Stream | None = None
         self._transport = transport or Transport()
+        self.channel.trace = self._transport.trace
         self._host, self._port = host, port
         self._log_in_again_at = math.inf
         self._interest = 0
@@ -136,6 +134,8 @@ class Connection:
 
     def close(self, error: KgError) -> None:
         """End the connection; whatever has no reply yet gets ``error``."""
+        if self.channel.trace is not None and not self.is_closed:
+            self.channel.trace(f"× {self.peer}: {error}")
         self._drop_socket()
         self.channel.fail(error)
 

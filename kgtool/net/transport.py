@@ -7,6 +7,7 @@ are read and tokens are fetched once, however many brokers there are.
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 class Transport:
     """Makes streams and logins; with None, plain ones for listeners without a login.
 
+    :param trace: gets a line for each message.
     :raises ConfigError: a store, key or login that can't be used.
     """
 
-    def __init__(self, security: Security | None = None) -> None:
+    def __init__(
+        self, security: Security | None = None, trace: Callable[[str], None] | None = None
+    ) -> None:
+        self.trace = trace
         self.is_proven = False
         """Whether some broker has answered a request: then security is not what is wrong."""
         self._context: ssl.SSLContext | None = None

@@ -18,6 +18,7 @@ Every token given to ``send`` comes back from ``replies`` exactly once, with a r
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.errors import (
@@ -74,6 +75,8 @@ class Channel:
         self.throttle_ms = 0
         self.answered = 0
         """Requests of callers that got a reply: none of the channel's own."""
+        self.trace: Callable[[str], None] | None = None
+        """Gets a line for each message; secrets are not in it."""
         self._login: Login | None = None
         self._client_id = client_id
         self._software_version = software_version
@@ -203,9 +206,20 @@ class Channel:
 
     def _write(self, token: Any, request: Struct, version: int) -> None:
         correlation_id = self._next_id
-        self._out += encode_request(request, version, correlation_id, self._client_id)
+        frame = encode_request(request, version, correlation_id, self._client_id)
+        self._out += frame
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
-        self._in_flight.append(_InFlight(token, request, version, correlation_id))
+        flight = _InFlight(token, request, version, correlation_id)
+        self._in_flight.append(flight)
+        if self.trace is not None:
+            self._tell("→", flight, request, len(frame) - 4)
+
+    def _tell(self, arrow: str, flight: _InFlight, message: Struct, size: int) -> None:
+        from kgtool.protocol.trace import line
+
+        assert self.trace is not None
+        told = (flight.correlation_id, flight.request, flight.version, message, size)
+        self.trace(line(arrow, self.peer, *told))
 
     def _ask_versions(self, version: int) -> None:
         request = api_versions.Request()
@@ -249,6 +263,8 @@ class Channel:
                 f"{request.NAME}Response v{version}."
             )
         self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
+        if self.trace is not None:
+            self._tell("←", flight, reply, len(frame))
         return reply  # type: ignore[no-any-return]
 
     def _on_login(self, frame: bytes, flight: _InFlight) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import subprocess
 import time
@@ -250,7 +251,10 @@ def test_no_secret_in_any_output(
     line = oauth(token=token) if mechanism == "OAUTHBEARER" else PASSWORD_LINES[mechanism]
     result = list_groups(listener, "--debug", "-o", "json", **login(mechanism, line))
     shown = result.out + result.err
+    if listener == "SASL" and mechanism != "OAUTHBEARER":
+        assert "SaslAuthenticate" in result.err, "the wire log is there"
     assert ALICE[1] not in shown
+    assert base64.b64encode(ALICE[1].encode()).decode() not in shown
     assert token not in shown
     assert token.split(".")[2] not in shown
 
