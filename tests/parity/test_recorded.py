@@ -35,6 +35,7 @@ def _all() -> dict[str, Run]:
 
 
 RUNS = _all()
+RESETS = {run.name for run in reset_recorded.runs()}
 
 # What is a matter of arguments, files and configuration alone. Kafka's tool ends some of these
 # with status 0, after it has made a client.
@@ -105,7 +106,7 @@ def _named(runs: list[Run]) -> list[Any]:
 
 def _argv(recorded_run: Run) -> list[str]:
     argv = [NOBODY if word.startswith("127.0.0.1:") else word for word in recorded_run.argv]
-    if recorded_run in reset_recorded.runs():  # there, argv begins behind the address
+    if recorded_run.name in RESETS:  # there, argv begins behind the address
         argv = ["--bootstrap-server", NOBODY, *argv]
     return argv
 

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from kgtool.cli.reset_report import NO_EXECUTE
+from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from tests.cli import run
 from tests.parity.behaviours import Kg, Offsets, behaviour, chosen, lines
@@ -283,6 +284,7 @@ def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     root = tmp_path_factory.mktemp("lonely")
     config = {"broker.session.timeout.ms": "3000"}
     with Cluster.start("lonely", brokers=2, config=config, root=root) as cluster:
+        ready.wait_for_coordinators(cluster.state)
         address = f"127.0.0.1:{cluster.nodes[0].port}"
         admin = clients.admin(address)
         wanted = NewTopic("lonely", 2, replica_assignment=[[2], [1]])
