@@ -63,7 +63,10 @@ class Question(NamedTuple):
 
 
 class GroupExpiry(NamedTuple):
-    """One group's answers; ``snapshot`` is the group as the rules see it, None if unknown."""
+    """One group's answers; ``snapshot`` is the group as the rules see it, None if unknown.
+
+    Offsets that were deleted after they were asked for are not among them.
+    """
 
     group: str
     broker: BrokerRules | None
@@ -217,6 +220,8 @@ class _Group:
             return False
         if self.log is None and self._work.all_times:
             return True
+        if self.log is not None and self.log.is_doubtful:
+            return True
         if self.broker.retention_ms is None and self.log is not None:
             return False  # what is unknown stays unknown, however far one reads
         self._judge_all()
@@ -235,11 +240,14 @@ class _Group:
         state = self.state()
         before = None if self.is_whole or self.log is None else self.begin_ms
         self._judge_all()
-        offsets = {p: self._known.get(p) or self._unknown(p) for p in self.question.pending}
-        offsets = {
-            p: e._replace(committed_before_ms=before) if e.committed_at_ms is None else e
-            for p, e in offsets.items()
-        }
+        offsets: dict[TopicPartition, Expiry] = {}
+        for partition in self.question.pending:
+            expiry = self._known.get(partition) or self._unknown(partition)
+            if expiry is not None:
+                is_read = expiry.committed_at_ms is not None
+                offsets[partition] = expiry._replace(
+                    committed_before_ms=None if is_read else before
+                )
         snapshot = None if isinstance(state.snapshot, Unread) else state.snapshot
         return GroupExpiry(self.name, self.broker, snapshot, offsets)
 
@@ -252,10 +260,14 @@ class _Group:
                 if found is not None:
                     self._known[partition] = found
 
-    def _unknown(self, partition: TopicPartition) -> Expiry:
+    def _unknown(self, partition: TopicPartition) -> Expiry | None:
+        """Return what is known all the same; None: it was deleted after it was fetched."""
         found = self._commit(partition)
-        at = found.committed.commit_timestamp_ms if found and found.committed else None
-        return Expiry(committed_at_ms=at)
+        if found is None:
+            return Expiry()
+        if found.committed is None:
+            return None if self.is_whole else Expiry()
+        return Expiry(found.committed.commit_timestamp_ms)
 
     def _commit(self, partition: TopicPartition) -> Commit | None:
         return None if self.log is None else self.log.commit(self.name, partition)
@@ -268,7 +280,7 @@ class _Group:
         found = self._commit(partition)
         committed = found.committed if found is not None else None
         if found is not None and committed is None:
-            return Expiry()  # it was deleted after it was fetched
+            return None  # a transaction from before this stretch may have brought it back
         said = verdict(
             self.broker.rules, state.snapshot, committed or CommittedOffset(0), partition.topic,
             self.broker.retention_ms or 0, self.question.pending[partition],

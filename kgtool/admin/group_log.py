@@ -18,7 +18,7 @@ from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.records import Record, control, decode
 from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
-from kgtool.retention.groups import CLASSIC_TYPE, OFFSET_TYPES
+from kgtool.retention.groups import CLASSIC_TYPE, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention.rules import CommittedOffset, RuleSet
 
 SEARCHED_GROUPS = 8
@@ -58,6 +58,9 @@ class GroupLog:
         self._metadata: dict[str, _Raw] = {}
         self._regexes: dict[bytes, _Raw] = {}
         self._changed: dict[str, int] = {}
+        self._ended: set[str] = set()
+        self.is_doubtful = False
+        """Whether what came before the stretch may matter more than what is in it."""
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -87,8 +90,16 @@ class GroupLog:
         raw = _Raw(position, record.timestamp_ms, key, record.value)
         if number in OFFSET_TYPES:
             self._take_offset(batch, raw)
-        elif number in _TELLING_TYPES:
+            if group in self._ended and raw.value is not None:
+                # It revives the group, and puts the offsets of the old one to the clock again.
+                self._ended.discard(group)
+                self._changed[group] = record.timestamp_ms
+        elif number in _TELLING_TYPES or (number in GROUP_TYPES and raw.value is None):
             self._changed[group] = record.timestamp_ms
+            if raw.value is None and number in GROUP_TYPES:
+                self._ended.add(group)
+            else:
+                self._ended.discard(group)
             if number == CLASSIC_TYPE:
                 self._metadata[group] = raw
             elif number == REGEX_TYPE:
@@ -110,6 +121,9 @@ class GroupLog:
                 held.pop(key, None)
 
     def _end_transaction(self, data: bytes, batch: Batch) -> None:
+        # Where a COMMIT overwrites even newer offsets, it may have done so with some that were
+        # written before this stretch.
+        self.is_doubtful |= self._rules.commit_always_replaces
         held = self._held.pop(batch.producer_id, None)
         if not held:
             return
@@ -124,8 +138,9 @@ class GroupLog:
     def _commit(self, key: bytes, raw: _Raw, now_ms: int) -> None:
         self._freed[key] = now_ms
         present = self._latest.get(key)
-        always = self._rules.commit_always_replaces
-        if present is None or always or raw.position > present.position:
+        # A tombstone leaves nothing behind that could be newer.
+        newest = -1 if present is None or present.value is None else present.position
+        if raw.position > newest or self._rules.commit_always_replaces:
             self._latest[key] = raw
 
     # --- questions -------------------------------------------------------------------------
