@@ -25,7 +25,7 @@ INDENT = "   "
 VOLATILE = (
     (re.compile(r"127\.0\.0\.1:\d+"), "b:9092"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
-    (re.compile(r"\b(?=[\w+/-]*\d)[A-Za-z0-9_+/-]{22}(?![\w/-])"), "ID"),
+    (re.compile(r"(?<![\w+/-])(?=[\w+/-]*[A-Z])(?=[\w+/-]*[a-z])[\w+/-]{22}(?![\w+/-])"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"), "TIME"),
     (re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}"), "JOURNAL"),
     (re.compile(r"\S+@\S+|by \S+ on \S+, done"), "WHO"),
