@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined
 from kgtool.client.ops import Call, DeadlineExceeded, Operation, backoff
-from kgtool.errors import BrokerError, KgError, NetworkError
+from kgtool.errors import BrokerError, KgError, NetworkError, ProtocolError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_commit
@@ -66,6 +67,7 @@ def commit_offsets(
     """
     names = identities or {}
     left = {group: dict(parts) for group, parts in offsets.items()}
+    lost: set[str] = set()
     outcomes: dict[str, Outcome] = {group: {} for group in offsets}
 
     def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
@@ -76,12 +78,16 @@ def commit_offsets(
             for partition, error in outcome.items():
                 if error is None:
                     del left[group][partition]
+                elif error.maybe_done:
+                    lost.add(group)
             answers[group] = _worth_another_try(outcome)
         return answers
 
     groups = [group for group in left if left[group]]
     for group, answer in (yield from by_coordinator(cluster, groups, work)).items():
         if isinstance(answer, KgError):
+            # An earlier answer may have got lost where the last try did not even get through.
+            answer = answer.after_sending() if group in lost else answer
             for partition in left[group]:
                 if not isinstance(outcomes[group].get(partition), BrokerError):
                     outcomes[group][partition] = answer
@@ -102,7 +108,7 @@ def _commit_on(
         ]
         replies = yield from pipelined(calls)
         for (group, part), reply in zip(requests, replies, strict=True):
-            outcomes[group].update(_read(reply, part))
+            outcomes[group].update(_read(group, reply, part))
         rest = {group: _rebalancing(outcomes[group], offsets) for group, offsets in asked.items()}
         if not any(rest.values()):
             break
@@ -153,13 +159,17 @@ def _request(group: str, offsets: Offsets, identity: Identity) -> offset_commit.
     )
 
 
-def _read(reply: Any, asked: Iterable[TopicPartition]) -> Outcome:
+def _read(group: str, reply: Any, asked: Iterable[TopicPartition]) -> Outcome:
     if isinstance(reply, KgError):
         return dict.fromkeys(asked, reply)
     found: Outcome = dict.fromkeys(asked, broker_error(codes.UNKNOWN_SERVER_ERROR))
     for topic in reply.topics:
         for row in topic.partitions:
-            error = broker_error(row.error_code) if row.error_code else None
+            error = None
+            if row.error_code:
+                error = denied.explain(
+                    broker_error(row.error_code), denied.COMMIT, group=group, topic=topic.name
+                )
             found[TopicPartition(topic.name, row.partition)] = error
     return found
 
@@ -176,6 +186,8 @@ def _worth_another_try(outcome: Outcome) -> KgError | None:
     """Return a failure that ``by_coordinator`` knows how to overcome, if there is one."""
     for error in outcome.values():
         if isinstance(error, BrokerError) and error.code in _ON_ITS_WAY:
+            return error
+        if isinstance(error, ProtocolError) and error.maybe_done:
             return error
         if isinstance(error, NetworkError) and not isinstance(error, DeadlineExceeded):
             return error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
@@ -127,24 +128,27 @@ def _read(version: int, groups: list[str], replies: list[Any]) -> dict[str, Any]
         if isinstance(reply, KgError):
             return dict.fromkeys(groups, reply)
         for row in reply.groups:
-            found[row.group_id] = _committed(row)
+            found[row.group_id] = _committed(row.group_id, row)
     else:
         for group, reply in zip(groups, replies, strict=True):
-            found[group] = reply if isinstance(reply, KgError) else _committed(reply)
+            found[group] = reply if isinstance(reply, KgError) else _committed(group, reply)
     for group in groups:
         found.setdefault(group, broker_error(codes.UNKNOWN_SERVER_ERROR))
     return found
 
 
-def _committed(row: Any) -> Committed | KgError:
+def _committed(group: str, row: Any) -> Committed | KgError:
     if row.error_code:
-        return broker_error(row.error_code)
+        return denied.explain(broker_error(row.error_code), denied.DESCRIBE, group=group)
     offsets: Committed = {}
     for topic in row.topics:
         name = topic.name
         for part in topic.partitions:
             if part.error_code:
-                offsets[TopicPartition(name, part.partition)] = broker_error(part.error_code)
+                error = broker_error(part.error_code)
+                offsets[TopicPartition(name, part.partition)] = denied.explain(
+                    error, denied.DESCRIBE, topic=name
+                )
                 continue
             # Brokers store negative offsets too; to their clients that is no commit.
             offset = part.offset if part.offset >= 0 else None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgtool.admin.listing import list_groups
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
@@ -109,7 +110,8 @@ def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
         if isinstance(row, KgError):
             errors.append(row)
         elif row.error_code:
-            errors.append(broker_error(row.error_code, row.error_message))
+            error = broker_error(row.error_code, row.error_message)
+            errors.append(denied.explain(error, denied.DESCRIBE, group=group))
         elif isinstance(row, consumer_group_describe.Group):
             return _consumer_group(cluster, broker, row)
         elif row.group_state == "Dead" and not row.members:

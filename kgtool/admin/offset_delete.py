@@ -102,7 +102,7 @@ def _read_all(
     described, _ = yield from gather(
         [describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)]
     )
-    living = [d for d in described if d.error is None]
+    living = [d for d in described if _refusal(d, {}, force=True) is None]
     wanted = {d.group: _expand(cluster, requests[d.group])[0] for d in living}
     committed, able = yield from gather([fetch_selected(cluster, wanted), _able(cluster, living)])
     return [(d, committed.get(d.group, {}), able.get(d.group)) for d in described]
@@ -161,8 +161,10 @@ def _refusal(
 ) -> ItemError | None:
     """Say why nothing of a group can be deleted, before anything is sent."""
     target = Target(group=description.group)
-    if description.error is not None:
-        return description.error
+    error = description.error
+    # A member's topic that may not be seen is no reason: the coordinator knows who subscribes.
+    if error is not None and error.code != codes.TOPIC_AUTHORIZATION_FAILED:
+        return error
     if description.type in UNKNOWN_TYPES:
         tool = UNKNOWN_TYPES[description.type]
         return ItemError(

@@ -23,6 +23,7 @@ from kgtool.model import (
     TopicPartition,
     TopicSpec,
 )
+from kgtool.protocol import codes
 
 if TYPE_CHECKING:
     from kgtool.admin.unread import Position, Times
@@ -168,8 +169,13 @@ class _Group:
         self, description: GroupDescription, committed: Committed | KgError, wanted: Wanted
     ) -> None:
         self.name = description.group
-        self.description = description
         self.error: ItemError | None = None
+        self.has_members_hidden = _is_hidden(description.error)
+        if self.has_members_hidden and isinstance(committed, dict):
+            # What it has committed in topics that may be seen can be shown all the same.
+            self.error = description.error
+            description = description._replace(error=None)
+        self.description = description
         self.committed: Committed = {}
         self._wanted = wanted
         if isinstance(committed, KgError):
@@ -248,13 +254,18 @@ class _Group:
             member_id=member.member_id if member else None,
             host=member.host if member else None,
             client_id=member.client_id if member else None,
-            subscribed=groups_of.is_subscribed(self.description.members, partition.topic),
+            subscribed=self._is_subscribed(partition.topic),
             status=says,
             lag_ms=self._age(partition, ends, times),
             error=self._row_error(partition, value, ends, says),
             last_stable_offset=ends.stable,
             is_pending=known is not None and known.is_pending,
         )
+
+    def _is_subscribed(self, topic: str) -> bool | None:
+        if self.has_members_hidden:
+            return None
+        return groups_of.is_subscribed(self.description.members, topic)
 
     def _age(self, partition: TopicPartition, ends: LogEnds, times: Times) -> int | None:
         if self._wanted.clock is None:
@@ -273,7 +284,17 @@ class _Group:
         reason = value if isinstance(value, KgError) else ends.end
         if not isinstance(reason, KgError):
             return None
-        return ItemError.of(reason, Target(self.name, *partition))
+        error = ItemError.of(reason, Target(self.name, *partition))
+        if value is None and says == "denied":
+            # OffsetFetch for a whole group leaves out what may not be seen.
+            said = f"{reason.message.rstrip('.')}: the offset committed there is hidden."
+            error = error._replace(message=said)
+        return error
+
+
+def _is_hidden(error: ItemError | None) -> bool:
+    """ConsumerGroupDescribe hides a whole group if one topic of its members may not be seen."""
+    return error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED
 
 
 def _in_order(

@@ -17,7 +17,7 @@ from kgtool.admin.reset_plan import GroupReset, ResetRow
 from kgtool.admin.reset_rows import failed, refusal
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, gather
-from kgtool.errors import BrokerError, KgError, NetworkError
+from kgtool.errors import BrokerError, KgError, NetworkError, OutcomeUnknown
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,
@@ -204,20 +204,21 @@ def _done(row: ResetRow, outcome: Outcome, found: Committed | KgError) -> ResetR
             f"{_shown(offset)}.",
             hint="Somebody else has committed right after: kgtool describe shows who.",
         ))  # fmt: skip
-    if isinstance(error, NetworkError):
+    if isinstance(error, NetworkError) or error.maybe_done:
         return _unanswered(row, error, is_there and not _is_same(row.old, row.new), now)
     return failed(row, _commit_error(row, error))
 
 
-def _unanswered(row: ResetRow, error: NetworkError, is_written: bool, now: object) -> ResetRow:
+def _unanswered(row: ResetRow, error: KgError, is_written: bool, now: object) -> ResetRow:
     """The answer got lost: what is read back decides."""
     if is_written:
         return row._replace(status="reset")
-    item = ItemError.of(error, Target(row.group, row.topic, row.partition))
-    if isinstance(now, KgError):
-        hint = "Whether it was written is not known: kgtool describe tells."
-        item = item._replace(hint=hint)
-    return failed(row, item)
+    if isinstance(now, KgError) and error.maybe_done:
+        error = OutcomeUnknown(
+            f"{error.message.rstrip('.')}: it is not known whether the offset was written.",
+            hint="kgtool describe tells.",
+        )
+    return failed(row, error)
 
 
 def _commit_error(row: ResetRow, error: KgError) -> KgError:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kgtool.admin.lag import LogEnds
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
@@ -115,8 +116,12 @@ def _offsets(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, An
     for topic in reply.topics:
         for row in topic.partitions:
             partition = TopicPartition(topic.name, row.partition)
-            found[partition] = broker_error(row.error_code) if row.error_code else row.offset
+            found[partition] = _failure(topic.name, row.error_code) or row.offset
     return found
+
+
+def _failure(topic: str, code: int) -> KgError | None:
+    return denied.explain(broker_error(code), denied.DESCRIBE, topic=topic) if code else None
 
 
 def _ends(answers: list[Any], stable: bool) -> LogEnds | KgError:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
+from kgtool.client import denied
 from kgtool.client.ops import (
     ANY,
     Call,
@@ -91,7 +92,7 @@ def _topic_info(row: Any) -> TopicInfo:
     error = None
     # 5 (LEADER_NOT_AVAILABLE) is said of single partitions; those have leader -1.
     if row.error_code not in (codes.NONE, codes.LEADER_NOT_AVAILABLE):
-        error = broker_error(row.error_code)
+        error = denied.explain(broker_error(row.error_code), denied.DESCRIBE, topic=row.name)
     return TopicInfo(row.name, topic_id, leaders, error, bool(row.is_internal))
 
 
@@ -240,17 +241,20 @@ def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str
         if isinstance(reply, KgError):
             found.update(dict.fromkeys(keys, reply))
         elif version < 4:
-            found[request.key] = _learn_coordinator(cluster, reply)
+            found[request.key] = _learn_coordinator(cluster, request.key, reply)
         else:
-            found.update({row.key: _learn_coordinator(cluster, row) for row in reply.coordinators})
+            found.update(
+                {row.key: _learn_coordinator(cluster, row.key, row) for row in reply.coordinators}
+            )
     for group in groups:
         found.setdefault(group, broker_error(codes.COORDINATOR_NOT_AVAILABLE))
     return found
 
 
-def _learn_coordinator(cluster: Cluster, row: Any) -> int | KgError:
+def _learn_coordinator(cluster: Cluster, group: str, row: Any) -> int | KgError:
     if row.error_code:
-        return broker_error(row.error_code, row.error_message)
+        error = broker_error(row.error_code, row.error_message)
+        return denied.explain(error, denied.DESCRIBE, group=group)
     known = cluster.brokers.get(row.node_id)
     if known is None or (known.host, known.port) != (row.host, row.port):
         cluster.brokers[row.node_id] = Broker(row.node_id, row.host, row.port)

@@ -1,0 +1,244 @@
+"""A user who may do some things: what is refused is named, and the rest is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kgtool.sandbox.broker import free_ports
+from kgtool.sandbox.cluster import Cluster
+from tests.cli.run import Result, call
+from tests.support import brokers, clients
+from tests.support.outcomes import Outcome
+
+TABLE = "kgtool where something is not allowed"
+_JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.fixture(scope="session")
+def guarded() -> tuple[Cluster, str]:
+    """A broker that asks its ACLs, and the address where users log in."""
+    (port,) = free_ports(1)
+    place = f"LOGIN://127.0.0.1:{port}"
+    cluster = brokers.shared_broker(
+        "4.3.1",
+        name="guarded",
+        config={
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "listeners": place,
+            "advertised.listeners": place,
+            "listener.security.protocol.map": "LOGIN:SASL_PLAINTEXT",
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": f'{_JAAS} user_alice="secret";',
+            "group.initial.rebalance.delay.ms": "0",
+        },
+    )
+    return cluster, cluster.state.config["listeners"].removeprefix("LOGIN://")
+
+
+class Guarded(NamedTuple):
+    """The broker as its administrator sees it, and as alice does."""
+
+    bootstrap: str
+    run: Callable[..., Result]
+    seen: str
+    hidden: str
+
+    def allow(self, kind: ResourceType, name: str, *operations: str) -> None:
+        """Let alice do something."""
+        bindings = [
+            AclBinding(
+                kind, name, ResourcePatternType.LITERAL, "User:alice", "*",
+                AclOperation[operation], AclPermissionType.ALLOW,
+            )
+            for operation in operations
+        ]  # fmt: skip
+        admin = clients.admin(self.bootstrap)  # one that is only a temporary never answers
+        for future in admin.create_acls(bindings).values():
+            future.result(30)
+
+    def group(self, *operations: str, offsets: bool = True) -> str:
+        """Make a group with commits in both topics, and let alice do something with it."""
+        name = clients.unique("group")
+        if offsets:
+            commits = {(self.seen, 0): 1, (self.hidden, 0): 2}
+            clients.commit(self.bootstrap, name, commits)
+        if operations:
+            self.allow(ResourceType.GROUP, name, *operations)
+        return name
+
+
+@pytest.fixture
+def here(
+    guarded: tuple[Cluster, str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Guarded]:
+    cluster, address = guarded
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+    config = tmp_path / "alice.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={_JAAS} username="alice" password="secret";\n'
+    )
+
+    def run(*argv: str) -> Result:
+        login = ("--bootstrap-server", address, "--command-config", str(config), "-o", "json")
+        return call(capsys, *argv, *login)
+
+    at = cluster.bootstrap
+    seen, hidden = (clients.create_topic(at, clients.unique(name)) for name in ("seen", "hidden"))
+    for topic in (seen, hidden):
+        clients.produce(at, topic, 5)
+    made = Guarded(at, run, seen, hidden)
+    made.allow(ResourceType.TOPIC, seen, "DESCRIBE", "READ")
+    return made
+
+
+def only_error(result: Result) -> Any:
+    (error,) = result.json["errors"]
+    return error
+
+
+def test_groups_that_may_not_be_seen_are_not_listed(here: Guarded, outcome: Outcome) -> None:
+    with outcome(TABLE, "list", "another group") as cell:
+        mine, other = here.group("DESCRIBE"), here.group()
+        result = here.run("list")
+        listed = {row["group"] for row in result.json["results"]}
+        assert result.status == 0
+        assert mine in listed
+        assert other not in listed
+        cell.says("not shown")
+
+
+@pytest.mark.parametrize("view", ["--offsets", "--members", "--state"])
+def test_a_group_that_may_not_be_described_is_an_error_of_its_own(
+    here: Guarded, view: str, outcome: Outcome
+) -> None:
+    with outcome(TABLE, f"describe {view}", "DESCRIBE on the group") as cell:
+        mine, other = here.group("DESCRIBE"), here.group()
+        result = here.run("describe", "--group", other, "--group", mine, view)
+        assert result.status == 3
+        error = only_error(result)
+        assert (error["code"], error["target"]["group"]) == (30, other)
+        assert error["hint"] == f"It takes the ACL operation DESCRIBE on group {other}."
+        if view != "--members":
+            assert {row["group"] for row in result.json["results"]} == {mine}
+        cell.says("named, the others shown")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_topic_that_is_hidden_is_pointed_out_where_a_member_has_it(
+    here: Guarded, protocol: str, outcome: Outcome
+) -> None:
+    """OffsetFetch leaves out what may not be seen: the assignment shows that it is there."""
+    with outcome(TABLE, f"describe ({protocol})", "DESCRIBE on a topic") as cell:
+        mine = here.group("DESCRIBE")
+        member = clients.join(
+            here.bootstrap, mine, [here.seen, here.hidden], group_protocol=protocol
+        )
+        try:
+            clients.wait_for(lambda: len(member.assignment()) == 2, "both topics")
+            result = here.run("describe", "--group", mine)
+        finally:
+            member.close()
+        assert result.status == 3, result
+        rows = {row["topic"]: row for row in result.json["results"]}
+        assert (rows[here.seen]["current_offset"], rows[here.seen]["lag"]) == (1, 4)
+        error = only_error(result)
+        assert error["code"] == 29
+        assert "ACL operation DESCRIBE on" in error["hint"]
+        if protocol == "classic":
+            assert rows[here.hidden]["status"] == "denied"
+            assert rows[here.hidden]["current_offset"] is None
+            assert here.hidden in error["hint"]
+        cell.says("pointed out")
+
+
+def test_offsets_of_a_topic_that_may_not_be_read_stay(here: Guarded, outcome: Outcome) -> None:
+    with outcome(TABLE, "delete-offsets", "READ on a topic") as cell:
+        mine = here.group("DESCRIBE", "DELETE")
+        here.allow(ResourceType.TOPIC, here.hidden, "DESCRIBE")
+        argv = ["--group", mine, "--topic", here.seen, "--topic", f"{here.hidden}:0", "--yes"]
+        result = here.run("delete-offsets", *argv)
+        assert result.status == 3, result
+        status = {row["topic"]: row["status"] for row in result.json["results"]}
+        assert status == {here.seen: "deleted", here.hidden: "failed"}
+        assert only_error(result)["hint"] == (
+            f"It takes the ACL operation READ on topic {here.hidden}."
+        )
+        assert clients.committed(here.bootstrap, mine) == {(here.hidden, 0): 2}
+        cell.says("named, the others deleted")
+
+
+def test_offsets_of_a_hidden_topic_can_t_be_deleted(here: Guarded) -> None:
+    mine = here.group("DESCRIBE", "DELETE")
+    argv = ["--group", mine, "--topic", f"{here.seen}:0", "--topic", f"{here.hidden}:0", "--yes"]
+    result = here.run("delete-offsets", *argv)
+    assert result.status == 3, result
+    status = {row["topic"]: row["status"] for row in result.json["results"]}
+    assert status == {here.seen: "deleted", here.hidden: "failed"}
+    assert here.hidden in only_error(result)["hint"]
+    assert clients.committed(here.bootstrap, mine) == {(here.hidden, 0): 2}
+
+
+def test_a_group_whose_offsets_may_not_be_deleted(here: Guarded, outcome: Outcome) -> None:
+    with outcome(TABLE, "delete-offsets", "DELETE on the group") as cell:
+        mine, other = here.group("DESCRIBE", "DELETE"), here.group("DESCRIBE")
+        argv = ["--group", mine, "--group", other, "--topic", f"{here.seen}:0", "--yes"]
+        result = here.run("delete-offsets", *argv)
+        assert result.status == 3
+        assert only_error(result)["hint"] == f"It takes the ACL operation DELETE on group {other}."
+        assert (here.seen, 0) in clients.committed(here.bootstrap, other)
+        assert (here.seen, 0) not in clients.committed(here.bootstrap, mine)
+        cell.says("named, the others deleted")
+
+
+def test_a_group_that_may_not_be_deleted(here: Guarded, outcome: Outcome) -> None:
+    with outcome(TABLE, "delete", "DELETE on the group") as cell:
+        mine, other = here.group("DESCRIBE", "DELETE"), here.group("DESCRIBE")
+        result = here.run("delete", "--group", mine, "--group", other, "--yes")
+        assert result.status == 3
+        status = {row["group"]: row["status"] for row in result.json["results"]}
+        assert status == {mine: "deleted", other: "failed"}
+        assert only_error(result)["hint"] == f"It takes the ACL operation DELETE on group {other}."
+        assert clients.committed(here.bootstrap, other)
+        cell.says("named, the others deleted")
+
+
+def test_a_group_that_may_not_be_written(here: Guarded, outcome: Outcome) -> None:
+    with outcome(TABLE, "reset-offsets", "READ on the group") as cell:
+        mine, other = here.group("DESCRIBE", "READ"), here.group("DESCRIBE")
+        named = ["--group", mine, "--group", other]
+        result = here.run(
+            "reset-offsets", *named, "--topic", here.seen, "--to-latest", "--execute", "--yes"
+        )
+        assert result.status == 3, result
+        error = only_error(result)
+        assert error["code"] == 30
+        assert error["hint"] == f"It takes the ACL operation READ on group {other}."
+        assert clients.committed(here.bootstrap, mine)[here.seen, 0] == 5
+        assert clients.committed(here.bootstrap, other)[here.seen, 0] == 1
+        cell.says("named, the others reset")
+
+
+def test_the_export_says_what_it_takes(here: Guarded, outcome: Outcome, tmp_path: Path) -> None:
+    with outcome(TABLE, "export", "READ on __consumer_offsets") as cell:
+        here.allow(ResourceType.TOPIC, "__consumer_offsets", "DESCRIBE")
+        result = here.run("export", "--out", str(tmp_path / "export"))
+        assert result.status in (1, 3), result  # empty partitions are as good as exported
+        hints = {error["hint"] for error in result.json["errors"]}
+        assert hints == {"It takes the ACL operation READ on topic __consumer_offsets."}
+        cell.says("named")
