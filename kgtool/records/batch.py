@@ -228,7 +228,8 @@ def _gunzip(payload: bytes) -> bytes:
     reader = zlib.decompressobj(wbits=31)
     plain = reader.decompress(payload, MAX_PLAIN_BYTES)
     if not reader.eof:
-        raise ValueError("it is cut short")
+        is_bomb = len(plain) >= MAX_PLAIN_BYTES
+        raise ValueError(f"more than {MAX_PLAIN_BYTES} bytes" if is_bomb else "it is cut short")
     return plain
 
 
