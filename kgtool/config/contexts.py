@@ -123,7 +123,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 def _context(name: str, row: dict[str, Any]) -> Context:
     texts = {key: row.get(key) for key in ("bootstrap", "command_config", "user", "cluster_id")}
-    tables = {key: dict(row.get(key, {})) for key in ("properties", "secrets")}
+    tables = {key: Properties(row.get(key, {})) for key in ("properties", "secrets")}
     values = [value for value in texts.values() if value is not None]
     values += [value for table in tables.values() for value in table.values()]
     if not all(isinstance(value, str) for value in values):

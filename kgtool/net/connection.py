@@ -173,6 +173,7 @@ class Connection:
             self.close(error)
             return
         self._stream = stream
+        self.progressed_at = time.monotonic()  # fetching a token was not the broker's time
         self.channel.start(mechanism)
         self.flush()
 

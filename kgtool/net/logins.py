@@ -22,10 +22,14 @@ NONCE_BYTES = 24
 
 
 class LoginSource:
-    """The logins of a session; one token serves all of them until it expires."""
+    """The logins of a session; one token serves all of them until it expires.
 
-    def __init__(self, sasl: Sasl) -> None:
+    :param seconds: how long fetching a token may take.
+    """
+
+    def __init__(self, sasl: Sasl, seconds: float = 10.0) -> None:
         self._sasl = sasl
+        self._seconds = seconds
         self._tokens: TokenSource | None = None
 
     def mechanism(self, host: str) -> Mechanism:
@@ -54,7 +58,7 @@ class LoginSource:
         from kgtool.protocol.sasl.oauthbearer import OAuthBearer
 
         if self._tokens is None:
-            self._tokens = TokenSource(login)
+            self._tokens = TokenSource(login, self._seconds)
         return OAuthBearer(self._tokens.get(host), login.extensions)
 
 

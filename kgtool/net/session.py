@@ -37,7 +37,7 @@ class Session:
             client_id=settings.client_id,
             version=__version__,
             progress=progress,
-            transport=Transport(settings.security, settings.trace),
+            transport=Transport(settings.security, settings.trace, settings.timeout_ms / 1000),
         )
 
     def __enter__(self) -> Session:

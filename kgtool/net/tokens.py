@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kgtool.config.logins import OAuthLogin
 
 HTTP_SECONDS = 10.0
+"""One try; all of them together have the time of the command."""
 PAUSES = (0.1, 0.5)
 """Before another try, when the endpoint has a problem of its own (``sasl.login.retry.backoff``)."""
 FRESH_SHARE = 0.8
@@ -38,8 +39,9 @@ class _Token(NamedTuple):
 class TokenSource:
     """The tokens of a session; may block while one is fetched."""
 
-    def __init__(self, login: OAuthLogin) -> None:
+    def __init__(self, login: OAuthLogin, seconds: float = HTTP_SECONDS) -> None:
         self._source = login.source
+        self._seconds = seconds
         self._token: _Token | None = None
 
     def get(self, host: str) -> str:
@@ -60,7 +62,7 @@ class TokenSource:
 
             return bearer_token(source, host)
         if self._token is None or time.time() >= self._token.fresh_until:
-            self._token = _fetch(source)
+            self._token = _fetch(source, time.monotonic() + self._seconds)
         return self._token.text
 
 
@@ -81,27 +83,34 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _fetch(login: ClientCredentials) -> _Token:
-    from kgtool.config.security import tls_settings
-    from kgtool.net.tls import make_context
-
-    handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
-    if login.url.lower().startswith("https:"):
-        context = make_context(tls_settings(login.tls, "sasl.jaas.config"), "sasl.jaas.config")
-        handlers.append(urllib.request.HTTPSHandler(context=context))
-    opener = urllib.request.build_opener(*handlers)
+def _fetch(login: ClientCredentials, deadline: float) -> _Token:
+    opener = urllib.request.build_opener(*_handlers(login))
     for pause in (*PAUSES, None):
+        left = deadline - time.monotonic()
+        is_last = pause is None or left <= pause
         try:
-            with opener.open(_request(login), timeout=HTTP_SECONDS) as answer:
+            seconds = max(0.1, min(HTTP_SECONDS, left))
+            with opener.open(_request(login), timeout=seconds) as answer:
                 return _read(answer.read(MAX_ANSWER), login)
         except urllib.error.HTTPError as error:
-            if error.code < 500 or pause is None:
+            if error.code < 500 or is_last:
                 raise _refused(error, login) from None
         except (OSError, ValueError) as error:
-            if pause is None or _is_certain(error):
+            if is_last or _is_certain(error):
                 raise _unreachable(error, login) from None
-        time.sleep(pause)
+        time.sleep(pause or 0)
     raise AssertionError
+
+
+def _handlers(login: ClientCredentials) -> list[urllib.request.BaseHandler]:
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+    if login.url.lower().startswith("https:"):
+        from kgtool.config.security import tls_settings
+        from kgtool.net.tls import make_context
+
+        context = make_context(tls_settings(login.tls, "sasl.jaas.config"), "sasl.jaas.config")
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    return handlers
 
 
 def _request(login: ClientCredentials) -> urllib.request.Request:
@@ -174,7 +183,7 @@ def _refused(error: urllib.error.HTTPError, login: ClientCredentials) -> Authent
 def _is_certain(error: Exception) -> bool:
     """Whether another try can't help: a certificate or an address that is wrong stays so."""
     reason = getattr(error, "reason", error)
-    return isinstance(reason, (ssl.SSLError, ValueError))
+    return isinstance(reason, (ssl.SSLError, ValueError, TimeoutError))
 
 
 def _unreachable(error: Exception, login: ClientCredentials) -> AuthenticationError:
@@ -184,7 +193,7 @@ def _unreachable(error: Exception, login: ClientCredentials) -> AuthenticationEr
         reason = f"its certificate is not trusted: {reason.verify_message}"
         hint = "Give ssl.truststore.location and so on as options of sasl.jaas.config."
     elif isinstance(reason, TimeoutError):
-        reason = f"no answer within {HTTP_SECONDS:.0f} s"
+        reason = "no answer in time"
     elif isinstance(reason, OSError):
         reason = reason.strerror or str(reason)
     return AuthenticationError(

@@ -26,11 +26,15 @@ class Transport:
     """Makes streams and logins; with None, plain ones for listeners without a login.
 
     :param trace: gets a line for each message.
+    :param seconds: how long fetching a token may take.
     :raises ConfigError: a store, key or login that can't be used.
     """
 
     def __init__(
-        self, security: Security | None = None, trace: Callable[[str], None] | None = None
+        self,
+        security: Security | None = None,
+        trace: Callable[[str], None] | None = None,
+        seconds: float = 10.0,
     ) -> None:
         self.trace = trace
         self.is_proven = False
@@ -44,7 +48,7 @@ class Transport:
         if security is not None and security.sasl is not None:
             from kgtool.net.logins import LoginSource
 
-            self._logins = LoginSource(security.sasl)
+            self._logins = LoginSource(security.sasl, seconds)
 
     def explain_silence(self, error: KgError, host: str, port: int) -> KgError:
         """Find out why the first broker of the session hung up at the first request.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -131,6 +132,17 @@ def test_no_endpoint(list_groups: Run) -> None:
     assert result.status == 4
     assert "http://localhost:1/token can't be reached: Connection refused." in result.err
     assert "h1dden" not in result.err
+
+
+def test_an_endpoint_that_says_nothing_costs_no_more_than_the_timeout(list_groups: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = Endpoint.__new__(Endpoint)
+        endpoint.url = f"http://localhost:{silent.getsockname()[1]}/token"
+        began = time.monotonic()
+        result = list_groups("OIDC", "--timeout", "700", **credentials(endpoint))
+        assert time.monotonic() - began < 2.5
+    assert result.status == 4
+    assert "no answer in time" in result.err
 
 
 def test_an_endpoint_in_tls(secure: SecureKafka, list_groups: Run) -> None:
