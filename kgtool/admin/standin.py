@@ -99,9 +99,7 @@ def _metadata(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, An
     for group in groups:
         homes.setdefault(offsets_partition(group, len(topic.leaders)), []).append(group)
     # Only the newest metadata record is asked for, which is the same by all rules.
-    scan = Scan(
-        {number: GroupLog(rules.RULES_4_1, names) for number, names in homes.items()}
-    )
+    scan = Scan({number: GroupLog(rules.RULES_4_1, names) for number, names in homes.items()})
     problems = yield from _scan(cluster, list(homes), scan)
     found: dict[str, Any] = {}
     for number, names in homes.items():

@@ -6,7 +6,10 @@
 
 A step is everything that can be half done: each write and flush of a journal, fsync, rename, lock,
 each send and receive of a socket. A write that is killed leaves half of its bytes behind. STEP 0
-kills nothing and writes the number of steps, and which they were, into the file REPORT.
+kills nothing and writes which steps there were into the file REPORT.
+
+STEP is the number of a step, from 1 on; as answers come in more or fewer pieces, that is not the
+same step every time. ``after send/2/1`` is: the first such step after two fsyncs.
 """
 
 from __future__ import annotations
@@ -16,17 +19,21 @@ import os
 import signal
 import socket
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-STEP = int(sys.argv[1]) if __name__ == "__main__" else 0
+STEP = sys.argv[1] if __name__ == "__main__" else "0"
 seen: list[str] = []
+places: Counter[str] = Counter()
 
 
 def step(name: str, torn: Any = None) -> None:
     """Count; at the chosen step do half of the work and die."""
     seen.append(name)
-    if len(seen) == STEP:
+    place = f"{name}/{seen.count('after fsync')}"
+    places[place] += 1
+    if STEP in (str(len(seen)), f"{place}/{places[place]}"):
         if torn is not None:
             torn()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -89,7 +96,7 @@ def run() -> int:
 
     install()
     status = main(sys.argv[3:])
-    if STEP == 0:
+    if STEP == "0":
         Path(sys.argv[2]).write_text(json.dumps(seen), encoding="utf-8")
     return status
 

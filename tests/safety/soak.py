@@ -83,11 +83,11 @@ class Scene:
 
     # -- kills ------------------------------------------------------------------------------
 
-    def kill_change(self, step: int) -> str:
+    def kill_change(self, step: int | str) -> str:
         """Kill the change at a step; return ``changed`` or ``unchanged``."""
         return self._after_kill(world.crash(self.journal, step, self.argv).status)
 
-    def kill_undo(self, step: int) -> None:
+    def kill_undo(self, step: int | str) -> None:
         """Kill the undo at a step; the next one does the rest."""
         self._change()
         status = world.crash(self.journal, step, self.undo).status

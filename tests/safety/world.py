@@ -88,7 +88,7 @@ def kgtool(journal: Path, *argv: str, timeout: float = 120, **options: Any) -> R
     return Run(done.returncode, done.stdout, done.stderr)
 
 
-def crash(journal: Path, step: int, argv: Sequence[str]) -> Run:
+def crash(journal: Path, step: int | str, argv: Sequence[str]) -> Run:
     """Run kgtool and kill it at a step."""
     command = [sys.executable, "-m", "tests.safety.crash", str(step), str(journal / "steps.json")]
     return kgtool(journal, *argv, command=command)
