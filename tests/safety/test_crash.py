@@ -1,6 +1,7 @@
 """kill -9 at any step of a change, and of its undo: nothing is lost, nothing is done twice.
 
-Every run is killed at one exact step (``tests.safety.crash``). Here those are taken where it matters; ``make soak`` takes all of them, and kills at random times.
+Every run is killed at one exact step (``tests.safety.crash``). Here those are taken where it
+matters; ``make soak`` spreads its kills over all of them, and kills at random times too.
 """
 
 from __future__ import annotations
