@@ -10,6 +10,7 @@ from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type
 from kgtool.admin.images import BeforeChange, announce_deletion
 from kgtool.admin.pending import pending_transaction
 from kgtool.admin.resend import SEND_AGAIN, ChangedMeanwhile, change_by_coordinator
+from kgtool.admin.transactions import first_commits
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
@@ -37,8 +38,7 @@ def delete_groups(
     :param before_change: called with the images of the groups that are about to go.
     """
     outcomes: dict[str, GroupDeletion] = {}
-    read = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
-    described, committed = yield from within(read, READING_SHARE)
+    described, committed = yield from within(_read(cluster, groups, force), READING_SHARE)
     for description in described:
         problem = _undeletable(description, force)
         if problem is None and not force:
@@ -57,6 +57,21 @@ def delete_groups(
         error = ItemError.of(answer, Target(group=group)) if answer is not None else None
         outcomes[group] = GroupDeletion(group, "failed" if error else "deleted", error)
     return [outcomes[group] for group in dict.fromkeys(groups)]
+
+
+def _read(
+    cluster: Cluster, groups: Sequence[str], force: bool
+) -> Operation[tuple[list[GroupDescription], dict[str, Committed | KgError]]]:
+    """Read what the groups are and have, first commits that are still pending included."""
+    described, committed = yield from gather(
+        [describe_with_type(cluster, groups), fetch_committed(cluster, groups)]
+    )
+    asked = [] if force else [d.group for d in described if _undeletable(d, force) is None]
+    for group, pending in (yield from first_commits(cluster, asked)).items():
+        found = committed[group]
+        if isinstance(found, dict):
+            found.update(pending)
+    return described, committed
 
 
 def _undeletable(description: GroupDescription, force: bool) -> ItemError | None:

@@ -93,6 +93,7 @@ def _describe_part(
             fetch_committed(cluster, groups),
         ]
     )
+    yield from _add_first_commits(cluster, described, committed)
     work = _Work([_Group(d, committed[d.group], wanted) for d in described], wanted, emit)
     ends = yield from log_ends(
         cluster, work.partitions(), starts=wanted.starts, stable=wanted.stable, found=work.learn
@@ -107,6 +108,20 @@ def _describe_part(
         isolation = READ_COMMITTED if wanted.stable else READ_UNCOMMITTED
         times = yield from _unread(cluster, work.positions(), isolation)
     return work.finish(times)
+
+
+def _add_first_commits(
+    cluster: Cluster,
+    described: list[GroupDescription],
+    committed: dict[str, Committed | KgError],
+) -> Operation[None]:
+    """Look for what is only pending, in groups that seem to have nothing at all."""
+    bare = [d.group for d in described if d.error is None and committed[d.group] == {}]
+    if not bare:
+        return
+    from kgtool.admin.transactions import first_commits
+
+    committed.update((yield from first_commits(cluster, bare)))
 
 
 def _unread(cluster: Cluster, positions: list[Position], isolation: int) -> Operation[Times]:

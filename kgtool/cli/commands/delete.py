@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 )
 @selection_options
 @click.option("--force", is_flag=True,
-              help="Also groups of other types (share, streams, connect).")  # fmt: skip
+              help="Also groups of other types (share, streams, connect), and with a "
+              "transaction pending.")  # fmt: skip
 @change_options
 @connection_options()
 @output_options

@@ -49,7 +49,8 @@ _STATUS = {
 @selection_options
 @click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Also groups of other protocol types (connect).")
+@click.option("--force", is_flag=True, help="Also groups of other protocol types (connect), and "
+              "offsets with a transaction pending.")
 @change_options
 @connection_options()
 @output_options

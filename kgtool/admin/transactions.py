@@ -1,0 +1,84 @@
+"""First commits that are still pending in a transaction (KIP-447, KIP-664).
+
+OffsetFetch for a whole group leaves out partitions whose very first commit is pending: such a
+group looks as if it had nothing. Only a question for those partitions shows them. So the
+transactions that are under way are looked at first: a group whose partition of
+``__consumer_offsets`` none of them touches has nothing pending, which is nearly always so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgtool.admin.committed import Committed
+from kgtool.admin.partition import offsets_partition
+from kgtool.admin.reset_committed import fetch_selected
+from kgtool.client.cluster import Cluster, fetch_metadata, need_brokers, version_of
+from kgtool.client.ops import Operation, call, gather
+from kgtool.errors import KgError
+from kgtool.model import CommittedOffset, TopicPartition
+from kgtool.protocol.api import describe_transactions, list_transactions
+
+TOPIC = "__consumer_offsets"
+UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+MOST_PARTITIONS = 50_000
+"""In a larger cluster nobody asks for all of them."""
+
+
+def first_commits(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, Committed]]:
+    """Return the partitions of each group whose first commit is pending.
+
+    Groups without any are left out, and so are those of which that can't be found out: brokers
+    before 3.0, transactions that may not be seen.
+    """
+    if not groups:
+        return {}
+    busy = yield from _busy_partitions(cluster)
+    if not busy:
+        return {}
+    yield from fetch_metadata(cluster, None)
+    home = cluster.topics.get(TOPIC)
+    count = len(home.leaders) if home else 0
+    suspects = [group for group in groups if count and offsets_partition(group, count) in busy]
+    partitions = [
+        TopicPartition(name, number)
+        for name, topic in sorted(cluster.topics.items())
+        if not topic.is_internal and topic.error is None
+        for number in sorted(topic.leaders)
+    ]
+    if not suspects or len(partitions) > MOST_PARTITIONS:
+        return {}
+    found = yield from fetch_selected(cluster, dict.fromkeys(suspects, partitions))
+    pending: dict[str, Committed] = {}
+    for group, committed in found.items():
+        for partition, value in committed.items() if isinstance(committed, dict) else ():
+            if isinstance(value, CommittedOffset) and value.is_pending and value.offset is None:
+                pending.setdefault(group, {})[partition] = value
+    return pending
+
+
+def _busy_partitions(cluster: Cluster) -> Operation[set[int]]:
+    """Return the partitions of ``__consumer_offsets`` that open transactions have touched."""
+    yield from need_brokers(cluster)
+    parts = yield from gather([_busy_on(cluster, broker) for broker in sorted(cluster.brokers)])
+    return set().union(*parts)
+
+
+def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int]]:
+    version = yield from version_of(cluster, broker, list_transactions.Request)
+    if isinstance(version, KgError) or version < 0:
+        return set()
+    listed = yield from call(broker, list_transactions.Request(state_filters=UNDER_WAY))
+    if isinstance(listed, KgError) or not listed.transaction_states:
+        return set()
+    ids = [row.transactional_id for row in listed.transaction_states]
+    described = yield from call(broker, describe_transactions.Request(transactional_ids=ids))
+    if isinstance(described, KgError):
+        return set()
+    return {
+        number
+        for row in described.transaction_states
+        for topic in row.topics
+        if topic.topic == TOPIC
+        for number in topic.partitions
+    }
