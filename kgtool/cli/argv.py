@@ -19,7 +19,7 @@ VALUE = {
     "bootstrap-server", "command-config", "context", "timeout", "group", "topic", "validate-regex",
     "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
     "output", "match", "regex", "exclude", "sort", "columns", "watch",
-    "prometheus", "like", "wait-empty", "reason",
+    "prometheus", "like", "wait-empty", "reason", "expiring-within",
 }  # fmt: skip
 OPTIONAL_VALUE = {"state", "type"}
 FLAGS = {

@@ -43,7 +43,7 @@ _FLAGS = (
 _VALUES: dict[str, Any] = {
     "--validate-regex": str, "--regex": str, "--from-file": str, "--to-offset": str,
     "--shift-by": str, "--to-datetime": str, "--by-duration": str, "--like": Name(),
-    "--wait-empty": str,
+    "--wait-empty": str, "--expiring-within": str,
 }  # fmt: skip
 
 
@@ -110,7 +110,14 @@ def _list(settings: Settings, output: Output, selection: Selection, given: dict[
     from kgtool.cli.commands.list import kafka_form as run
 
     return run(
-        settings, output, given["state"], given["type"], selection, given["columns"], given["sort"]
+        settings,
+        output,
+        given["state"],
+        given["type"],
+        selection,
+        given["columns"],
+        given["sort"],
+        given["expiring_within"],
     )
 
 

@@ -65,12 +65,16 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def find(session: Session, sink: Sink, questions: list[Question]) -> Expiries | None:
+def find(
+    session: Session, sink: Sink, questions: list[Question], *, all_times: bool = True
+) -> Expiries | None:
     """Ask the cluster; what can't be known is told to ``sink``. None: nothing could be asked."""
     from kgtool.admin.expiry import find_expiries
 
     try:
-        found = session.run(find_expiries(session.cluster, questions, now_ms()))
+        found = session.run(
+            find_expiries(session.cluster, questions, now_ms(), all_times=all_times)
+        )
     except KgError as error:
         sink.failed(ItemError.of(error, Target()))
         return None

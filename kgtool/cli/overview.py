@@ -37,6 +37,7 @@ KAFKA_OPTIONS = {
     "--all-topics": "With --reset-offsets: every partition with a committed offset.",
     "--state [STATES]": "With --list: show, or select by, state. With --describe: the state.",
     "--type [TYPES]": "With --list: show, or select by, type (classic, consumer).",
+    "--expiring-within TIME": "With --list: groups that lose offsets within 48h, 7d; status 5.",
     "--members": "With --describe: the members.",
     "--offsets": "With --describe: the committed offsets and the lag.",
     "--verbose": "With --describe: more columns.",

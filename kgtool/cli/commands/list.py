@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kgtool.cli import columns as columns_of
-from kgtool.cli import render, rows
+from kgtool.cli import expiring, render, rows
 from kgtool.cli.checks import STATES, parse_choices
 from kgtool.cli.columns import Column
+from kgtool.cli.expiring import Horizon
 from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options
 from kgtool.cli.output import Output
@@ -19,6 +21,7 @@ from kgtool.model import GroupListing
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
+    from kgtool.net.session import Session
 
 ALL_STATES = (*STATES, "NotReady")
 ALL_TYPES = ("Consumer", "Classic", "Share", "Streams")
@@ -34,6 +37,15 @@ class Wanted(NamedTuple):
     """Only what Kafka's tool for consumer groups lists."""
     complete: bool = True
     """States are shown, so that old brokers have to be asked for them."""
+    horizon: Horizon | None = None
+    """Only groups that lose offsets within that time."""
+
+    @property
+    def row_keys(self) -> Sequence[str]:
+        """The keys of the rows of the machine formats."""
+        if self.columns:
+            return [column.key for column in self.columns]
+        return rows.LIST if self.horizon is None else expiring.KEYS
 
 
 @click.command(
@@ -43,6 +55,7 @@ class Wanted(NamedTuple):
         "kgtool list --state Empty --match 'console-consumer-*'",
         "kgtool list --type consumer,share --exclude 'test-*' -o json",
         "kgtool list --columns group,state --sort state",
+        "kgtool list --expiring-within 48h || mail -s 'offsets expire' ops@example.com",
     ),
 )
 @click.option("--state", is_flag=False, flag_value="", metavar="[STATES]",
@@ -54,6 +67,9 @@ class Wanted(NamedTuple):
 @click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
 @click.option("--exclude", multiple=True, metavar="GLOB",
               help="But not groups whose name matches; repeatable.")  # fmt: skip
+@click.option("--expiring-within", metavar="TIME",
+              help="Only groups that lose offsets within that time (48h, 7d): exit status 5 if "
+                   "there is any.")  # fmt: skip
 @click.option("--columns", metavar="NAME,...", help="Only these columns, in this order.")
 @click.option("--sort", metavar="NAME", help="Sorted by a column (default: group).")
 @connection_options()
@@ -66,6 +82,7 @@ def command(
     match: tuple[str, ...],
     regex: str | None,
     exclude: tuple[str, ...],
+    expiring_within: str | None,
     columns: str | None,
     sort: str | None,
 ) -> int:
@@ -75,7 +92,10 @@ def command(
         states=parse_choices(state, "state", ALL_STATES),
         types=parse_choices(type_, "types", ALL_TYPES),
     )  # fmt: skip
-    found = fetch(settings, output, _wanted(selection, columns, sort))
+    wanted = _wanted(selection, columns, sort, expiring_within)
+    if wanted.horizon is not None:
+        return _expiring(settings, output, wanted, wanted.horizon)
+    found = fetch(settings, output, wanted)
     _table(output, found, _columns(columns) or columns_of.LIST)
     return output.finish()
 
@@ -84,9 +104,26 @@ def _columns(text: str | None) -> tuple[Column, ...]:
     return () if text is None else columns_of.parse(text, columns_of.LIST, "--columns")
 
 
-def _wanted(selection: Selection, columns: str | None, sort: str | None) -> Wanted:
-    by = columns_of.parse(sort, columns_of.LIST, "--sort") if sort is not None else (None,)
-    return Wanted(selection, _columns(columns), by[0])
+def _wanted(
+    selection: Selection, columns: str | None, sort: str | None, within: str | None
+) -> Wanted:
+    known = columns_of.LIST if within is None else expiring.COLUMNS
+    chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
+    by = columns_of.parse(sort, known, "--sort")[0] if sort is not None else None
+    horizon = expiring.Horizon.parse(within) if within is not None else None
+    return Wanted(selection, chosen, by, horizon=horizon)
+
+
+def _expiring(settings: Settings, output: Output, wanted: Wanted, horizon: Horizon) -> int:
+    """Show the groups that lose offsets soon; 5 if there are any."""
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        groups = _listed(session, output, wanted)
+        found = expiring.find(session, output, groups, horizon)
+    if wanted.sort is not None:
+        found = columns_of.sort(found, wanted.sort, lambda row: row)
+    return expiring.show(output, found, wanted.columns, horizon, len(groups))
 
 
 def _table(output: Output, found: list[GroupListing], wanted: tuple[Column, ...]) -> None:
@@ -103,15 +140,18 @@ def kafka_form(
     selection: Selection,
     columns: str | None = None,
     sort: str | None = None,
+    within: str | None = None,
 ) -> int:
     """List as ``kafka-consumer-groups.sh --list`` does: the groups that it would show."""
     selection = selection._replace(
         states=parse_choices(state, "state", STATES),
         types=parse_choices(type_, "types", ALL_TYPES[:2]),
     )
-    wanted = _wanted(selection, columns, sort)
+    wanted = _wanted(selection, columns, sort, within)._replace(consumer_only=True)
+    if wanted.horizon is not None:
+        return _expiring(settings, output, wanted, wanted.horizon)
     shows_state = state is not None or not output.is_text or columns is not None
-    found = fetch(settings, output, wanted._replace(consumer_only=True, complete=shows_state))
+    found = fetch(settings, output, wanted._replace(complete=shows_state))
     if wanted.columns:
         _table(output, found, wanted.columns)
     else:
@@ -121,33 +161,38 @@ def kafka_form(
 
 def fetch(settings: Settings, output: Output, wanted: Wanted) -> list[GroupListing]:
     """Ask the cluster, and put out rows and failures; return the groups in order."""
-    from kgtool.admin.listing import list_groups
     from kgtool.net.session import Session
 
-    selection = wanted.selection
     with Session(settings) as session:
-        types = tuple(name.lower() for name in selection.types)
-        found = session.run(
-            list_groups(session.cluster, selection.states, types, complete=wanted.complete)
-        )
-        output.begin([column.key for column in wanted.columns] or rows.LIST, session.cluster_id)
-    groups = _arranged(found.groups, wanted)
+        groups = _listed(session, output, wanted)
+    if wanted.sort is not None:
+        groups = columns_of.sort(groups, wanted.sort, rows.listing)
     output.done += len(groups)
     for group in groups:
         row = rows.listing(group)
         output.row(columns_of.pick(row, wanted.columns) if wanted.columns else row)
+    return groups
+
+
+def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListing]:
+    """Return the chosen groups by name; brokers that failed are failures of their own."""
+    from kgtool.admin.listing import list_groups
+
+    selection = wanted.selection
+    types = tuple(name.lower() for name in selection.types)
+    found = session.run(
+        list_groups(session.cluster, selection.states, types, complete=wanted.complete)
+    )
+    output.begin(wanted.row_keys, session.cluster_id)
     for error in found.errors:
         output.failed(error)
-    return groups
+    return _arranged(found.groups, wanted)
 
 
 def _arranged(groups: list[GroupListing], wanted: Wanted) -> list[GroupListing]:
     test = wanted.selection.predicate()
-    chosen = [
+    return [
         group
         for group in sorted(groups, key=lambda group: java_order(group.group))
         if test(group.group) and (not wanted.consumer_only or is_listed_by_kafka(group))
     ]
-    if wanted.sort is None:
-        return chosen
-    return columns_of.sort(chosen, wanted.sort, rows.listing)
