@@ -14,18 +14,19 @@ _kgtool_commands() {
 _kgtool_options() {
     case "$1" in
         "") _kgtool_lines \
-            --topic --exclude --match --group --type --state --wait-empty --like \
-            --by-duration --to-datetime --shift-by --to-offset --from-file --regex \
-            --validate-regex --all-or-nothing --create --to-current --to-latest \
-            --to-earliest --export --execute --force --verbose --offsets --members \
-            --all-topics --all-groups --reset-offsets --delete-offsets --delete \
-            --describe --list --lagging --time-lag --expiry --committed --totals \
-            --columns --sort --watch --prometheus --dry-run --yes --reason \
+            --topic --exclude --match --group --type --state --expiring-within \
+            --wait-empty --like --by-duration --to-datetime --shift-by --to-offset \
+            --from-file --regex --validate-regex --all-or-nothing --create --to-current \
+            --to-latest --to-earliest --export --execute --force --verbose --offsets \
+            --members --all-topics --all-groups --reset-offsets --delete-offsets \
+            --delete --describe --list --lagging --time-lag --expiry --committed \
+            --totals --columns --sort --watch --prometheus --dry-run --yes --reason \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help --version ;;
         "list") _kgtool_lines \
-            --state --type --match --regex --exclude --columns --sort --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --state --type --match --regex --exclude --expiring-within --columns --sort \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "describe") _kgtool_lines \
             --group --all-groups --match --regex --exclude --type --offsets --members \
             --state --verbose --topic --lagging --time-lag --expiry --committed --totals \
@@ -167,6 +168,7 @@ _kgtool_kind() {
         --exclude) [[ -n $kind ]] || kind="any" ;;
         --match) [[ -n $kind ]] || kind="any" ;;
         --group) [[ -n $kind ]] || kind="groups" ;;
+        --expiring-within) [[ -n $kind ]] || kind="any" ;;
         --wait-empty) [[ -n $kind ]] || kind="any" ;;
         --like) [[ -n $kind ]] || kind="groups" ;;
         --by-duration) [[ -n $kind ]] || kind="any" ;;

@@ -2,7 +2,7 @@
 # Put it into ~/.config/fish/completions.
 
 set -g __kgtool_commands 'list' 'describe' 'delete' 'delete-offsets' 'reset-offsets' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --as-of --bootstrap-server --brokers --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --from --from-file --group --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
+set -g __kgtool_valued --as-of --bootstrap-server --brokers --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --expiring-within --from --from-file --group --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -59,6 +59,7 @@ complete -c kgtool -n '__kgtool_in ""' -l match -r -f -d 'Groups whose name matc
 complete -c kgtool -n '__kgtool_in ""' -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
 complete -c kgtool -n '__kgtool_in ""' -l type -f -a '(__kgtool_list consumer classic)' -d 'With --list: show, or select by, type (classic, consumer).'
 complete -c kgtool -n '__kgtool_in ""' -l state -f -a '(__kgtool_list Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance)' -d 'With --list: show, or select by, state. With --describe: the state.'
+complete -c kgtool -n '__kgtool_in ""' -l expiring-within -r -f -d 'With --list: groups that lose offsets within 48h, 7d; status 5.'
 complete -c kgtool -n '__kgtool_in ""' -l wait-empty -r -f -d 'With --reset-offsets: wait so long for groups to be empty (60s).'
 complete -c kgtool -n '__kgtool_in ""' -l like -r -f -a '(__kgtool_names groups)' -d 'With --reset-offsets: to where another group is.'
 complete -c kgtool -n '__kgtool_in ""' -l by-duration -r -f -d 'With --reset-offsets: back by an ISO 8601 duration.'
@@ -112,6 +113,7 @@ complete -c kgtool -n '__kgtool_in "list"' -l type -f -a '(__kgtool_list consume
 complete -c kgtool -n '__kgtool_in "list"' -l match -r -f -d 'Only groups whose name matches, with * ? [a-z]; repeatable.'
 complete -c kgtool -n '__kgtool_in "list"' -l regex -r -f -d 'Only groups whose whole name matches (RE2).'
 complete -c kgtool -n '__kgtool_in "list"' -l exclude -r -f -d 'But not groups whose name matches; repeatable.'
+complete -c kgtool -n '__kgtool_in "list"' -l expiring-within -r -f -d 'Only groups that lose offsets within that time (48h, 7d): exit status 5 if there is any.'
 complete -c kgtool -n '__kgtool_in "list"' -l columns -r -f -a '(__kgtool_list group type state protocol_type coordinator)' -d 'Only these columns, in this order.'
 complete -c kgtool -n '__kgtool_in "list"' -l sort -r -f -a 'group type state protocol_type coordinator' -d 'Sorted by a column (default: group).'
 complete -c kgtool -n '__kgtool_in "list"' -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
