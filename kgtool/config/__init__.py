@@ -70,11 +70,22 @@ def settings(
         if servers is None:
             return None
         return Settings(parse_bootstrap(servers), timeout_ms or DEFAULT_TIMEOUT_MS)
+    found = _combine(servers, command_config, profile, environ)
+    return found and found._replace(timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS)
+
+
+def _combine(
+    servers: str | None,
+    command_config: str | None,
+    profile: Context | None,
+    environ: Mapping[str, str],
+) -> Settings | None:
+    """Read what a file and a profile say, ``servers`` over both."""
+    from kgtool.config.security import security
+
     where = command_config or f"the context {profile.name if profile else ''}"
     file = command_config or (profile.command_config if profile else None)
     properties = _read(file, profile, environ)
-    from kgtool.config.security import security
-
     secured = security(properties, where)
     if servers is None:
         servers = (profile.bootstrap if profile else None) or properties.value("bootstrap.servers")
@@ -82,11 +93,10 @@ def settings(
         return None
     return Settings(
         parse_bootstrap(servers),
-        timeout_ms or DEFAULT_TIMEOUT_MS,
-        properties.value("client.id") or "kgtool",
-        properties,
-        secured,
-        profile,
+        client_id=properties.value("client.id") or "kgtool",
+        properties=properties,
+        security=secured,
+        context=profile,
     )
 
 
