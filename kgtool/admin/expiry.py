@@ -129,7 +129,7 @@ def _read(cluster: Cluster, work: _Work) -> Operation[None]:
     """Read stretches of the partitions, each longer than the one before, until all is known."""
     topic = cluster.topics[TOPIC]
     if topic.error is not None:
-        work.fail(list(work.groups), _denied(topic.error))
+        work.fail(list(work.groups), denied_log(topic.error))
         return
     count = len(topic.leaders)
     for step in (1, FURTHER_BACK, None):
@@ -151,7 +151,7 @@ def _read_stretch(
     ranges: dict[TopicPartition, Range] = {}
     for partition, log in found.items():
         if isinstance(log, KgError):
-            work.fail(parts.pop(partition.partition), _denied(log))
+            work.fail(parts.pop(partition.partition), denied_log(log))
         else:
             ranges[partition] = _range(log, begin_ms)
     scan = Scan({number: GroupLog(_rules(groups), [g.name for g in groups])
@@ -161,7 +161,7 @@ def _read_stretch(
         partition = TopicPartition(TOPIC, number)
         problem = scan.problems.get(number) or outcome[partition]
         if problem is not None:
-            work.fail(groups, _denied(problem))
+            work.fail(groups, denied_log(problem))
             continue
         log = found[partition]
         is_whole = isinstance(log, LogRange) and ranges[partition].start <= log.start.offset
@@ -181,7 +181,7 @@ def _rules(groups: Sequence[_Group]) -> r.RuleSet:
     return next(g.broker.rules for g in groups if g.broker is not None)
 
 
-def _denied(error: KgError) -> KgError:
+def denied_log(error: KgError) -> KgError:
     """Name the ACL that is missing."""
     if error.code != codes.TOPIC_AUTHORIZATION_FAILED:
         return error

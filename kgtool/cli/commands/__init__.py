@@ -9,6 +9,7 @@ from __future__ import annotations
 COMMANDS = {
     "list": "Show the groups with type, state and coordinator.",
     "describe": "Show groups: committed offsets and lag, members, or state.",
+    "explain": "Say why a group is as it is, what expires when, and what to type next.",
     "delete": "Delete groups that have no members.",
     "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
     "reset-offsets": "Set committed offsets of groups that have no members.",

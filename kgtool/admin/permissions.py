@@ -1,0 +1,114 @@
+"""What the cluster allows this login to do (authorized operations, KIP-430).
+
+Where no authorizer is configured, brokers answer that everything is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client.cluster import (
+    Cluster,
+    call_any,
+    find_coordinators,
+    pipelined,
+    version_of,
+)
+from kgtool.client.ops import ANY, Call, Operation, gather
+from kgtool.errors import KgError
+from kgtool.protocol import codes
+from kgtool.protocol.api import (
+    consumer_group_describe,
+    describe_cluster,
+    describe_groups,
+    metadata,
+)
+
+NOT_SAID = -(2**31)
+"""What the bit field holds where the broker did not say."""
+
+_BITS = {
+    3: "READ", 4: "WRITE", 5: "CREATE", 6: "DELETE", 7: "ALTER", 8: "DESCRIBE",
+    9: "CLUSTER_ACTION", 10: "DESCRIBE_CONFIGS", 11: "ALTER_CONFIGS", 12: "IDEMPOTENT_WRITE",
+}  # fmt: skip
+"""``org.apache.kafka.common.acl.AclOperation``."""
+
+Operations = frozenset[str]
+
+
+class Permissions(NamedTuple):
+    """Operations that are allowed, by ACL name; None where the cluster doesn't tell."""
+
+    group: Operations | None
+    cluster: Operations | None
+    topics: dict[str, Operations | None]
+
+
+def permissions(cluster: Cluster, group: str, topics: Sequence[str]) -> Operation[Permissions]:
+    """Ask what may be done with a group, its topics and the cluster: one round trip each."""
+    group_part, cluster_part, topic_part = yield from gather(
+        [_of_group(cluster, group), _of_cluster(cluster), _of_topics(cluster, topics)]
+    )
+    return Permissions(group_part, cluster_part, topic_part)
+
+
+def _operations(bits: int) -> Operations | None:
+    if bits == NOT_SAID:
+        return None
+    return frozenset(name for bit, name in _BITS.items() if bits >> bit & 1)
+
+
+def _of_group(cluster: Cluster, group: str) -> Operation[Operations | None]:
+    located = yield from find_coordinators(cluster, [group])
+    node = located[group]
+    if isinstance(node, KgError):
+        return frozenset() if node.code == codes.GROUP_AUTHORIZATION_FAILED else None
+    calls = []
+    modern = yield from version_of(cluster, node, consumer_group_describe.Request)
+    if isinstance(modern, int) and modern >= 0:
+        request = consumer_group_describe.Request(
+            group_ids=[group], include_authorized_operations=True
+        )
+        calls.append(Call(node, request))
+    classic = yield from version_of(cluster, node, describe_groups.Request)
+    if isinstance(classic, int) and classic >= 3:
+        asked = describe_groups.Request(groups=[group], include_authorized_operations=True)
+        calls.append(Call(node, asked))
+    found = None
+    for reply in (yield from pipelined(calls)):
+        for row in () if isinstance(reply, KgError) else reply.groups:
+            if row.error_code == codes.NONE:
+                found = _operations(row.authorized_operations) or found
+    return found
+
+
+def _of_cluster(cluster: Cluster) -> Operation[Operations | None]:
+    version = yield from version_of(cluster, ANY, describe_cluster.Request)
+    if not isinstance(version, int) or version < 0:
+        return None
+    reply = yield from call_any(
+        describe_cluster.Request(include_cluster_authorized_operations=True)
+    )
+    if isinstance(reply, KgError) or reply.error_code:
+        return None
+    return _operations(reply.cluster_authorized_operations)
+
+
+def _of_topics(cluster: Cluster, topics: Sequence[str]) -> Operation[dict[str, Operations | None]]:
+    found: dict[str, Operations | None] = dict.fromkeys(topics)
+    version = yield from version_of(cluster, ANY, metadata.Request)
+    if not topics or not isinstance(version, int) or version < 8:
+        return found
+    request = metadata.Request(
+        topics=[metadata.RequestTopic(name=name) for name in topics],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    reply: Any = yield from call_any(request)
+    for row in () if isinstance(reply, KgError) else reply.topics:
+        if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
+            found[row.name] = frozenset()
+        elif row.error_code == codes.NONE:
+            found[row.name] = _operations(row.topic_authorized_operations)
+    return found

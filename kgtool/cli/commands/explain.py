@@ -1,0 +1,56 @@
+"""``kgtool explain``: why a group is as it is, what expires when, and what to type next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kgtool.cli import explained
+from kgtool.cli.expiry import now_ms
+from kgtool.cli.help import examples
+from kgtool.cli.options import Name, connection_options, output_options
+from kgtool.cli.output import Output
+
+if TYPE_CHECKING:
+    from kgtool.admin.explain import Explanation
+    from kgtool.config import Settings
+
+
+@click.command(
+    "explain",
+    epilog=examples("kgtool explain billing", "kgtool explain billing -o json"),
+)
+@click.argument("groups", nargs=-1, required=True, type=Name(), metavar="GROUP...")
+@connection_options()
+@output_options
+def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
+    """Say why a group can or can't be deleted or reset, and what becomes of its offsets.
+
+    Who holds which topic, what expires when and by which rule, what would change that, what went
+    and why (also for groups that are gone), which ACL is missing, and what to type next.
+    """
+    from kgtool.admin.explain import explain_group
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        session.connect()
+        output.begin(explained.KEYS, session.cluster_id)
+        output.page()
+        for number, group in enumerate(dict.fromkeys(groups)):
+            found = session.run(explain_group(session.cluster, group, now_ms()))
+            output.text("\n" if number else "", end="")
+            _show(output, found)
+    return output.finish()
+
+
+def _show(output: Output, found: Explanation) -> None:
+    output.text(explained.text(found, now_ms()), end="")
+    output.row(explained.row(found))
+    error = found.description.error
+    if error is not None and not found.was_there:
+        output.failed(error)
+        return
+    output.done += 1
+    for problem in found.errors:
+        output.failed(problem)
