@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe delete delete-offsets reset-offsets keep backup restore diff history undo context validate-regex export analyze sandbox ;;
+        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets keep backup restore diff history undo context validate-regex export analyze sandbox ;;
         "context") _kgtool_lines add list remove use ;;
         "sandbox") _kgtool_lines down seed status up ;;
     esac
@@ -32,6 +32,9 @@ _kgtool_options() {
             --state --verbose --topic --lagging --time-lag --expiry --committed --totals \
             --columns --sort --watch --prometheus --bootstrap-server --command-config \
             --context --timeout -o --output --no-color --debug --help ;;
+        "explain") _kgtool_lines \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "delete") _kgtool_lines \
             --group --all-groups --match --regex --exclude --state --type --force \
             --dry-run --yes --reason --bootstrap-server --command-config --context \
@@ -125,6 +128,8 @@ _kgtool_kind() {
         "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "describe -o"|"describe --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "explain -o"|"explain --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "explain ") kind="groups" ;;
         "delete --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "delete --type") kind="list" choices="consumer classic" ;;
         "delete -o"|"delete --output") kind="words" choices="text json ndjson csv yaml" ;;

@@ -1,7 +1,7 @@
 # fish completion for kgtool. Made by `make docs` from the command line itself: do not edit.
 # Put it into ~/.config/fish/completions.
 
-set -g __kgtool_commands 'list' 'describe' 'delete' 'delete-offsets' 'reset-offsets' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
+set -g __kgtool_commands 'list' 'describe' 'explain' 'delete' 'delete-offsets' 'reset-offsets' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
 set -g __kgtool_valued --as-of --bootstrap-server --brokers --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --expiring-within --from --from-file --group --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
@@ -39,6 +39,7 @@ end
 complete -c kgtool -f
 complete -c kgtool -n '__kgtool_in ""' -a list -d 'Show the groups with type, state and coordinator.'
 complete -c kgtool -n '__kgtool_in ""' -a describe -d 'Show groups: committed offsets and lag, members, or state.'
+complete -c kgtool -n '__kgtool_in ""' -a explain -d 'Say why a group can or can\'t be deleted or reset, and what becomes of its offsets.'
 complete -c kgtool -n '__kgtool_in ""' -a delete -d 'Delete groups that have no members.'
 complete -c kgtool -n '__kgtool_in ""' -a delete-offsets -d 'Delete committed offsets of groups, living ones too (KIP-496).'
 complete -c kgtool -n '__kgtool_in ""' -a reset-offsets -d 'Set committed offsets of groups that have no members.'
@@ -152,6 +153,15 @@ complete -c kgtool -n '__kgtool_in "describe"' -s o -l output -r -f -a 'text jso
 complete -c kgtool -n '__kgtool_in "describe"' -l no-color -d 'Never use colours (also NO_COLOR).'
 complete -c kgtool -n '__kgtool_in "describe"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "describe"' -l help -d 'Show this message and exit.'
+complete -c kgtool -n '__kgtool_in "explain"' -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
+complete -c kgtool -n '__kgtool_in "explain"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
+complete -c kgtool -n '__kgtool_in "explain"' -l context -r -f -a '(__kgtool_names contexts)' -d 'A connection profile (kgtool context; also KGTOOL_CONTEXT).'
+complete -c kgtool -n '__kgtool_in "explain"' -l timeout -r -f -d 'How long the whole command may take, in ms (default: 30000).'
+complete -c kgtool -n '__kgtool_in "explain"' -s o -l output -r -f -a 'text json ndjson csv yaml' -d 'The format of the results (default: text).'
+complete -c kgtool -n '__kgtool_in "explain"' -l no-color -d 'Never use colours (also NO_COLOR).'
+complete -c kgtool -n '__kgtool_in "explain"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
+complete -c kgtool -n '__kgtool_in "explain"' -l help -d 'Show this message and exit.'
+complete -c kgtool -n '__kgtool_in "explain"' -a '(__kgtool_names groups)'
 complete -c kgtool -n '__kgtool_in "delete"' -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
 complete -c kgtool -n '__kgtool_in "delete"' -l all-groups -d 'Every group that Kafka\'s own tool lists.'
 complete -c kgtool -n '__kgtool_in "delete"' -l match -r -f -d 'Groups whose name matches, with * ? [a-z]; repeatable.'
