@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
         "kgtool list --state Empty --match 'console-consumer-*'",
         "kgtool list --type consumer,share --exclude 'test-*' -o json",
         "kgtool list --columns group,state --sort state",
-        "kgtool list --expiring-within 48h || mail -s 'offsets expire' ops@example.com",
+        "kgtool list --expiring-within 48h -o csv > expiring.csv",
     ),
 )
 @click.option("--state", is_flag=False, flag_value="", metavar="[STATES]",
