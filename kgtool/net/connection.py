@@ -54,6 +54,8 @@ class Connection:
         self._interest = 0
         self.muted_until = 0.0
         self.progressed_at = time.monotonic()
+        self.heard_at = 0.0
+        """When the last reply, or a good part of one, came (monotonic seconds)."""
         self._unmarked = 0
         try:
             self._addresses = resolve(host, port)
@@ -206,7 +208,7 @@ class Connection:
         self._unmarked += len(data)
         # Before it is ready only the handshake's end counts: a drip must not keep it alive.
         if self.is_ready and (channel.pending != left or self._unmarked >= PROGRESS_BYTES):
-            self.progressed_at = time.monotonic()
+            self.progressed_at = self.heard_at = time.monotonic()
             self._unmarked = 0
         if self.is_ready and was != READY:
             self._note_login()

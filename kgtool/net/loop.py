@@ -70,7 +70,7 @@ class Loop:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self._run = 0
-        self._whole = Scope(time.monotonic() + timeout_ms / 1000)
+        self._whole = Scope(timeout_ms / 1000)
         self._parts: list[Scope] = []
 
     def _connect(self, host: str, port: int) -> Connection:
@@ -152,11 +152,11 @@ class Loop:
             self._submit(item.to, slot, item.request, item.max_version)
 
     def _begin_part(self, wish: Within, task: Task) -> None:
-        now = time.monotonic()
-        left = max(0.0, task.scope.deadline - now)
-        part = Scope(now + left * wish.share)
-        self._parts.append(part)
         (slot,) = task.await_answers(1, single=True)
+        part = task.scope
+        if wish.share < 1:
+            part = Scope(max(0.0, part.deadline - time.monotonic()) * wish.share)
+            self._parts.append(part)
         self._ready.append((Task(wish.operation, slot, part, self._run), None))
 
     def _submit(self, to: int, slot: Slot, request: Any, cap: int | None) -> None:
@@ -205,8 +205,10 @@ class Loop:
         if due is not None:
             until = min(until, due)
         self._select(max(0.0, until - time.monotonic()))
-        if self._pool.collect() and self._progress:
-            self._whole.deadline = time.monotonic() + self.timeout_ms / 1000
+        self._pool.collect()
+        if self._progress:
+            for scope in (self._whole, *self._parts):
+                scope.deadline = max(scope.deadline, self._pool.heard_at + scope.seconds)
         self._on_time()
 
     def _select(self, seconds: float) -> None:
@@ -229,21 +231,18 @@ class Loop:
         """Answer what is open; the connections stay, for what comes after."""
         reason = self._pool.why_unreached()
         for slot in list(scope.open):
-            if slot.peer is None:
+            if slot.connection is None:
                 self._answer(slot, reason or self._too_late(ANY))
             else:
                 waited = int((time.monotonic() - slot.sent_at) * 1000)
-                error = DeadlineExceeded(
-                    f"{slot.peer} did not answer within {waited} ms.", hint=_LOOK
-                )
+                error = _no_answer(slot.connection, waited)
                 self._answer(slot, error.after_sending())
 
     def _time_is_up(self) -> None:
         """Answer everything that is open; connections with open requests are useless now."""
 
         def reason(connection: Connection) -> KgError:
-            said = f"{connection.peer} did not answer within {self.timeout_ms} ms."
-            return DeadlineExceeded(said, hint=_LOOK)
+            return _no_answer(connection, self.timeout_ms)
 
         self._pool.drop_busy(reason)
         for scope in (*self._parts, self._whole):
@@ -260,4 +259,10 @@ class Loop:
         )
 
 
-_LOOK = "Give it more time with --timeout, or look at that broker."
+def _no_answer(connection: Connection, waited_ms: int) -> KgError:
+    if connection.muted_until > time.monotonic():
+        said = f"{connection.peer} makes us wait: a request quota is exceeded."
+        return DeadlineExceeded(said, hint="Give it more time with --timeout.")
+    said = f"{connection.peer} did not answer within {waited_ms} ms."
+    hint = "Give it more time with --timeout, or look at that broker."
+    return DeadlineExceeded(said, hint=hint)

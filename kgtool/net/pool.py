@@ -84,12 +84,12 @@ class Pool:
             self._send(self._connection(broker.host, broker.port), slot, request, cap)
 
     def _send_any(self, connection: Connection, slot: Slot, request: Any, cap: int | None) -> None:
-        if request is not None:
+        if request is not None and not slot.is_hedged:
             self._asked.append(_AnyCall(slot, request, cap, connection))
         self._send(connection, slot, request, cap)
 
     def _send(self, connection: Connection, slot: Slot, request: Any, cap: int | None) -> None:
-        slot.peer = connection.peer
+        slot.connection = connection
         if request is not None:
             connection.send(slot, request, cap)
         elif connection.is_ready:
@@ -134,11 +134,15 @@ class Pool:
                 connection.flush()
         self.collect()
 
-    def collect(self) -> bool:
-        """Hand out replies and whatever depends on a connection's state; say if any came."""
-        got_some = False
+    @property
+    def heard_at(self) -> float:
+        """When a broker last said something of use (monotonic seconds)."""
+        return max((c.heard_at for c in self._connections.values()), default=0.0)
+
+    def collect(self) -> None:
+        """Hand out replies and whatever depends on a connection's state."""
         for connection in list(self._connections.values()):
-            got_some = self._hand_out(connection) or got_some
+            self._hand_out(connection)
             if connection.channel.throttle_ms:
                 # KIP-219: the broker has answered already and expects us to keep quiet.
                 connection.mute(connection.channel.throttle_ms / 1000)
@@ -150,13 +154,10 @@ class Pool:
                 known = connection.channel.versions if connection.is_ready else connection.error
                 self._give(slot, known)
         self._follow_search()
-        return got_some
 
-    def _hand_out(self, connection: Connection) -> bool:
-        replies = connection.channel.replies()
-        for slot, reply in replies:
+    def _hand_out(self, connection: Connection) -> None:
+        for slot, reply in connection.channel.replies():
             self._give(slot, reply)
-        return bool(replies)
 
     def _follow_search(self) -> None:
         found = self._search.step(time.monotonic())
@@ -187,6 +188,7 @@ class Pool:
 
     def _hedge(self, asked: _AnyCall) -> None:
         self.hedged += 1
+        asked.slot.is_hedged = True
         for connection in self._connections.values():
             if connection.is_ready and connection is not asked.connection:
                 self._send(connection, asked.slot, asked.request, asked.cap)

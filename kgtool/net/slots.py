@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
 from kgtool.client.ops import Operation
+from kgtool.net.connection import Connection
 
 
 class Task:
@@ -36,21 +36,26 @@ class Task:
 class Slot:
     """Where one answer goes, once: whatever comes second, or too late, is dropped."""
 
-    __slots__ = ("task", "index", "is_done", "peer", "sent_at")
+    __slots__ = ("task", "index", "is_done", "is_hedged", "connection", "sent_at")
 
     def __init__(self, task: Task, index: int) -> None:
         self.task = task
         self.index = index
         self.is_done = False
-        self.peer: str | None = None
+        self.is_hedged = False
+        self.connection: Connection | None = None
         self.sent_at = 0.0
 
 
 class Scope:
-    """Operations that have to end at the same time, and the slots that they are waiting for."""
+    """Operations that have to end at the same time, and the slots that they are waiting for.
 
-    def __init__(self, deadline: float = math.inf) -> None:
-        self.deadline = deadline
+    :param seconds: from now on.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.deadline = time.monotonic() + seconds
         self.open: set[Slot] = set()
 
     def is_over(self) -> bool:

@@ -298,6 +298,7 @@ class Channel:
         if reply.error_code:
             self.fail(broker_error(reply.error_code))
             return
+        self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in reply.api_keys}
         self.features = {
             row.name: row.max_version_level for row in getattr(reply, "finalized_features", ())

@@ -84,6 +84,7 @@ class Proxies:
         self._ports = ports
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: dict[str, list[asyncio.StreamWriter]] = {}
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> Proxies:
@@ -100,6 +101,14 @@ class Proxies:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{listen}" for listen, _ in self._ports.values())
+
+    def hang_up(self, client: str) -> None:
+        """End all connections of a client, without a word."""
+        self._wait(self._hang_up(client))
+
+    async def _hang_up(self, client: str) -> None:
+        for writer in self._writers.pop(client, []):
+            writer.close()
 
     def _wait(self, work: object) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(30)  # type: ignore[arg-type]
@@ -148,6 +157,7 @@ class _Conversation:
             if first is None:
                 return
             self._meet(first)
+            self._proxies._writers.setdefault(self._client, []).append(writer)
             if self._is_due("refuse", 0):
                 _reset(writer)
                 return

@@ -1,0 +1,69 @@
+"""A broker that throttles (KIP-124, KIP-219): kgtool keeps quiet for as long as it is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kgtool.client.cluster import need_brokers
+from kgtool.client.ops import Call, call
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.errors import KgError
+from kgtool.net.session import Session
+from kgtool.protocol.api import list_groups, metadata
+from kgtool.sandbox.cluster import Cluster
+from tests.cli.run import call as kgtool
+from tests.support import clients
+
+
+@pytest.fixture
+def throttled(kafka: Cluster) -> Iterator[str]:
+    """A client id that may use a thousandth of the broker's time."""
+    name = clients.unique("throttled")
+    quota = ["--alter", "--entity-type", "clients", "--entity-name", name]
+    done = kafka.run_tool("kafka-configs", *quota, "--add-config", "request_percentage=0.1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    yield name
+    kafka.run_tool("kafka-configs", *quota, "--delete-config", "request_percentage")
+
+
+def use_up(session: Session) -> Any:
+    """Make requests until the broker complains; return its last answer."""
+    yield from need_brokers(session.cluster)
+    (broker,) = session.cluster.brokers
+    for _ in range(200):
+        replies = yield [Call(broker, metadata.Request(topics=None)) for _ in range(5)]
+        assert not any(isinstance(reply, KgError) for reply in replies), replies
+        if replies[-1].throttle_time_ms > 300:
+            return replies[-1]
+    raise AssertionError("the broker never throttled")
+
+
+def test_nothing_is_sent_while_the_broker_wants_quiet(bootstrap: str, throttled: str) -> None:
+    settings = Settings(parse_bootstrap(bootstrap), 60_000, throttled)
+    with Session(settings) as session:
+        last = session.run(use_up(session))
+        (broker,) = session.cluster.brokers
+        began = time.monotonic()
+        reply = session.run(call(broker, list_groups.Request()))
+        waited = time.monotonic() - began
+    assert not isinstance(reply, KgError)
+    assert waited >= last.throttle_time_ms / 1000 * 0.9
+    assert waited < last.throttle_time_ms / 1000 + 5
+
+
+def test_a_quota_that_takes_all_the_time_is_named(
+    bootstrap: str, throttled: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(parse_bootstrap(bootstrap), 60_000, throttled)
+    with Session(settings) as session:
+        session.run(use_up(session))
+    config = tmp_path / "client.properties"
+    config.write_text(f"client.id={throttled}\n")
+    login = ("--bootstrap-server", bootstrap, "--command-config", str(config))
+    result = kgtool(capsys, "describe", "--all-groups", *login, "--timeout", "400")
+    assert result.status in (1, 3, 4), result
+    assert "request quota" in result.err
