@@ -93,7 +93,8 @@ _kgtool_options() {
             --no-color --debug --help ;;
         "analyze") _kgtool_lines \
             --rules --retention --check-interval --as-of --out --overwrite --table \
-            --strict --master --conf -o --output --no-color --debug --help ;;
+            --strict --master --conf --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "sandbox") _kgtool_lines \
             --help ;;
         "sandbox down") _kgtool_lines \

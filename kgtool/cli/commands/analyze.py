@@ -1,4 +1,4 @@
-"""``kgtool analyze``: the Spark job over exported or copied segments of ``__consumer_offsets``."""
+"""``kgtool analyze``: the Spark job over ``__consumer_offsets``, in whatever form there is."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import click
 
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
-from kgtool.cli.options import output_options
+from kgtool.cli.options import CONNECTION, connection_params, make_settings, output_options
 from kgtool.cli.output import Output
-from kgtool.errors import AnalysisError, UsageError
+from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.retention.rules import RULE_SETS
 
@@ -29,6 +29,8 @@ LONGEST_MS = 2**53
 SHOWN_ROWS = 100
 """Rows of --table that the text format shows."""
 NAMED_FILES = 20
+UNKNOWN_BYTES = 1 << 30
+"""Taken for the size of inputs that only Spark can look at."""
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
@@ -82,7 +84,7 @@ class Moment(_Number):
         "kgtool analyze offsets --out tables --overwrite",
     ),
 )
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option("--rules", type=click.Choice(["auto", *RULE_SETS]), default="auto", show_default=True,
               help="The brokers' generation; auto: as cluster.json says.")
 @click.option("--retention", type=Duration(), metavar="DURATION",
@@ -99,38 +101,107 @@ class Moment(_Number):
 @click.option("--master", default="local[*]", show_default=True, metavar="URL",
               help="The Spark master.")
 @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; repeatable.")
+@connection_params
 @output_options
 # fmt: on
 def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
-    """Tell from raw segments what is live, what expires when, and why what went is gone.
+    """Tell what is live, what expires when, and why what went is gone.
 
-    PATH is a folder that `kgtool export` wrote, any folder with segments of __consumer_offsets, or
-    single segments (__consumer_offsets-N/BASE.log or __consumer_offsets-N.BASE.log). Without
-    --table the results are a summary. Damaged parts are named and left out (status 3).
+    PATH is a folder that `kgtool export` wrote, or any file or folder with records of
+    __consumer_offsets: raw segments (__consumer_offsets-N/BASE.log, __consumer_offsets-N.BASE.log),
+    Parquet with the columns of Spark's Kafka source, what kafka-console-consumer printed with an
+    OffsetsMessageFormatter or GroupMetadataMessageFormatter, what kafka-dump-log printed with
+    --offsets-decoder. What a file is, its content tells; several kinds may be mixed, here or at any
+    URL that Spark can read. With --bootstrap-server the cluster itself is read.
+
+    Without --table the results are a summary. What an input can't tell is said first, and left
+    empty. Damaged parts are named and left out (status 3).
     """
     conf = _conf(options["conf"])
     out: Path | None = options["out"]
+    settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
     with _extra():
         from kgtool.analysis import pipeline, sources
         from kgtool.analysis.session import build_session, job_failures
     if out is not None:
         pipeline.check_folder(out, overwrite=options["overwrite"])
-    inputs = sources.find(paths)
-    basis = sources.basis(
-        inputs.manifest, options["rules"], options["retention"], options["check_interval"]
-    )
-    output.begin((), (inputs.manifest or {}).get("cluster_id"))
-    _say(output, inputs, basis)
-    for problem in inputs.problems:
-        output.failed(_failure(problem))
-    session = build_session(options["master"], conf, sum(file.size for file in inputs.files))
+    inputs = _inputs(paths, settings)
+    session = None
     try:
         with job_failures():
-            analysis = pipeline.Analysis(session, inputs.files, basis, options["as_of"])
+            if inputs.remote:
+                from kgtool.analysis.remote import find_remote
+
+                session = build_session(options["master"], conf, UNKNOWN_BYTES)
+                inputs = find_remote(session, inputs)
+            basis = sources.basis(
+                inputs.manifest, options["rules"], options["retention"], options["check_interval"]
+            )
+            output.begin((), (inputs.manifest or {}).get("cluster_id"))
+            _say(output, inputs, basis)
+            _check(inputs, options)
+            for problem in inputs.problems:
+                output.failed(_failure(problem))
+            if session is None:
+                size = sum(file.size for file in inputs.files)
+                session = build_session(options["master"], conf, size)
+            analysis = pipeline.Analysis(
+                session, inputs.files, basis, options["as_of"], settings=settings
+            )
             _run(analysis, output, options)
     finally:
-        session.stop()
+        if session is not None:
+            session.stop()
     return output.finish()
+
+
+def _settings(given: dict[str, Any], has_paths: bool) -> Any:
+    """The cluster to read; None where files were named and no cluster was."""
+    context = click.get_current_context()
+    before = context.find_root().params
+    named = any(given[name] or before.get(name) for name in ("bootstrap_server", "context"))
+    if has_paths and not named:
+        return None
+    settings = make_settings(context, given, False)
+    if settings is None:
+        raise UsageError(
+            "Nothing to analyze: name a PATH, or a cluster with --bootstrap-server HOST:PORT."
+        )
+    return settings
+
+
+def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
+    from kgtool.analysis import sources
+
+    if settings is None:
+        return sources.find(paths)
+    import time
+
+    from kgtool.analysis.cluster import find_cluster
+
+    inputs = find_cluster(settings, int(time.time() * 1000))
+    if not paths:
+        return inputs
+    try:
+        return sources.join(inputs, sources.find(paths))
+    except ConfigError as error:
+        inputs.problems.append(error.message)
+        return inputs
+
+
+def _check(inputs: Any, options: dict[str, Any]) -> None:
+    """Refuse what the inputs don't allow."""
+    if options["strict"] and inputs.problems:
+        raise ConfigError(inputs.problems[0])
+    if options["as_of"] is not None:
+        from kgtool.analysis import lacks
+
+        timeless = [file.path for file in inputs.files if file.lacks & lacks.TIMES]
+        if timeless:
+            raise UsageError(
+                f"--as-of can't be applied to {timeless[0]}: it doesn't tell when records were "
+                "written."
+            )
 
 
 def _run(analysis: Any, output: Output, options: dict[str, Any]) -> None:
@@ -139,8 +210,8 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     damaged = report.damaged_files(analysis.quality, NAMED_FILES)
     last = analysis.last_record_ms
     if last is None:
-        first = _sentence(damaged[0]) if damaged else "The segments are empty."
-        raise AnalysisError(f"Nothing could be read. {first}")
+        first = _sentence(damaged[0]) if damaged else "There is no record in it."
+        raise ConfigError(f"Nothing could be read. {first}")
     if options["strict"] and damaged:
         raise AnalysisError(_sentence(damaged[0]))
     output.done += 1
@@ -183,8 +254,12 @@ def _put_table(frame: Any, output: Output) -> None:
 
 def _say(output: Output, inputs: Any, basis: Any) -> None:
     """Tell what nobody said."""
+    from kgtool.analysis import sources
+
     for note in inputs.notes:
         output.note(f"Note: {note}")
+    for sentence in sources.tell(inputs.files, basis.rules):
+        output.note(f"Note: {sentence}")
     if basis.assumed:
         why = "cluster.json does not say" if inputs.manifest else "there is no cluster.json"
         output.note(
