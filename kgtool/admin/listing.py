@@ -26,6 +26,8 @@ TOPIC = "__consumer_offsets"
 SECONDS_BETWEEN = 1.0
 COMPLETE_ROUNDS = 5
 """On a cluster where groups come and go all the time no two listings agree."""
+BLIND_ROUNDS = 12
+"""How often is asked while a broker fails and the topic's leaders may not be seen."""
 HOPELESS_ROUNDS = 3
 """How often is asked while partitions wait for a replica that is not there."""
 
@@ -86,8 +88,8 @@ class _Look(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every group has a broker that listed it; unknown counts as yes."""
-        return not self.leaderless
+        """Whether every group has a broker that may have listed it."""
+        return not (self.failures if self.leaders is None else self.leaderless)
 
     @property
     def names(self) -> set[str]:
@@ -127,10 +129,14 @@ def _look_until_settled(
         if any(isinstance(error, DeadlineExceeded) for error in now.failures.values()):
             return _best_of(before, now)
         complete += now.is_complete
-        agree = now.names == before.names
+        # A coordinator that has only just taken over says nothing of what it still loads: that
+        # it misses the same groups as the look before is no agreement.
+        agree = before.is_complete == now.is_complete and now.names == before.names
         if now.is_complete and (agree or complete >= COMPLETE_ROUNDS):
             return now
         if now.is_hopeless and agree and attempt >= HOPELESS_ROUNDS:
+            return now
+        if now.leaders is None and attempt >= BLIND_ROUNDS:
             return now
         before = now
 
