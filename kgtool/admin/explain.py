@@ -139,7 +139,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         delete_refusal,
         refusal(description, can_create=False),
         past if isinstance(past, GroupPast) else None,
-        _missing(group, seen, allowed, exists),
+        _missing(group, seen, allowed, exists, broker.error if broker else None),
         errors,
     )
 
@@ -255,7 +255,9 @@ def _holders(description: GroupDescription, topic: str) -> tuple[Member, ...]:
     )
 
 
-def _missing(group: str, names: Iterable[str], allowed: Permissions, exists: bool) -> list[Missing]:
+def _missing(
+    group: str, names: Iterable[str], allowed: Permissions, exists: bool, config: KgError | None
+) -> list[Missing]:
     """List the ACLs that the cluster says are not there; what it doesn't say is not listed."""
     found: list[Missing] = []
 
@@ -273,6 +275,7 @@ def _missing(group: str, names: Iterable[str], allowed: Permissions, exists: boo
         need(have, "READ", "topic", topic, "reset-offsets, delete-offsets, keep")
     log = allowed.topics.get(TOPIC)
     need(log, "READ", "topic", TOPIC, "when offsets expire, and why they went")
-    config = "DESCRIBE_CONFIGS"
-    need(allowed.cluster, config, "cluster", "kafka-cluster", "how long offsets are kept")
+    refused = config is not None and config.code == codes.CLUSTER_AUTHORIZATION_FAILED
+    have = frozenset[str]() if refused else allowed.cluster
+    need(have, "DESCRIBE_CONFIGS", "cluster", "kafka-cluster", "how long offsets are kept")
     return found

@@ -92,7 +92,8 @@ def _of_cluster(cluster: Cluster) -> Operation[Operations | None]:
     )
     if isinstance(reply, KgError) or reply.error_code:
         return None
-    return _operations(reply.cluster_authorized_operations)
+    # Whoever may not DESCRIBE the cluster is told nothing of what else is allowed.
+    return _operations(reply.cluster_authorized_operations) or None
 
 
 def _of_topics(cluster: Cluster, topics: Sequence[str]) -> Operation[dict[str, Operations | None]]:

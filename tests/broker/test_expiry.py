@@ -56,6 +56,8 @@ class Story(NamedTuple):
     removed: dict[At, list[int]]
     left: dict[At, int]
     """What a second look at the end still finds: the committed offset."""
+    gone: dict[str, dict[str, Any]]
+    """What ``kgtool explain`` says at the end of groups that are no more."""
     ended_ms: int
 
 
@@ -96,7 +98,8 @@ def _live(kind: Kind, root: Path) -> Story:
             time.sleep((last + INTERVAL_MS + SLACK_MS - now_ms()) / 1000)
             ended_ms = now_ms()
             left = {at: row["current_offset"] for at, row in _describe(cluster.bootstrap).items()}
-            return Story(kind, said, kept, world.removed(), left, ended_ms)
+            gone = _explain(cluster.bootstrap)
+            return Story(kind, said, kept, world.removed(), left, gone, ended_ms)
         finally:
             world.close()
 
@@ -135,6 +138,13 @@ def _keep(bootstrap: str, journal: Path) -> dict[At, dict[str, Any]]:
         env={"KGTOOL_JOURNAL_DIR": str(journal)},
     )  # fmt: skip
     return {(row["group"], row["topic"], row["partition"]): row for row in done.json["results"]}
+
+
+def _explain(bootstrap: str) -> dict[str, dict[str, Any]]:
+    done = kgtool(
+        "explain", "standalone", "classic-empty", "--bootstrap-server", bootstrap, "-o", "json"
+    )
+    return {row["group"]: row for row in done.json["results"]}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -208,3 +218,22 @@ def test_what_was_kept_outlives_its_time(stories: dict[str, Story]) -> None:
             assert all(time >= row["new_expires_at_ms"] for time in times), (at, times, row)
             assert row["new_expires_at_ms"] > old + INTERVAL_MS + SLACK_MS
             assert times or story.left[at] == story.said[at]["current_offset"]
+
+
+@pytest.mark.starts_first
+def test_afterwards_it_is_explained(stories: dict[str, Story]) -> None:
+    for story in stories.values():
+        for group, row in story.gone.items():
+            where = (story.kind.name, group)
+            assert row["exists"] is False, where
+            removals = {(item["topic"], item["partition"]): item for item in row["removals"]}
+            said = {at[1:]: found for at, found in story.said.items() if at[0] == group}
+            own = removals.pop((None, None), None)
+            assert set(removals) == set(said), where
+            for at, item in removals.items():
+                assert item["cause"] == "expired", (*where, *at)
+                assert item["expires_at_ms"] == said[at]["expires_at_ms"], (*where, *at)
+                assert item["removed_at_ms"] in story.removed[(group, *at)], (*where, *at)
+            # The Scala coordinator leaves no tombstone of a group that never had a member.
+            assert (own is None) == (not story.kind.consumer_protocol and group == "standalone")
+            assert own is None or own["cause"] == "group-empty"
