@@ -1,6 +1,8 @@
 """Guesses a broker's release from what it offers: no API tells it.
 
-The guess is a lower bound: "at least 4.1". It is as fine as the retention rules need it, whose
+The guess is a lower bound: "at least 4.1". The marks are the stable versions in the message JSONs
+of the kafka-clients jars of 2.3 to 4.1; what a jar calls unstable is not offered (OffsetFetch v10
+in 4.1, ConsumerGroupDescribe in 3.7). The guess is as fine as the retention rules need it, whose
 generations are the releases named here (``facts``: KIP-211 in 2.1, KIP-496 in 2.4, the new
 coordinator as a preview in 3.7, its default in 4.0, its last change in 4.1).
 """
@@ -16,10 +18,11 @@ Offered = Mapping[int, tuple[int, int]]
 
 # (release, API key, lowest version that must be at least, highest that must be at least).
 _MARKS: tuple[tuple[tuple[int, int], int, int, int], ...] = (
-    ((4, 1), 9, 1, 10),  # OffsetFetch v10: topic ids
+    ((4, 1), 66, 0, 2),  # ListTransactions v2: a pattern (KIP-1152)
     ((4, 0), 2, 1, 0),  # ListOffsets v0 was taken away (KIP-896)
     ((3, 9), 10, 0, 6),  # FindCoordinator v6: share groups
-    ((3, 7), 69, 0, 0),  # ConsumerGroupDescribe
+    ((3, 8), 16, 0, 5),  # ListGroups v5: types (KIP-848)
+    ((3, 7), 9, 0, 9),  # OffsetFetch v9: member epoch (KIP-848)
     ((2, 8), 60, 0, 0),  # DescribeCluster
     ((2, 4), 47, 0, 0),  # OffsetDelete (KIP-496)
     ((2, 3), 44, 0, 0),  # IncrementalAlterConfigs
@@ -36,9 +39,9 @@ def release(offered: Offered) -> tuple[int, int]:
 
 
 SINCE = {
-    "OffsetDelete": "2.4", "ConsumerGroupDescribe": "3.7", "IncrementalAlterConfigs": "2.3",
-    "DescribeCluster": "2.8", "DescribeTopicPartitions": "3.9", "ShareGroupDescribe": "4.1",
-    "StreamsGroupDescribe": "4.1", "DescribeShareGroupOffsets": "4.1",
+    "OffsetDelete": "2.4", "ConsumerGroupDescribe": "3.8", "IncrementalAlterConfigs": "2.3",
+    "DescribeCluster": "2.8", "DescribeTopicPartitions": "3.8", "ShareGroupDescribe": "4.1",
+    "StreamsGroupDescribe": "4.2", "DescribeShareGroupOffsets": "4.1",
 }  # fmt: skip
 """Kafka version that brought an API, where brokers back to 2.1 may lack it."""
 

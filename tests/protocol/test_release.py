@@ -1,0 +1,95 @@
+"""Which release a broker is taken for, by what it offers."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgtool.protocol.release import needs_kafka, release
+
+# The stable versions in the message JSONs of each kafka-clients jar (validVersions, less one where
+# latestVersionUnstable says so); 2.1.1, 3.9.1 and 4.3.1 are asked themselves (test_generations).
+OFFERED = {
+    "2.3.1": {2: (0, 5), 9: (0, 5), 10: (0, 2), 16: (0, 2), 44: (0, 0)},
+    "2.4.1": {2: (0, 5), 9: (0, 6), 10: (0, 3), 16: (0, 3), 44: (0, 1), 47: (0, 0)},
+    "2.8.2": {2: (0, 6), 9: (0, 7), 10: (0, 3), 16: (0, 4), 44: (0, 1), 47: (0, 0), 60: (0, 0)},
+    "3.6.2": {
+        2: (0, 8),
+        9: (0, 8),
+        10: (0, 4),
+        16: (0, 4),
+        44: (0, 1),
+        47: (0, 0),
+        60: (0, 0),
+        66: (0, 0),
+    },
+    "3.7.2": {
+        2: (0, 8),
+        9: (0, 9),
+        10: (0, 4),
+        16: (0, 4),
+        44: (0, 1),
+        47: (0, 0),
+        60: (0, 1),
+        66: (0, 0),
+    },
+    "3.8.1": {
+        2: (0, 8),
+        9: (0, 9),
+        10: (0, 5),
+        16: (0, 5),
+        44: (0, 1),
+        47: (0, 0),
+        60: (0, 1),
+        66: (0, 1),
+        69: (0, 0),
+    },
+    "4.0.0": {
+        2: (1, 10),
+        9: (1, 9),
+        10: (0, 6),
+        16: (0, 5),
+        44: (0, 1),
+        47: (0, 0),
+        60: (0, 2),
+        66: (0, 1),
+        69: (0, 1),
+    },
+    "4.1.0": {
+        2: (1, 10),
+        9: (1, 9),
+        10: (0, 6),
+        16: (0, 5),
+        44: (0, 1),
+        47: (0, 0),
+        60: (0, 2),
+        66: (0, 2),
+        69: (0, 1),
+    },
+}
+EXPECTED = {
+    "2.3.1": (2, 3),
+    "2.4.1": (2, 4),
+    "2.8.2": (2, 8),
+    "3.6.2": (2, 8),
+    "3.7.2": (3, 7),
+    "3.8.1": (3, 8),
+    "4.0.0": (4, 0),
+    "4.1.0": (4, 1),
+}
+
+
+@pytest.mark.parametrize("version", OFFERED)
+def test_a_release_is_told_by_its_stable_versions(version: str) -> None:
+    assert release(OFFERED[version]) == EXPECTED[version]
+
+
+def test_what_is_older_than_anything_known() -> None:
+    assert release({9: (0, 4), 2: (0, 3)}) == (0, 0)
+    assert release({}) == (0, 0)
+
+
+def test_a_missing_api_is_said_with_the_kafka_that_brought_it() -> None:
+    assert str(needs_kafka("b:9092", "OffsetDelete")) == (
+        "b:9092 can't do OffsetDelete: it needs Kafka ≥ 2.4."
+    )
+    assert "doesn't offer it" in str(needs_kafka("b:9092", "Produce"))
