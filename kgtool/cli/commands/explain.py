@@ -31,23 +31,6 @@ def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
     when, by which rule, and what would change that; what the broker has removed, and why, also of
     groups that are gone; and which ACL is missing.
     """
-    from kgtool.admin.explain import Explanation
-    from kgtool.config import Settings
-
-
-@click.command(
-    "explain",
-    epilog=examples("kgtool explain billing", "kgtool explain billing -o json"),
-)
-@click.argument("groups", nargs=-1, required=True, type=Name(), metavar="GROUP...")
-@connection_options()
-@output_options
-def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
-    """Say why a group can or can't be deleted or reset, and what becomes of its offsets.
-
-    Who holds which topic, what expires when and by which rule, what would change that, what went
-    and why (also for groups that are gone), which ACL is missing, and what to type next.
-    """
     from kgtool.admin.explain import explain_group
     from kgtool.net.session import Session
 
