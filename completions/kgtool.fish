@@ -39,7 +39,7 @@ end
 complete -c kgtool -f
 complete -c kgtool -n '__kgtool_in ""' -a list -d 'Show the groups with type, state and coordinator.'
 complete -c kgtool -n '__kgtool_in ""' -a describe -d 'Show groups: committed offsets and lag, members, or state.'
-complete -c kgtool -n '__kgtool_in ""' -a explain -d 'Say why a group can or can\'t be deleted or reset, and what becomes of its offsets.'
+complete -c kgtool -n '__kgtool_in ""' -a explain -d 'Say why a group is as it is, what expires when, and what to type next.'
 complete -c kgtool -n '__kgtool_in ""' -a delete -d 'Delete groups that have no members.'
 complete -c kgtool -n '__kgtool_in ""' -a delete-offsets -d 'Delete committed offsets of groups, living ones too (KIP-496).'
 complete -c kgtool -n '__kgtool_in ""' -a reset-offsets -d 'Set committed offsets of groups that have no members.'
