@@ -16,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from kgtool.analysis import group_records, offsets, schema
-from kgtool.analysis.batches import Decoded, read_chunk
+from kgtool.analysis.batches import REASON_CRC, Decoded, read_chunk
 from kgtool.analysis.lockstep import Bools, Ints
 from kgtool.analysis.rows import Source, batches, file_row, note_rows, read_row, rows
 from kgtool.analysis.segments import Chunk, Note, chunks
@@ -91,14 +91,17 @@ def decode_part(
     if isinstance(part, Note):
         yield from note_rows(source, [part])
         return
+    lost = 0
     if isinstance(part, Piece):
         records, notes, size = part.records, part.notes, part.size
+        lost = sum(note.records for note in notes if note.reason != REASON_CRC)
     else:
         (records, notes), size = read_chunk(part), len(part.data)
     if as_of_ms is not None:
         records = _until(records, as_of_ms, part.position, notes)
+    if len(records.log_offset) or lost:
+        yield read_row(source, records, size, lost)
     if len(records.log_offset):
-        yield read_row(source, records, size)
         yield from _decode(source, records, part.position, notes, detail)
     yield from note_rows(source, notes)
 

@@ -11,20 +11,27 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import unquote
+from typing import Any
 
-from kgtool.analysis import formats, lacks
+from kgtool.analysis import formats
 from kgtool.analysis.formats import HEAD_BYTES, Format
+from kgtool.analysis.inputs import (
+    NO_PARTITION,
+    TOPIC,
+    Entry,
+    Found,
+    InputFile,
+    Inputs,
+    Listing,
+    unquoted,
+)
+from kgtool.analysis.settle import one_cluster, settled
 from kgtool.analysis.textfile import SECTION
 from kgtool.errors import ConfigError
 
 MANIFEST = "cluster.json"
-TOPIC = "__consumer_offsets"
-NO_PARTITION = -1
-"""Stands for the partitions of records whose partition is not told."""
 SHOWN = 5
 """Names that a note gives."""
 
@@ -41,69 +48,6 @@ _BESIDES = re.compile(
     r"|^[a-z-]+-offset-checkpoint$|^\.|^_(?:SUCCESS|started|committed|common_metadata|metadata)"
 )
 """Files that Kafka, Spark and kgtool keep beside the records."""
-
-
-class InputFile(NamedTuple):
-    """One file, or one partition of a live cluster."""
-
-    path: str
-    format: str
-    """A key of ``formats.FORMATS``."""
-    partition: int
-    """Of ``__consumer_offsets``; negative where it is not told."""
-    base_offset: int
-    size: int
-    """Bytes; of a partition of a live cluster: the offset at which it ends."""
-    lacks: int = 0
-    """Bits of ``kgtool.analysis.lacks``: what this input as a whole can't tell."""
-    order: int = 0
-    """Where places in the file stand for offsets: what is added to them."""
-    root: str = ""
-    """The argument under which it was found."""
-    is_remote: bool = False
-    separator: str = ""
-    """What a record begins with, where Spark reads the text."""
-
-
-class Inputs(NamedTuple):
-    """All that was found under the paths given."""
-
-    files: list[InputFile]
-    manifest: dict[str, Any] | None
-    """cluster.json of an export directory, or what a live cluster said."""
-    problems: list[str]
-    """One sentence for each path or file that gives nothing."""
-    notes: list[str]
-    """What else the user should know."""
-    remote: list[str]
-    """URLs that only Spark can look at."""
-
-
-class Entry(NamedTuple):
-    """A file of a listing."""
-
-    path: str
-    size: int
-
-
-class Listing(NamedTuple):
-    """What is under one argument, wherever that is."""
-
-    root: str
-    entries: Iterable[Entry]
-    head: Callable[[Entry], bytes]
-    """The first ``formats.HEAD_BYTES`` bytes; may raise OSError."""
-    is_file: bool
-    """Whether the argument names the file itself."""
-    is_remote: bool = False
-
-
-class Found(NamedTuple):
-    """What a listing turned out to be."""
-
-    files: list[InputFile]
-    problems: list[str]
-    notes: list[str]
 
 
 def find(paths: Sequence[str]) -> Inputs:
@@ -131,18 +75,6 @@ def find(paths: Sequence[str]) -> Inputs:
     return settled(inputs)
 
 
-def settled(inputs: Inputs) -> Inputs:
-    """The inputs once everything is found: nothing twice, and what they tell together.
-
-    Raises ConfigError if there is nothing to read.
-    """
-    unique, doubled = _without_doubles(inputs.files)
-    if not unique:
-        raise ConfigError(" ".join(inputs.problems) or "There is nothing to read.")
-    files = _as_one_partition(_with_own_partitions(unique))
-    return inputs._replace(files=files, notes=[*inputs.notes, *doubled])
-
-
 def take(inputs: Inputs, found: Found) -> None:
     """Add what was found."""
     inputs.files.extend(found.files)
@@ -160,7 +92,7 @@ def local_path(text: str) -> Path:
     if match is None:
         return Path(text)
     plain = Path(match[1])
-    return plain if plain.exists() else Path(unquote(match[1]))
+    return plain if plain.exists() else Path(unquoted(match[1]))
 
 
 def _local_listing(path: Path) -> Listing:
@@ -201,17 +133,6 @@ def read_manifest(name: str, raw: bytes) -> dict[str, Any]:
     return content
 
 
-def one_cluster(manifests: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The description of the cluster. Raises ConfigError if there are several clusters."""
-    clusters = {manifest.get("cluster_id") for manifest in manifests}
-    if len(clusters) > 1:
-        raise ConfigError(
-            "The inputs are of different clusters "
-            f"({', '.join(sorted(map(str, clusters)))}): analyze them one by one."
-        )
-    return manifests[0] if manifests else None
-
-
 # --- one listing ---------------------------------------------------------------------------------
 
 
@@ -227,7 +148,7 @@ def sort_out(listing: Listing) -> Found:
             others[segment["topic"]] += 1
         elif segment is not None:
             found.files.append(_segment(entry, segment, listing))
-        elif listing.is_file or not _BESIDES.search(posix.rsplit("/", 1)[-1]):
+        elif listing.is_file or (entry.size and not _BESIDES.search(posix.rsplit("/", 1)[-1])):
             file = _by_content(entry, listing)
             if isinstance(file, InputFile):
                 found.files.append(file)
@@ -326,70 +247,3 @@ def _nothing(listing: Listing, topics: str, unknown: list[str]) -> str:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
-
-
-# --- all of them together ------------------------------------------------------------------------
-
-
-def _without_doubles(files: Iterable[InputFile]) -> tuple[list[InputFile], list[str]]:
-    """One file for each segment: replicas and repeated arguments must not count twice."""
-    best: dict[Any, InputFile] = {}
-    notes = []
-    for file in files:
-        real = file.path if file.is_remote else os.path.realpath(file.path)
-        is_segment = file.format == formats.SEGMENT.name
-        key = (file.partition, file.base_offset) if is_segment else real
-        other = best.get(key)
-        if other is None:
-            best[key] = file
-        elif is_segment and real != os.path.realpath(other.path):
-            kept = max(other, file, key=lambda each: each.size)
-            notes.append(
-                f"{other.path} and {file.path} are the same segment: only {kept.path} is read."
-            )
-            best[key] = kept
-    return list(best.values()), notes
-
-
-def _with_own_partitions(files: list[InputFile]) -> list[InputFile]:
-    """Give each dump without a partition a number of its own, below NO_PARTITION.
-
-    Dumps in one folder of segments with different base offsets may be of one partition, whose
-    groups are in all of them; two with the same base offset are of two.
-    """
-    dumps = {kind.name for kind in formats.DUMPS}
-    nameless = [f for f in files if f.format in dumps and f.partition == NO_PARTITION]
-    folders: dict[str, list[InputFile]] = {}
-    for file in nameless:
-        folders.setdefault(file.path.replace(os.sep, "/").rpartition("/")[0], []).append(file)
-    numbers: dict[str, int] = {}
-    for some in folders.values():
-        is_one = len({file.base_offset for file in some}) == len(some)
-        for file in some:
-            known = numbers[some[0].path] if is_one and some[0].path in numbers else None
-            numbers[file.path] = NO_PARTITION - 1 - len(numbers) if known is None else known
-    return [
-        file._replace(partition=numbers[file.path])
-        if file.format in dumps and file.path in numbers
-        else file
-        for file in files
-    ]
-
-
-def _as_one_partition(files: list[InputFile]) -> list[InputFile]:
-    """Let what formatters printed tell together what it can, the groups' records first."""
-    names = [kind.name for kind in formats.FORMATTERS]
-    printed = [file for file in files if file.format in names]
-    together = 0
-    for file in printed:
-        together |= file.lacks
-    have_offsets = any(not file.lacks & lacks.OFFSETS for file in printed)
-    have_groups = any(not file.lacks & lacks.GROUPS for file in printed)
-    together &= ~((lacks.OFFSETS if have_offsets else 0) | (lacks.GROUPS if have_groups else 0))
-    printed.sort(key=lambda file: bool(file.lacks & lacks.GROUPS))
-    behind = 0
-    placed: dict[str, InputFile] = {}
-    for file in printed:
-        placed[file.path] = file._replace(lacks=together, order=behind)
-        behind += file.size + 1
-    return [placed.get(file.path, file) for file in files]

@@ -7,6 +7,7 @@ one of its key if no other row can lie between them: if every offset from one to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from kgtool.analysis import formats
 from kgtool.analysis.batches import Decoded
 from kgtool.analysis.decode import Detail, Piece, decode_part
-from kgtool.analysis.find import TOPIC
+from kgtool.analysis.inputs import TOPIC, unquoted
 from kgtool.analysis.lockstep import Ints, View
 from kgtool.analysis.rows import Source
 from kgtool.analysis.segments import Note
@@ -101,6 +102,12 @@ def decode_rows(tables: Iterable[Any], as_of_ms: int | None, detail: Detail) -> 
                 yield from decode_part(source, _piece(rows), as_of_ms, detail)
 
 
+def plain_path(url: str) -> str:
+    """A file's path as the user knows it, from the URL that Spark makes of it."""
+    match = re.match(r"^file:(?://)?(/.*)$", url, re.DOTALL)
+    return unquoted(match[1] if match else url)
+
+
 def _by_partition(table: Any) -> Iterator[tuple[str, int, Any]]:
     """(file, partition, its rows in the order of offsets)."""
     ordered = table.sort_by([(name, "ascending") for name in ("path", "partition", "offset")])
@@ -110,7 +117,7 @@ def _by_partition(table: Any) -> Iterator[tuple[str, int, Any]]:
     changes = (path_code[1:] != path_code[:-1]) | (partition[1:] != partition[:-1])
     starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(partition)]
     for start, end in zip(starts[:-1], starts[1:], strict=True):
-        path = paths.dictionary[int(path_code[start])].as_py()
+        path = plain_path(paths.dictionary[int(path_code[start])].as_py())
         yield path, int(partition[start]), ordered.slice(start, end - start).combine_chunks()
 
 

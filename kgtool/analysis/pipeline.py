@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis import growth, losses, schema
+from kgtool.analysis import growth, lacks, losses, schema, untold
 from kgtool.analysis.decode import Detail
 from kgtool.analysis.due import Scenario
-from kgtool.analysis.find import InputFile
 from kgtool.analysis.groups import families, groups
 from kgtool.analysis.history import history
+from kgtool.analysis.inputs import InputFile
 from kgtool.analysis.live import live
 from kgtool.analysis.metrics import metrics
 from kgtool.analysis.overdue import overdue
@@ -53,13 +54,14 @@ class Analysis:
 
     def __init__(
         self, session: SparkSession, files: Sequence[InputFile], basis: Basis,
-        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE,
+        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE, settings: Any = None,
     ) -> None:  # fmt: skip
         self.session = session
+        self.lacks = reduce(or_, (file.lacks for file in files), 0)
         self.basis = basis
         self.as_of_ms = as_of_ms
         self.wanted = wanted
-        self.records = _kept(read(session, files, as_of_ms, wanted.detail()))
+        self.records = _kept(read(session, files, as_of_ms, wanted.detail(), settings))
         self.quality = quality(self.records)
 
     @cached_property
@@ -76,16 +78,20 @@ class Analysis:
     def live(self) -> DataFrame:
         """What is committed at the end of the log."""
         rules, retention_ms = self.basis.rules, self.basis.retention_ms
-        return _kept(self.history.transform(live(self.timeline, rules, retention_ms)))
+        found = self.history.transform(live(self.timeline, rules, retention_ms))
+        return _kept(self._told(found, lambda m: untold.hide_live(m, self.timeline, rules)))
 
     @cached_property
     def removals(self) -> DataFrame:
         """Every tombstone of an offset or a group, explained."""
-        explained = removals(
-            self.records, self.timeline, complete_partitions(self.records), self.basis.rules,
-            self.basis.retention_ms,
-        )  # fmt: skip
-        return _kept(self.history.transform(explained))
+        complete, basis = complete_partitions(self.records), self.basis
+        explained = removals(self.records, self.timeline, complete, basis.rules, basis.retention_ms)
+        return _kept(
+            self._told(
+                self.history.transform(explained),
+                lambda missing: untold.hide_removals(missing, self.records, complete),
+            )
+        )
 
     @cached_property
     def overdue(self) -> DataFrame:
@@ -104,12 +110,17 @@ class Analysis:
     @cached_property
     def groups(self) -> DataFrame:
         """One row a group."""
-        return _kept(
-            groups(
-                self.records, self.live, self.removals, self.timeline, self.families,
-                self.basis.rules,
-            )
+        rules = self.basis.rules
+        found = groups(
+            self.records, self.live, self.removals, self.timeline, self.families, rules
         )  # fmt: skip
+        return _kept(self._told(found, lambda m: untold.hide_groups(m, self.timeline, rules)))
+
+    def _told(self, rows: DataFrame, hide: Callable[[DataFrame], untold.Transform]) -> DataFrame:
+        """The rows without what the inputs can't tell."""
+        if not self.lacks:
+            return rows
+        return rows.transform(hide(untold.untold(self.records)))
 
     @cached_property
     def changes(self) -> DataFrame:
@@ -168,6 +179,8 @@ class Analysis:
 
     def table(self, name: str) -> DataFrame:
         """One of ``schema.TABLES``, with the columns that are declared there."""
+        if name in untold.NEED_ALL and self.lacks & lacks.BLIND:
+            return self.session.createDataFrame([], schema.ddl(schema.TABLES[name]))
         frame: DataFrame = getattr(self, name)
         return frame.select(*schema.names(schema.TABLES[name]))
 

@@ -32,8 +32,11 @@ def quality(records: DataFrame) -> DataFrame:
     apart = was_read | (~unread & (F.col("bytes") > 0))
     skipped = F.sum(F.when(~was_read, F.col("records")).otherwise(0))
     total = F.sum(F.when(in_chunks, F.col("records")).otherwise(0))
-    return by_reason.groupBy("path", "partition").agg(
-        F.sum(F.when(apart, F.col("bytes")).otherwise(0)).alias("bytes"),
+    partition = F.when(F.min("partition") == F.max("partition"), F.min("partition"))
+    return by_reason.groupBy("path").agg(
+        # A partition that is not told has a negative number.
+        F.when(partition >= 0, partition).alias("partition"),
+        F.sum(F.when(apart, F.coalesce("bytes", F.lit(0))).otherwise(0)).alias("bytes"),
         total.alias("records"),
         (total - skipped).alias("decoded"),
         skipped.alias("skipped"),

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import formats, schema
 from kgtool.analysis.decode import Detail, decode_splits
-from kgtool.analysis.find import InputFile
+from kgtool.analysis.inputs import InputFile
 from kgtool.analysis.readers import SPLIT_BYTES, parts, ranges, split_rows
 
 TASK_BYTES = 16 << 20
@@ -56,15 +56,16 @@ def _plain(
 ) -> DataFrame:
     """What workers read themselves: files of this machine, and live clusters."""
     rows = [_row(file) for file in files]
-    if all(file.size <= SPLIT_BYTES for file in files):
+    is_small = all(_bytes(file) <= SPLIT_BYTES for file in files)
+    if is_small:
         rows = [piece for row in rows for piece in ranges(row)]
     names = schema.names(schema.SPLITS)
     splits = session.createDataFrame(
         [tuple(row[name] for name in names) for row in rows], schema.ddl(schema.SPLITS)
     )
-    total = sum(file.size for file in files)
+    total = sum(map(_bytes, files))
     tasks = max(1, min(total // TASK_BYTES, 100_000))
-    if any(file.size > SPLIT_BYTES for file in files):
+    if not is_small:
         splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
     else:
         tasks = min(tasks, len(rows))
@@ -73,6 +74,10 @@ def _plain(
         decode_splits, as_of_ms=as_of_ms, detail=detail, parts=partial(parts, settings=settings)
     )
     return splits.mapInArrow(decode, schema.ddl(schema.RECORDS))
+
+
+def _bytes(file: InputFile) -> int:
+    return TASK_BYTES if file.format == formats.CLUSTER.name else file.size
 
 
 def _row(file: InputFile) -> dict[str, Any]:

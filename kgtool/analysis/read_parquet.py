@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import parquet_rows, schema
 from kgtool.analysis.decode import Detail
-from kgtool.analysis.find import TOPIC, InputFile
+from kgtool.analysis.inputs import TOPIC, InputFile
 from kgtool.errors import ConfigError
 
 _GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})

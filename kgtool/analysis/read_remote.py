@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import formats, schema
 from kgtool.analysis.decode import Detail, decode_part
-from kgtool.analysis.find import InputFile
+from kgtool.analysis.inputs import InputFile
 from kgtool.analysis.readers import OTHER_TOPIC, REASON_OTHER_TOPIC, read_block, section
 from kgtool.analysis.remote import Links
 from kgtool.analysis.rows import Source, file_row, note_rows

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgtool.analysis import dump_log, formats, formatter_json, formatter_text, schema
 from kgtool.analysis.decode import Part, Piece, segment_parts
-from kgtool.analysis.find import TOPIC
+from kgtool.analysis.inputs import TOPIC
 from kgtool.analysis.segments import Note, split
 from kgtool.analysis.textfile import (
     BATCHES,
@@ -51,9 +51,11 @@ def parts(row: Row, settings: Any = None) -> Iterator[Part]:
     if kind == formats.SEGMENT.name:
         return segment_parts(row)
     if kind == formats.CLUSTER.name:
-        from kgtool.analysis import cluster
+        from kgtool.analysis.cluster import cluster_parts
 
-        return cluster.cluster_parts(row, settings)
+        return cluster_parts(row, settings)
+    if kind == formats.PARQUET.name:
+        return iter(())  # Spark reads it; here it only gets its row in the quality table
     if kind == OTHER_TOPIC:
         return iter([Note(REASON_OTHER_TOPIC, row["start"], row["end"] - row["start"])])
     return _text_parts(row)
@@ -107,7 +109,7 @@ def _ranges_of(row: Row) -> Iterator[dict[str, Any]]:
     elif row["format"] in _DUMPS:
         for start, end, name in sections(row["path"], row["end"]):
             yield from _even({**row, **section(row, name)}, start, end)
-    elif row["format"] == formats.CLUSTER.name:
+    elif row["format"] in (formats.CLUSTER.name, formats.PARQUET.name):
         yield dict(row)
     else:
         yield from _even(row, row["start"], row["end"])

@@ -13,19 +13,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kgtool.analysis.find import (
-    MANIFEST,
-    Entry,
-    InputFile,
-    Inputs,
-    Listing,
-    one_cluster,
-    read_manifest,
-    settled,
-    sort_out,
-    take,
-)
+from kgtool.analysis.find import MANIFEST, read_manifest, sort_out, take
 from kgtool.analysis.formats import HEAD_BYTES
+from kgtool.analysis.inputs import Entry, InputFile, Inputs, Listing
+from kgtool.analysis.settle import one_cluster, settled
 from kgtool.errors import KgError
 
 

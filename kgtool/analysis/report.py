@@ -40,10 +40,11 @@ def _live(live: DataFrame, as_of_ms: int) -> dict[str, Any]:
         F.sum((due <= as_of_ms).cast("int")).alias("overdue"),
         F.sum((due <= as_of_ms + DAY_MS).cast("int")).alias("next_24h"),
         F.sum((due <= as_of_ms + 7 * DAY_MS).cast("int")).alias("next_7d"),
-        F.sum(due.isNull().cast("int")).alias("never"),
+        F.sum((due.isNull() & F.col("rule").isNotNull()).cast("int")).alias("never"),
+        F.sum(F.col("rule").isNull().cast("int")).alias("untold"),
         F.min(due).alias("next_expiry_ms"),
     )
-    counts = ("offsets", "overdue", "next_24h", "next_7d", "never")
+    counts = ("offsets", "overdue", "next_24h", "next_7d", "never", "untold")
     groups = groups.fillna(0, subset=list(counts)).persist()
     kinds = _rows(
         groups.groupBy("group_type", "group_state").agg(
@@ -123,7 +124,8 @@ def text(facts: dict[str, Any]) -> str:
         f"Live     {_count(facts['live_offsets'], 'offset')} of "
         f"{_count(facts['live_groups'], 'group')}",
         f"Expires  within 24 h {facts['next_24h']:,} (of these {facts['overdue']:,} due already), "
-        f"within 7 days {facts['next_7d']:,}, never as things stand {facts['never']:,}",
+        f"within 7 days {facts['next_7d']:,}, never as things stand {facts['never']:,}"
+        + (f", can't be told {facts['untold']:,}" if facts["untold"] else ""),
     ]
     return "\n".join([*lines, *_live_tables(facts), *_removal_table(facts), *_problems(quality)])
 

@@ -57,16 +57,17 @@ def _column(values: Any, kind: Any) -> Any:
     return values if isinstance(values, pa.Array) else pa.array(values, type=kind)
 
 
-def read_row(source: Source, records: Decoded, size: int) -> Any:
-    """The quality row that counts what was read."""
+def read_row(source: Source, records: Decoded, size: int, lost: int = 0) -> Any:
+    """The quality row that counts what was read; ``lost`` records more could not be used."""
     # A place in a file is no offset.
-    has_offsets = not source.lacks & lacks.TIMES
+    has_offsets = len(records.log_offset) and not source.lacks & lacks.TIMES
+    at_ms = records.timestamp_ms
     columns = {
         "path": [source.path],
         "log_offset": [int(records.log_offset.min()) if has_offsets else None],
         "offset": [int(records.log_offset.max()) if has_offsets else None],
-        "timestamp_ms": [int(records.timestamp_ms.max())],
-        "records": [len(records.log_offset)],
+        "timestamp_ms": [int(at_ms.max()) if len(at_ms) else None],
+        "records": [len(at_ms) + lost],
         "bytes": [size],
         "lacks": [source.lacks],
     }

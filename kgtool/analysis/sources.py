@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kgtool.analysis import formats, lacks
 from kgtool.analysis.find import find
+from kgtool.analysis.inputs import InputFile, Inputs
+from kgtool.analysis.settle import one_cluster
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
 
-__all__ = ["Basis", "basis", "find"]
+__all__ = ["Basis", "basis", "find", "join", "tell"]
 
 DEFAULT_RULES = retention.RULES_4_1
 DEFAULT_RETENTION_MS = 7 * 86_400_000
 """offsets.retention.minutes is 10080 since 2.0."""
 DEFAULT_INTERVAL_MS = 600_000
 """offsets.retention.check.interval.ms."""
+
+
+def join(one: Inputs, other: Inputs) -> Inputs:
+    """Both together. Raises ConfigError if they are of two clusters."""
+    manifests = [each.manifest for each in (one, other) if each.manifest is not None]
+    return Inputs(
+        [*one.files, *other.files],
+        one_cluster(manifests),
+        [*one.problems, *other.problems],
+        [*one.notes, *other.notes],
+        [*one.remote, *other.remote],
+    )
 
 
 class Basis(NamedTuple):
@@ -88,3 +104,59 @@ def _whole(value: object) -> int | None:
         return int(str(value))
     except ValueError:
         return None
+
+
+_LIVE_COLUMNS = (
+    (lacks.TRANSACTIONS, ("pending_transaction",)),
+    (lacks.COMMIT_TIMES, ("commit_timestamp_ms", "expire_timestamp_ms")),
+    (lacks.TOPIC_IDS, ("topic_id",)),
+    (lacks.GROUPS | lacks.NEW_GROUPS, ("group_type", "group_state")),
+    (lacks.GROUPS | lacks.NEW_GROUPS | lacks.STATE_TIMES, ("state_since_ms",)),
+    (lacks.GROUPS | lacks.NEW_GROUPS | lacks.SUBSCRIPTIONS, ("subscribed",)),
+)
+
+
+def tell(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
+    """What these inputs can't tell, and what follows: sentences to be said before the results."""
+    some: dict[str, list[InputFile]] = {}
+    for file in files:
+        if file.lacks:
+            some.setdefault(file.format, []).append(file)
+    told = [_tell_of(kind, among) for kind, among in some.items()]
+    if not told:
+        return []
+    missing = 0
+    for file in files:
+        missing |= file.lacks
+    told.append(_empty_columns(missing))
+    if missing & lacks.BLIND:
+        told.append(f"What these inputs tell is not enough for {_rules_for(missing, rules)}.")
+    return told
+
+
+def _tell_of(kind: str, files: list[InputFile]) -> str:
+    names = [file.path.rpartition("/")[2] for file in files[:3]]
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    what = "; ".join(lacks.words(files[0].lacks))
+    return f"{', '.join(names)}{more} ({formats.FORMATS[kind].label}) can't tell {what}."
+
+
+def _empty_columns(missing: int) -> str:
+    live = [name for bits, names in _LIVE_COLUMNS if missing & bits for name in names]
+    parts = [f"of live {', '.join(live)}"]
+    if missing & lacks.BLIND:
+        times = "removed_at_ms, " if missing & lacks.TIMES else ""
+        parts.append(f"of removals {times}cause, expires_at_ms, latency_ms")
+    return f"Empty where that matters: {'; '.join(parts)}."
+
+
+def _rules_for(missing: int, rules: RuleSet) -> str:
+    tables = "overdue, whatif, losses and metrics, which are empty"
+    if missing & lacks.COMMIT_TIMES:
+        return f"any rule set (rule and expires_at_ms are empty), nor for {tables}"
+    if rules.fixed_at_commit:
+        return tables
+    return (
+        f"the rules {rules.name} and every other set but pre-2.1 (rule and expires_at_ms are "
+        f"empty where a group's state decides), nor for {tables}"
+    )

@@ -83,7 +83,7 @@ class Collected:
         """Leave out text that is no record: noise, the torn end of a file, or damage."""
         stopped = _STOPPED.search(text)
         if stopped:
-            self.lose(REASON_STOPPED.format(stopped[1].strip()[:200]), position)
+            self.notes.append(Note(REASON_STOPPED.format(stopped[1].strip()[:200]), position))
             return
         if is_noise(text):
             return

@@ -135,7 +135,7 @@ def test_damage_is_named_and_the_rest_is_analyzed(tmp_path: Path) -> None:
 def test_nothing_readable(tmp_path: Path) -> None:
     path = writer.segment(tmp_path, b"\xff" * 500)
     result = analyze(path, "-o", "json")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert rows_of(result) == []
     last = result.stderr.splitlines()[-1]
     assert last == f"Error: Nothing could be read. {path}: not a record batch, 500 bytes at 0."
@@ -144,9 +144,10 @@ def test_nothing_readable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["{tmp}/none"], 1, "{tmp}/none does not exist."),
-        (["{tmp}"], 1, "{tmp} has no segment of __consumer_offsets"),
-        (["{tmp}/a.log"], 1, "is not named as a segment"),
+        (["{tmp}/none"], 2, "{tmp}/none does not exist."),
+        (["{tmp}"], 2, "{tmp} has nothing of __consumer_offsets"),
+        (["{tmp}/a.log"], 2, "{tmp}/a.log is empty."),
+        (["{tmp}/orders-0/00000000000000000000.log"], 2, "a segment of topic orders, not of"),
         (["{tmp}", "--retention", "7"], 2, "--retention takes a number with a unit"),
         (["{tmp}", "--as-of", "soon"], 2, "--as-of takes a time"),
         (["{tmp}", "--conf", "spark"], 2, "--conf takes KEY=VALUE, not 'spark'."),
@@ -158,6 +159,8 @@ def test_bad_input_is_one_sentence(
     tmp_path: Path, arguments: list[str], status: int, said: str
 ) -> None:
     (tmp_path / "a.log").write_bytes(b"")
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "00000000000000000000.log").write_bytes(b"")
     result = analyze(*[word.format(tmp=tmp_path) for word in arguments])
     assert result.returncode == status
     assert said.format(tmp=tmp_path) in result.stderr

@@ -1,0 +1,81 @@
+"""What was found to be read, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+TOPIC = "__consumer_offsets"
+NO_PARTITION = -1
+"""Stands for the partitions of records whose partition is not told."""
+
+
+class InputFile(NamedTuple):
+    """One file, or one partition of a live cluster."""
+
+    path: str
+    format: str
+    """A key of ``formats.FORMATS``."""
+    partition: int
+    """Of ``__consumer_offsets``; negative where it is not told."""
+    base_offset: int
+    size: int
+    """Bytes; of a partition of a live cluster: the offset at which it ends."""
+    lacks: int = 0
+    """Bits of ``kgtool.analysis.lacks``: what this input as a whole can't tell."""
+    order: int = 0
+    """Where places in the file stand for offsets: what is added to them."""
+    root: str = ""
+    """The argument under which it was found."""
+    is_remote: bool = False
+    separator: str = ""
+    """What a record begins with, where Spark reads the text."""
+
+
+class Inputs(NamedTuple):
+    """All that was found under the paths given."""
+
+    files: list[InputFile]
+    manifest: dict[str, Any] | None
+    """cluster.json of an export directory, or what a live cluster said."""
+    problems: list[str]
+    """One sentence for each path or file that gives nothing."""
+    notes: list[str]
+    """What else the user should know."""
+    remote: list[str]
+    """URLs that only Spark can look at."""
+
+
+class Entry(NamedTuple):
+    """A file of a listing."""
+
+    path: str
+    size: int
+
+
+class Listing(NamedTuple):
+    """What is under one argument."""
+
+    root: str
+    entries: Iterable[Entry]
+    head: Callable[[Entry], bytes]
+    """The first ``formats.HEAD_BYTES`` bytes; may raise OSError."""
+    is_file: bool
+    """Whether the argument names the file itself."""
+    is_remote: bool = False
+
+
+class Found(NamedTuple):
+    """What a listing turned out to be; see ``Inputs``."""
+
+    files: list[InputFile]
+    problems: list[str]
+    notes: list[str]
+
+
+def unquoted(text: str) -> str:
+    """A URL's path without percent signs."""
+    raw = text.encode("utf-8", "surrogateescape")
+    plain = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), raw)
+    return plain.decode("utf-8", "surrogateescape")
