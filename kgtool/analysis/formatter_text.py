@@ -88,9 +88,7 @@ def group_value(protocol_type: str, generation: int, members: int) -> bytes:
     return b"\0\3" + encode(value, 3)
 
 
-def _match(
-    pattern: re.Pattern[str], unit: Unit, into: Collected, end: int
-) -> re.Match[str] | None:
+def _match(pattern: re.Pattern[str], unit: Unit, into: Collected, end: int) -> re.Match[str] | None:
     """The record in a unit; None, and what is left out, where there is none."""
     text = unit.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     whole = text.removesuffix("\n")

@@ -25,9 +25,7 @@ class Chosen(NamedTuple):
     kinds: dict[str, str]
 
 
-def choose(
-    session: Session, output: Sink, selection: Selection, columns: Sequence[str]
-) -> Chosen:
+def choose(session: Session, output: Sink, selection: Selection, columns: Sequence[str]) -> Chosen:
     """Reach the cluster, begin the output and resolve the selection.
 
     Brokers that could not be asked are failures of their own: their groups are missing then.

@@ -49,8 +49,11 @@ _STATUS = {
 @selection_options
 @click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Also groups of other protocol types (connect), and "
-              "offsets with a transaction pending.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also groups of other protocol types (connect), and offsets with a transaction pending.",
+)
 @change_options
 @connection_options()
 @output_options
@@ -143,7 +146,9 @@ def _plan(
     affected = [group for group, result in results.items() if _would_delete(result)]
     if not affected:
         return results
-    now = session.run(describe_offsets(session.cluster, affected, list(topics), starts=False))
+    # What is only shown must not take the time of what is to be done.
+    looked = describe_offsets(session.cluster, affected, list(topics), starts=False, share=0.3)
+    now = session.run(looked)
     goes = {
         (row.group, row.topic, row.partition)
         for group in affected
