@@ -152,9 +152,10 @@ def _no_decoder() -> str:
 
 
 def _formatter(head: bytes) -> Format | str | None:
-    json = _JSON.search(head)
-    if json:
-        return OFFSETS_JSON if int(json[1]) in (0, 1) else GROUPS_JSON
+    # In 3.9 both print something of records that are not theirs.
+    numbers = {int(found[1]) for found in _JSON.finditer(head)}
+    if numbers:
+        return GROUPS_JSON if 2 in numbers and not numbers & {0, 1} else OFFSETS_JSON
     if _OFFSETS.search(head):
         return OFFSETS_TEXT
     if _GROUPS.search(head):

@@ -14,13 +14,22 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from kgtool.analysis.decode import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
+from kgtool.analysis.decode import (
+    REASON_KEY,
+    REASON_UNKNOWN_KEY,
+    REASON_UNKNOWN_VALUE,
+    REASON_VALUE,
+)
+from kgtool.analysis.group_records import KNOWN_TYPES
 from kgtool.analysis.textfile import Unit
 from kgtool.analysis.transcribe import (
     Collected,
     printed_key,
     printed_value,
 )
+
+UNKNOWN = "unknown"
+"""What the formatters of 3.9 print of a key that they don't know."""
 
 _decode = json.JSONDecoder().raw_decode
 _BEGIN = '{"key"'
@@ -63,6 +72,9 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
     try:
         key, value = found["key"], found["value"]
         number = int(key["type"] if "type" in key else key["version"])
+        if key["data"] == UNKNOWN:
+            _skip(number, into, position)
+            return
         raw_key = printed_key(number, key["data"])
     except (KeyError, TypeError, ValueError):
         into.lose(REASON_KEY, position)
@@ -78,6 +90,12 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
         into.add(place, written_ms(data), raw_key, printed_value(number, version, data))
     except (KeyError, TypeError, ValueError):
         into.lose(REASON_VALUE, position)
+
+
+def _skip(number: int, into: Collected, position: int) -> None:
+    """A record that the formatter should have left out; what it prints of its value is garbage."""
+    if number not in KNOWN_TYPES:
+        into.lose(REASON_UNKNOWN_KEY.format(number), position, damage=False)
 
 
 def written_ms(data: dict[str, Any]) -> int:
