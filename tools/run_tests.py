@@ -46,7 +46,7 @@ AGAIN = [
     "--last-failed",
     "--last-failed-no-failures=none",
 ]
-MOST_TRIED_AGAIN = 15
+MOST_TRIED_AGAIN = 40
 
 
 def run(part: Part) -> tuple[int, list[str]]:
