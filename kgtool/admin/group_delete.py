@@ -38,7 +38,7 @@ def delete_groups(
     :param before_change: called with the images of the groups that are about to go.
     """
     outcomes: dict[str, GroupDeletion] = {}
-    described, committed = yield from within(_read(cluster, groups, force), READING_SHARE)
+    described, committed = yield from _read(cluster, groups, force)
     for description in described:
         problem = _undeletable(description, force)
         if problem is None and not force:
@@ -63,11 +63,10 @@ def _read(
     cluster: Cluster, groups: Sequence[str], force: bool
 ) -> Operation[tuple[list[GroupDescription], dict[str, Committed | KgError]]]:
     """Read what the groups are and have, first commits that are still pending included."""
-    described, committed = yield from gather(
-        [describe_with_type(cluster, groups), fetch_committed(cluster, groups)]
-    )
+    both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
+    described, committed = yield from within(both, READING_SHARE)
     asked = [] if force else [d.group for d in described if _undeletable(d, force) is None]
-    for group, pending in (yield from first_commits(cluster, asked)).items():
+    for group, pending in (yield from within(first_commits(cluster, asked), 0.2)).items():
         found = committed[group]
         if isinstance(found, dict):
             found.update(pending)

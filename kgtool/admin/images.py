@@ -16,7 +16,7 @@ from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.groups import describe_with_type
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation, gather
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -232,7 +232,8 @@ def _take_images(
     if names:
         yield from fetch_metadata(cluster, names)
     ids = {name: id_text(cluster.topics[name].topic_id) for name in names}
-    ends = yield from log_ends(cluster, partitions)
+    # A log whose leader doesn't answer has no range in the image: no reason to change nothing.
+    ends = yield from within(log_ends(cluster, partitions), READING_SHARE)
     known = {
         partition: OffsetImage(
             None, ids[partition.topic], log.start, log.end if isinstance(log.end, int) else None

@@ -68,7 +68,7 @@ def delete_offsets(
 
     :param before_change: called with the images of what is about to be deleted.
     """
-    found = yield from within(_read_all(cluster, requests), READING_SHARE)
+    found = yield from _read_all(cluster, requests)
     done: dict[str, GroupOffsetDeletions] = {}
     asked: list[_Asked] = []
     for description, committed, error in found:
@@ -99,12 +99,12 @@ def _read_all(
 ) -> Operation[list[tuple[GroupDescription, Committed | KgError, ItemError | None]]]:
     """Read what the groups are, what they have of the topics, and what their brokers can't do."""
     names = sorted({spec.topic for specs in requests.values() for spec in specs})
-    described, _ = yield from gather(
-        [describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)]
-    )
+    both = gather([describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)])
+    described, _ = yield from within(both, READING_SHARE)
     living = [d for d in described if _refusal(d, {}, force=True) is None]
     wanted = {d.group: _expand(cluster, requests[d.group])[0] for d in living}
-    committed, able = yield from gather([fetch_selected(cluster, wanted), _able(cluster, living)])
+    both = gather([fetch_selected(cluster, wanted), _able(cluster, living)])
+    committed, able = yield from within(both, READING_SHARE)
     return [(d, committed.get(d.group, {}), able.get(d.group)) for d in described]
 
 

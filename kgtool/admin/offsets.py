@@ -10,7 +10,7 @@ from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.lag import LogEnds, lag, status
 from kgtool.admin.topics import READ_COMMITTED, READ_UNCOMMITTED, log_ends
 from kgtool.client.cluster import Cluster, find_coordinators
-from kgtool.client.ops import Operation, gather
+from kgtool.client.ops import Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -52,6 +52,7 @@ def describe_offsets(
     kinds: dict[str, str] | None = None,
     committed: bool = False,
     clock: Clock | None = None,
+    share: float = 1.0,
 ) -> Operation[list[GroupOffsets]]:
     """Describe the offsets of groups, in the order asked; each group carries its own errors.
 
@@ -65,8 +66,19 @@ def describe_offsets(
     :param kinds: group types known from a listing.
     :param committed: measure the lag against the last stable offset.
     :param clock: find out the age of the first unread record too (``lag_ms``), by this clock.
+    :param share: of the time that is left, where something is to be done afterwards.
     """
     wanted = Wanted(topics, starts, committed, clock)
+    return (yield from within(_describe(cluster, groups, wanted, emit, kinds), share))
+
+
+def _describe(
+    cluster: Cluster,
+    groups: Sequence[str],
+    wanted: Wanted,
+    emit: Emit | None,
+    kinds: dict[str, str] | None,
+) -> Operation[list[GroupOffsets]]:
     located = yield from find_coordinators(cluster, groups, wait=False)
     parts: dict[int, list[str]] = {}
     for group in dict.fromkeys(groups):

@@ -17,7 +17,7 @@ from kgtool.admin.reset_plan import GroupReset, LogRange, ResetRequest, ResetRow
 from kgtool.admin.reset_positions import leader_epochs, log_ranges
 from kgtool.admin.reset_rows import Value, failed, plan_row, refusal
 from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation, gather
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -48,19 +48,20 @@ def plan_resets(cluster: Cluster, request: ResetRequest) -> Operation[list[Group
     :raises KgError: no broker answered, or the offsets of the ``like`` group can't be had.
     """
     groups = list(dict.fromkeys(request.groups))
-    described, scope = yield from gather(
-        [describe_with_type(cluster, groups), _scope(cluster, request, groups)]
-    )
+    both = gather([describe_with_type(cluster, groups), _scope(cluster, request, groups)])
+    described, scope = yield from within(both, READING_SHARE)
     parts = [_Part(request, description, scope) for description in described]
     committed = scope.committed
     if committed is None:
-        committed = yield from fetch_selected(cluster, {p.group: p.partitions for p in parts})
+        asked = fetch_selected(cluster, {p.group: p.partitions for p in parts})
+        committed = yield from within(asked, READING_SHARE)
     for part in parts:
         part.take(committed.get(part.group))
     wanted = sorted({partition for part in parts for partition in part.partitions})
-    logs = yield from log_ranges(cluster, wanted, request.strategy.timestamp_ms)
+    looked = log_ranges(cluster, wanted, request.strategy.timestamp_ms)
+    logs = yield from within(looked, READING_SHARE)
     resets = [part.finish(logs) for part in parts]
-    return (yield from _with_epochs(cluster, resets))
+    return (yield from within(_with_epochs(cluster, resets), READING_SHARE))
 
 
 def _scope(cluster: Cluster, request: ResetRequest, groups: list[str]) -> Operation[_Scope]:

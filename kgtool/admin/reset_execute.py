@@ -16,7 +16,7 @@ from kgtool.admin.reset_committed import fetch_selected
 from kgtool.admin.reset_plan import GroupReset, ResetRow
 from kgtool.admin.reset_rows import failed, refusal
 from kgtool.client.cluster import Cluster
-from kgtool.client.ops import Operation, gather
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import BrokerError, KgError, NetworkError, OutcomeUnknown
 from kgtool.model import (
     CommittedOffset,
@@ -30,6 +30,10 @@ from kgtool.protocol import codes
 BeforeChange = Callable[[Sequence[ResetRow]], None]
 """Called once with every row that is about to be written, old and new offsets in it. If it raises,
 nothing is written: this is the place of the journal (contract, section 5)."""
+
+
+WRITING_SHARE = 0.7
+"""Of the time that is left: the rest is for reading back what was written."""
 
 
 class ChangedMeanwhile(KgError):
@@ -60,13 +64,14 @@ def execute_resets(
     :param before_change: see ``BeforeChange``.
     """
     now = settle(plan, all_or_nothing)
-    now = settle((yield from _look_again(cluster, now, force)), all_or_nothing)
+    now = yield from within(_look_again(cluster, now, force), READING_SHARE)
+    now = settle(now, all_or_nothing)
     rows = _to_write(now)
     if not rows:
         return now
     if before_change is not None:
         before_change(rows)
-    outcomes = yield from commit_offsets(cluster, _offsets(rows))
+    outcomes = yield from within(commit_offsets(cluster, _offsets(rows)), WRITING_SHARE)
     found = yield from fetch_selected(cluster, _partitions(rows))
     return [
         reset._replace(

@@ -109,7 +109,8 @@ def gather(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
 
 
 READING_SHARE = 0.5
-"""Of a changing command's time: a broker that is down leaves the rest for the change itself."""
+"""Of the time that is left: what each step of reading may take before a change. A broker that is
+down then leaves something to the steps that follow, which no longer have to do with it."""
 
 
 def within(operation: Operation[T], share: float) -> Operation[T]:
