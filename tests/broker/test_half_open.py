@@ -1,0 +1,126 @@
+"""A broker that accepts connections and says nothing costs its own groups, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.support import clients, faulty
+from tests.support.faulty import Run, client_config, kgtool
+from tests.support.outcomes import Outcome
+from tests.support.proxy import Fault, Plan, Proxies
+
+TABLE = "kgtool while one of three brokers says nothing"
+GROUPS = 12
+
+
+class Silent(NamedTuple):
+    """Groups by their coordinator, and the broker that says nothing."""
+
+    bootstrap: str
+    proxies: Proxies
+    topic: str
+    homes: dict[str, int]
+    silent: int
+    partition: int
+    """A partition that another broker leads."""
+
+    @property
+    def named(self) -> list[str]:
+        return [word for group in self.homes for word in ("--group", group)]
+
+    @property
+    def healthy(self) -> set[str]:
+        return {group for group, home in self.homes.items() if home != self.silent}
+
+    def run(self, config: str, *argv: str) -> Run:
+        login = ("--bootstrap-server", self.proxies.bootstrap, "--command-config", config)
+        return kgtool(*argv, *login, "-o", "json", "--timeout", "6000")
+
+
+@pytest.fixture
+def here() -> Iterator[Silent]:
+    kafka = faulty.shared()
+    at = kafka.cluster.bootstrap
+    topic = clients.create_topic(at, clients.unique("half"), 3, replication=3)
+    for partition in range(3):
+        clients.produce(at, topic, 5, partition=partition)
+    groups = [clients.unique("half") for _ in range(GROUPS)]
+    for group in groups:
+        clients.commit(at, group, {(topic, number): 2 for number in range(3)})
+    admin = clients.admin(at)
+    homes = {
+        group: future.result(30).coordinator.id
+        for group, future in admin.describe_consumer_groups(groups).items()
+    }
+    parts = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    leaders = {number: part.leader for number, part in parts.items()}
+    silent = next(b for b in set(homes.values()) if set(leaders.values()) - {b})
+    partition = next(number for number, leader in leaders.items() if leader != silent)
+    assert {b for b in homes.values() if b != silent}, "one broker coordinates all the groups"
+    with kafka.proxies() as proxies:
+        yield Silent(at, proxies, topic, homes, silent, partition)
+
+
+@pytest.fixture
+def config(here: Silent, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A client for which one broker falls silent after its first answer."""
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", f"{tmp_path}/journal")
+    client = clients.unique("half-open")
+    here.proxies.plans[client] = Plan(Fault("hole", here.silent, at=1, times=99))
+    return client_config(tmp_path, client)  # type: ignore[arg-type]
+
+
+def good_groups(done: Run, status: str) -> set[str]:
+    return {row["group"] for row in done.document["results"] if row["status"] == status}
+
+
+def check(here: Silent, done: Run, good: set[str]) -> None:
+    assert done.status == 3, done
+    assert good == here.healthy, done
+    assert done.seconds < 11
+    failed = {error["target"]["group"] for error in done.document["errors"]}
+    assert failed == set(here.homes) - here.healthy
+    port = dict(zip((1, 2, 3), here.proxies.bootstrap.split(","), strict=True))[here.silent]
+    assert all(port in error["message"] for error in done.document["errors"]), done
+
+
+def test_describe(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "describe", "outcome") as cell:
+        topic = f"{here.topic}:{here.partition}"
+        done = here.run(config, "describe", *here.named, "--topic", topic)
+        check(here, done, good_groups(done, "ok"))
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+def test_delete(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "delete", "outcome") as cell:
+        done = here.run(config, "delete", *here.named, "--yes")
+        check(here, done, good_groups(done, "deleted"))
+        left = {group for group in here.homes if clients.committed(here.bootstrap, group)}
+        assert left == set(here.homes) - here.healthy
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+def test_delete_offsets(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "delete-offsets", "outcome") as cell:
+        argv = ["--topic", f"{here.topic}:{here.partition}", "--yes"]
+        done = here.run(config, "delete-offsets", *here.named, *argv)
+        check(here, done, good_groups(done, "deleted"))
+        at = (here.topic, here.partition)
+        left = {group for group in here.homes if at in clients.committed(here.bootstrap, group)}
+        assert left == set(here.homes) - here.healthy
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+def test_reset_offsets(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "reset-offsets", "outcome") as cell:
+        argv = ["--topic", f"{here.topic}:{here.partition}", "--to-latest", "--execute", "--yes"]
+        done = here.run(config, "reset-offsets", *here.named, *argv)
+        check(here, done, good_groups(done, "reset"))
+        at = (here.topic, here.partition)
+        moved = {g for g in here.homes if clients.committed(here.bootstrap, g)[at] == 5}
+        assert moved == here.healthy
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
