@@ -100,7 +100,15 @@ def _describe_on(
                 rows.setdefault(row.group_id, []).append(row)
     for group in groups:
         answers[group] = _merge(cluster, broker, group, rows[group])
+    # A group may have been converted since it was listed (KIP-848): the other API knows it then.
+    gone = [group for group in groups if group in kinds and _is_missing(answers[group])]
+    if gone:
+        answers.update((yield from _describe_on(cluster, broker, gone, {})))
     return answers
+
+
+def _is_missing(answer: Any) -> bool:
+    return isinstance(answer, BrokerError) and answer.code == codes.GROUP_ID_NOT_FOUND
 
 
 def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:

@@ -85,6 +85,20 @@ def test_a_living_group_is_described_with_its_members(
     assert (only.epoch is not None) == (protocol == "consumer")
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_that_was_converted_since_it_was_listed_is_found(
+    session: Session, bootstrap: str, unique: Unique, new_topic: Callable[..., str], protocol: str
+) -> None:
+    topic, group = new_topic(), unique("converted")
+    client = member(bootstrap, group, [topic], protocol)
+    other = {"classic": "consumer", "consumer": "classic"}[protocol]
+    try:
+        (found,) = session.run(describe_groups(session.cluster, [group], {group: other}))
+    finally:
+        client.close()
+    assert (found.type, found.state, found.error) == (protocol, "Stable", None)
+
+
 def test_a_missing_group_does_not_hide_the_others(
     session: Session, bootstrap: str, unique: Unique, new_topic: Callable[..., str]
 ) -> None:
