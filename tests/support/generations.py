@@ -108,7 +108,7 @@ def world(generation: Generation) -> Iterator[World]:
 @contextlib.contextmanager
 def _modern_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
     """A member of a KIP-848 group, by hand: librdkafka's needs a heartbeat that 3.9 has not."""
-    with Session(Settings(parse_bootstrap(bootstrap))) as session:
+    with Session(Settings(parse_bootstrap(bootstrap), timeout_ms=600_000)) as session:
         cluster = session.cluster
         node = session.run(find_coordinators(cluster, [group]))[group]
         assert isinstance(node, int), node
