@@ -116,16 +116,12 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
             _refusals(cluster, description, values),
         ]
     )
-    expiry: GroupExpiry | None = expiries.groups.get(group)
-    names = sorted(_topic_names(description, values))
     # Offsets of topics that may not be seen are left out without a word, but for the log.
     hidden = {live.key.topic for live in past.left} if isinstance(past, GroupPast) else set()
-    seen = sorted(hidden.union(names))
+    seen = sorted(hidden.union(_topic_names(description, values)))
     allowed = yield from permissions(cluster, group, [*seen, TOPIC])
-    errors += expiries.errors
-    if isinstance(past, KgError):
-        problem = ItemError.of(denied_log(past), Target(topic=TOPIC))
-        errors += [] if problem in errors else [problem]
+    config_error = broker.error if broker is not None else None
+    expiry: GroupExpiry | None = expiries.groups.get(group)
     snapshot = expiry.snapshot if expiry else None
     exists = description.error is None
     return Explanation(
@@ -135,13 +131,22 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         values,
         expiry.offsets if expiry else {},
         snapshot,
-        _uses(description, names, values, snapshot, offset_refusals) if exists else [],
+        _uses(description, values, snapshot, offset_refusals) if exists else [],
         delete_refusal,
         refusal(description, can_create=False),
         past if isinstance(past, GroupPast) else None,
-        _missing(group, seen, allowed, exists, broker.error if broker else None),
-        errors,
+        _missing(group, seen, allowed, exists, config_error),
+        _errors(errors, expiries.errors, past),
     )
+
+
+def _errors(
+    own: list[ItemError], of_expiry: list[ItemError], past: GroupPast | KgError | None
+) -> list[ItemError]:
+    found = [*own, *of_expiry]
+    if isinstance(past, KgError):
+        found.append(ItemError.of(denied_log(past), Target(topic=TOPIC)))
+    return list(dict.fromkeys(found))
 
 
 def _values(
@@ -229,13 +234,13 @@ def _past(
 
 
 def _uses(
-    description: GroupDescription, names: Iterable[str],
+    description: GroupDescription,
     values: dict[TopicPartition, CommittedOffset], snapshot: GroupSnapshot | None,
     refusals: dict[TopicPartition, ItemError | None],
 ) -> list[TopicUse]:  # fmt: skip
     resolved = snapshot.subscribed_topics if snapshot is not None else None
     uses = []
-    for topic in names:
+    for topic in sorted(_topic_names(description, values)):
         partitions = [partition for partition in values if partition.topic == topic]
         subscribed = is_subscribed(description.members, topic)
         if subscribed is None and resolved is not None:

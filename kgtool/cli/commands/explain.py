@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli import explained
+from kgtool.cli import explained, explained_row
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.options import Name, connection_options, output_options
@@ -36,7 +36,7 @@ def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
 
     with Session(settings) as session:
         session.connect()
-        output.begin(explained.KEYS, session.cluster_id)
+        output.begin(explained_row.KEYS, session.cluster_id)
         output.page()
         for number, group in enumerate(dict.fromkeys(groups)):
             found = session.run(explain_group(session.cluster, group, now_ms()))
@@ -47,7 +47,7 @@ def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
 
 def _show(output: Output, found: Explanation) -> None:
     output.text(explained.text(found, now_ms()), end="")
-    output.row(explained.row(found))
+    output.row(explained_row.row(found))
     error = found.description.error
     if error is not None and not found.was_there:
         output.failed(error)
