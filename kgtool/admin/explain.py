@@ -116,11 +116,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
             _refusals(cluster, description, values),
         ]
     )
-    # Offsets of topics that may not be seen are left out without a word, but for the log.
-    hidden = {live.key.topic for live in past.left} if isinstance(past, GroupPast) else set()
-    seen = sorted(hidden.union(_topic_names(description, values)))
-    allowed = yield from permissions(cluster, group, [*seen, TOPIC])
-    config_error = broker.error if broker is not None else None
+    missing = yield from _missing_acls(cluster, description, values, past, broker)
     expiry: GroupExpiry | None = expiries.groups.get(group)
     snapshot = expiry.snapshot if expiry else None
     exists = description.error is None
@@ -135,7 +131,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         delete_refusal,
         refusal(description, can_create=False),
         past if isinstance(past, GroupPast) else None,
-        _missing(group, seen, allowed, exists, config_error),
+        missing,
         _errors(errors, expiries.errors, past),
     )
 
@@ -258,6 +254,18 @@ def _holders(description: GroupDescription, topic: str) -> tuple[Member, ...]:
         for member in description.members
         if topic in (member.subscribed or ()) or any(name == topic for name, _ in member.assignment)
     )
+
+
+def _missing_acls(
+    cluster: Cluster, description: GroupDescription, values: Iterable[TopicPartition],
+    past: GroupPast | KgError | None, broker: BrokerRules | None,
+) -> Operation[list[Missing]]:  # fmt: skip
+    # Offsets of topics that may not be seen are left out without a word, but for the log.
+    hidden = {live.key.topic for live in past.left} if isinstance(past, GroupPast) else set()
+    names = sorted(hidden.union(_topic_names(description, values)))
+    allowed = yield from permissions(cluster, description.group, [*names, TOPIC])
+    config_error = broker.error if broker is not None else None
+    return _missing(description.group, names, allowed, description.error is None, config_error)
 
 
 def _missing(
