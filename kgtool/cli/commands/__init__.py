@@ -22,6 +22,6 @@ COMMANDS = {
     "context": "Keep connection profiles: add, list, use, remove.",
     "validate-regex": "Check a regular expression as brokers read it (RE2).",
     "export": "Copy __consumer_offsets, byte for byte, into a folder.",
-    "analyze": "Tell from raw segments what is live, what expires when, and why what went is gone.",
+    "analyze": "Tell what is live, what expires when, and why what went is gone.",
     "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
 }
