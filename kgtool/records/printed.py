@@ -79,7 +79,9 @@ def _value(field: Field, value: Any) -> Any:
     if field.kind == "struct":
         return _struct(field.of, value)
     if field.kind == "bytes":
-        return _embedded(field, value) if isinstance(value, dict) else b64decode(value, validate=True)
+        return (
+            _embedded(field, value) if isinstance(value, dict) else b64decode(value, validate=True)
+        )
     if field.kind == "uuid":
         return UUID(bytes=urlsafe_b64decode(value + "=" * (-len(value) % 4)))
     return value
