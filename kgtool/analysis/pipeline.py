@@ -27,7 +27,7 @@ from kgtool.analysis.removals import removals
 from kgtool.analysis.sources import Basis
 from kgtool.analysis.timeline import timeline
 from kgtool.analysis.whatif import Author, lives
-from kgtool.errors import AnalysisError
+from kgtool.errors import AnalysisError, UsageError
 
 
 class Wanted(NamedTuple):
@@ -196,9 +196,8 @@ def _kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
 
 
-def write_tables(analysis: Analysis, out: Path, *, overwrite: bool) -> list[Path]:
-    """Write every table as Parquet under ``out``. Raises AnalysisError if it may not or can't."""
-    check_folder(out, overwrite=overwrite)
+def write_tables(analysis: Analysis, out: Path) -> list[Path]:
+    """Write every table as Parquet under ``out``, one folder each. Raises AnalysisError."""
     written = []
     for name in analysis.names():
         path = out / name
@@ -212,10 +211,10 @@ def write_tables(analysis: Analysis, out: Path, *, overwrite: bool) -> list[Path
 
 
 def check_folder(out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that has something in it, unless it may be overwritten."""
+    """Refuse a folder that has something in it, unless it may be overwritten (UsageError)."""
     if out.exists() and not out.is_dir():
-        raise AnalysisError(f"--out {out} is a file: name a folder.")
+        raise UsageError(f"--out {out} is a file: name a folder.")
     if out.is_dir() and any(out.iterdir()) and not overwrite:
-        raise AnalysisError(
+        raise UsageError(
             f"--out {out} exists and is not empty: give --overwrite, or name another folder."
         )

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kgtool.analysis import schema
+from kgtool.cli.commands.analyze import TABLES
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 
@@ -64,11 +66,12 @@ def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None
     assert result.returncode == 0, result.stderr
     # What cluster.json says is not assumed, and Spark keeps quiet.
     assert result.stderr.splitlines() == [
-        f"Wrote live, removals, overdue, groups, quality to {out}"
+        "Wrote live, removals, overdue, whatif, whatif_families, losses, groups, metrics, "
+        f"quality to {out}"
     ]
     assert "Rules    4.1: retention 3d, checked every 1m" in result.stdout
     assert "Live     3 offsets of 3 groups" in result.stdout
-    assert "within 24 h 1 (of these 0 due already), within 7 days 3, never" in result.stdout
+    assert "in 24 h 1, in 7 days 3, never as things stand 0; due already 0" in result.stdout
     lines = result.stdout.splitlines()
     soon = [line.split()[0] for line in lines[lines.index("Expiring next") + 2 :][:3]]
     assert soon == ["oldest", "older", "young"]
@@ -83,8 +86,10 @@ def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None
     }
 
     refused = analyze(export, "--out", out)
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "--overwrite" in refused.stderr and refused.stderr.count("\n") == 1
+    assert {path.name for path in out.iterdir()} == set(schema.TABLES)
+    assert tuple(schema.TABLES) == TABLES
 
 
 def test_table_as_json_and_as_of(export: Path) -> None:
@@ -152,6 +157,11 @@ def test_nothing_readable(tmp_path: Path) -> None:
         (["{tmp}", "--as-of", "soon"], 2, "--as-of takes a time"),
         (["{tmp}", "--conf", "spark"], 2, "--conf takes KEY=VALUE, not 'spark'."),
         (["{tmp}", "--rules", "5.0"], 2, "pre-2.1"),
+        (["{tmp}", "--retention", "0s"], 2, "--retention 0s: it must be longer than 0"),
+        (["{tmp}", "--check-interval", "0ms"], 2, "--check-interval 0ms: it must be longer"),
+        (["{tmp}", "--fail-on", "anything"], 2, "--fail-on takes overdue, losses or expiring-wi"),
+        (["{tmp}", "--fail-on", "expiring-within"], 2, "such as expiring-within=48h"),
+        (["{tmp}", "--bucket", "-1h"], 2, "--bucket takes a number with a unit"),
         ([], 2, "PATH"),
     ],
 )

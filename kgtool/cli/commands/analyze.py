@@ -2,77 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from kgtool.cli.escape import escape
+from kgtool.cli import exits, terminal
+from kgtool.cli.fail_on import LOSSES, Condition
+from kgtool.cli.frames import put_table
 from kgtool.cli.help import examples
 from kgtool.cli.options import CONNECTION, connection_params, make_settings, output_options
 from kgtool.cli.output import Output
+from kgtool.cli.times import Duration, Moment
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.retention.rules import RULE_SETS
 
-if TYPE_CHECKING:  # generic since Click 8.4
-    _Number = click.ParamType[int]
-else:
-    _Number = click.ParamType
-
-TABLES = ("live", "removals", "quality")
-LONGEST_MS = 2**53
-"""More than 280,000 years; a sum with any timestamp still is an int64."""
-SHOWN_ROWS = 100
-"""Rows of --table that the text format shows."""
+TABLES = (
+    "live", "removals", "overdue", "whatif", "whatif_families", "losses", "groups", "metrics",
+    "quality",
+)  # fmt: skip
+FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
 NAMED_FILES = 20
 UNKNOWN_BYTES = 1 << 30
 """Taken for the size of inputs that only Spark can look at."""
-_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
-
-
-class Duration(_Number):
-    """A whole number with its unit, ``7d``, ``12h``, ``10m``, ``60s``, ``500ms``, in ms."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number and the unit."""
-        match = re.fullmatch(r"(\d{1,15})(d|h|m|s|ms)", str(value).strip())
-        if match is None:
-            option = param.name.replace("_", "-") if param and param.name else "retention"
-            raise UsageError(
-                f"--{option} takes a number with a unit, such as 7d, 12h, 10m, 60s or 500ms, "
-                f"not '{value}'."
-            )
-        return min(int(match[1]) * _UNITS[match[2]], LONGEST_MS)
-
-
-class Moment(_Number):
-    """A time: milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the time."""
-        from datetime import datetime, timezone
-
-        text = str(value).strip()
-        if re.fullmatch(r"\d{1,18}", text):
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
-        except ValueError:
-            raise UsageError(
-                f"--as-of takes a time such as 2026-11-21T15:00:00Z, or milliseconds since the "
-                f"epoch, not '{value}'."
-            ) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=timezone.utc)
-        return round(moment.timestamp() * 1000)
 
 
 # fmt: off
@@ -81,22 +36,35 @@ class Moment(_Number):
     epilog=examples(
         "kgtool analyze offsets",
         "kgtool analyze offsets --retention 3d --table live -o csv",
+        "kgtool analyze offsets --retention 7d --retention 3d --retention 1d",
+        "kgtool analyze offsets --rules 2.4 --rules 4.1 --table losses -o ndjson",
         "kgtool analyze offsets --out tables --overwrite",
+        "kgtool analyze offsets --fail-on overdue --fail-on expiring-within=48h",
     ),
 )
 @click.argument("paths", nargs=-1, metavar="PATH…")
-@click.option("--rules", type=click.Choice(["auto", *RULE_SETS]), default="auto", show_default=True,
-              help="The brokers' generation; auto: as cluster.json says.")
-@click.option("--retention", type=Duration(), metavar="DURATION",
-              help="offsets.retention.minutes, such as 7d (default: cluster.json's, or 7d).")
-@click.option("--check-interval", type=Duration(), metavar="DURATION",
-              help="offsets.retention.check.interval.ms, such as 10m (default: likewise).")
+@click.option("--rules", multiple=True, type=click.Choice(["auto", *RULE_SETS]),
+              default=["auto"], show_default="auto",
+              help="The brokers' generation; auto: as cluster.json says. Several: a what-if.")
+@click.option("--retention", multiple=True, type=Duration(), metavar="DURATION",
+              help="offsets.retention.minutes, such as 7d (default: cluster.json's, or 7d). "
+                   "Several: what if it were that?")
+@click.option("--check-interval", multiple=True, type=Duration(), metavar="DURATION",
+              help="offsets.retention.check.interval.ms, such as 10m (default: likewise). "
+                   "Several: a what-if.")
+@click.option("--horizon", type=Duration(least_ms=0), default="30d", show_default=True,
+              metavar="DURATION", help="How far to look ahead for losses.")
 @click.option("--as-of", type=Moment(), metavar="TIME",
               help="Look at the log as it was then (default: its end).")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
-              help="Write every table there as Parquet.")
+              help="Write every table there as Parquet: DIR/live, DIR/removals …")
 @click.option("--overwrite", is_flag=True, help="--out may have something in it.")
 @click.option("--table", type=click.Choice(TABLES), help="Put out this table's rows.")
+@click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
+              help="Time bucket of the table metrics.")
+@click.option("--fail-on", multiple=True, type=Condition(), metavar="WHAT",
+              help="End with status 5 if there is any: overdue, expiring-within=48h, or losses "
+                   "(a scenario removes what was committed again later).")
 @click.option("--strict", is_flag=True, help="Fail (1) where anything at all was unreadable.")
 @click.option("--master", default="local[*]", show_default=True, metavar="URL",
               help="The Spark master.")
@@ -116,17 +84,21 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
 
     Without --table the results are a summary. What an input can't tell is said first, and left
     empty. Damaged parts are named and left out (status 3).
+
+    Several --retention, --check-interval or --rules make a what-if: the history is played again
+    for each combination, without what the broker itself removed. It is a replay of what clients
+    did: whoever had lost his offsets would have gone on differently.
     """
     conf = _conf(options["conf"])
-    out: Path | None = options["out"]
     settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
     with _extra():
-        from kgtool.analysis import pipeline, sources
+        from kgtool.analysis import scenarios
+        from kgtool.analysis.pipeline import Analysis, check_folder
         from kgtool.analysis.session import build_session, job_failures
-    if out is not None:
-        pipeline.check_folder(out, overwrite=options["overwrite"])
+    if options["out"] is not None:
+        check_folder(options["out"], overwrite=options["overwrite"])
     inputs = _inputs(paths, settings)
-    session = None
+    session, found = None, False
     try:
         with job_failures():
             if inputs.remote:
@@ -134,7 +106,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
 
                 session = build_session(options["master"], conf, UNKNOWN_BYTES)
                 inputs = find_remote(session, inputs)
-            basis = sources.basis(
+            basis, played = scenarios.choose(
                 inputs.manifest, options["rules"], options["retention"], options["check_interval"]
             )
             output.begin((), (inputs.manifest or {}).get("cluster_id"))
@@ -145,14 +117,31 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
             if session is None:
                 size = sum(file.size for file in inputs.files)
                 session = build_session(options["master"], conf, size)
-            analysis = pipeline.Analysis(
-                session, inputs.files, basis, options["as_of"], settings=settings
-            )
-            _run(analysis, output, options)
+            wanted = _wanted(options, played)
+            analysis = Analysis(session, inputs.files, basis, options["as_of"], wanted, settings)
+            found = _run(analysis, output, options)
     finally:
         if session is not None:
             session.stop()
-    return output.finish()
+    status = output.finish()
+    return exits.FOUND if found and status == exits.DONE else status
+
+
+def _wanted(options: dict[str, Any], played: tuple[Any, ...]) -> Any:
+    """What has to be read of the past for what was asked: a live table needs little of it."""
+    from kgtool.analysis.pipeline import Wanted
+
+    table, everything = options["table"], options["out"] is not None
+    replays = (
+        everything
+        or table in FROM_SCENARIOS
+        or (table is None and len(played) > 1)
+        or any(condition.what == LOSSES for condition in options["fail_on"])
+    )
+    counts = everything or table == "metrics"
+    return Wanted(
+        played if replays else (), options["horizon"], options["bucket"] if counts else None
+    )
 
 
 def _settings(given: dict[str, Any], has_paths: bool) -> Any:
@@ -204,12 +193,13 @@ def _check(inputs: Any, options: dict[str, Any]) -> None:
             )
 
 
-def _run(analysis: Any, output: Output, options: dict[str, Any]) -> None:
-    from kgtool.analysis import pipeline, report
+def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
+    """Put out what was asked for; whether any --fail-on is met."""
+    from kgtool.analysis import pipeline
+    from kgtool.analysis.summary import damaged_files
 
-    damaged = report.damaged_files(analysis.quality, NAMED_FILES)
-    last = analysis.last_record_ms
-    if last is None:
+    damaged = damaged_files(analysis.quality, NAMED_FILES)
+    if analysis.last_record_ms is None:
         first = _sentence(damaged[0]) if damaged else "There is no record in it."
         raise ConfigError(f"Nothing could be read. {first}")
     if options["strict"] and damaged:
@@ -218,38 +208,25 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     for file in damaged:
         output.failed(_failure(_sentence(file)))
     if options["table"]:
-        _put_table(analysis.table(options["table"]), output)
+        put_table(analysis.table(options["table"]), output)
     else:
-        as_of = options["as_of"] or analysis.basis.as_of_ms or last
-        facts = report.summary(analysis, as_of)
-        output.row(facts)
-        output.text("\n".join(escape(line) for line in report.text(facts).splitlines()))
+        _put_summary(analysis, output)
     if options["out"] is not None:
-        written = pipeline.write_tables(analysis, options["out"], overwrite=options["overwrite"])
+        written = pipeline.write_tables(analysis, options["out"])
         output.note(f"Wrote {', '.join(path.name for path in written)} to {options['out']}")
+    # Each says what it found, so none is left out because another one was met.
+    met = [condition.is_met(analysis, output) for condition in options["fail_on"]]
+    return any(met)
 
 
-def _put_table(frame: Any, output: Output) -> None:
-    """All rows in the formats for programs, the first ones as text."""
-    names = frame.columns
-    output.begin(names, output.cluster_id)
-    keys = [name for name in ("group", "topic", "partition", "removed_at_ms") if name in names]
-    ordered = frame.orderBy(*(keys or ["path"]))
-    if output.is_text:
-        from tabulate import tabulate
+def _put_summary(analysis: Any, output: Output) -> None:
+    from kgtool.analysis.summary import summary
+    from kgtool.cli.summary import WIDTH, Page, render
 
-        rows = ordered.limit(SHOWN_ROWS + 1).collect()
-        cells = [["-" if v is None else escape(str(v)) for v in row] for row in rows[:SHOWN_ROWS]]
-        head = [name.upper() for name in names]
-        output.text(tabulate(cells, head, tablefmt="plain", disable_numparse=True))
-        if len(rows) > SHOWN_ROWS:
-            output.note(f"Only the first {SHOWN_ROWS} rows: -o ndjson, or --out DIR, gives all.")
-        return
-    # An iterator, not collect: the rows need not fit into this process.
-    for row in ordered.toLocalIterator(prefetchPartitions=True):
-        output.row(row.asDict(recursive=True))
-        if output.reader_gone:
-            break
+    facts = summary(analysis, with_whatif=bool(len(analysis.wanted.scenarios) > 1))
+    output.row(facts)
+    width = output.table_width or WIDTH
+    output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))
 
 
 def _say(output: Output, inputs: Any, basis: Any) -> None:
@@ -269,7 +246,7 @@ def _say(output: Output, inputs: Any, basis: Any) -> None:
 
 
 def _sentence(file: dict[str, Any]) -> str:
-    from kgtool.analysis.report import problem_text
+    from kgtool.analysis.summary import problem_text
 
     reasons = "; ".join(problem_text(each) for each in file["problems"] if each["damage"])
     return f"{file['path']}: {reasons}."

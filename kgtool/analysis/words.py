@@ -1,0 +1,66 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+DAY_MS = 86_400_000
+_UNITS = (("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
+
+
+def duration(milliseconds: int | None) -> str:
+    """``7d``, ``90s``, ``1500ms``: the largest unit that leaves no rest, as options take it."""
+    if milliseconds is None:
+        return "-"
+    for unit, size in _UNITS:
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
+def about(milliseconds: int | None) -> str:
+    """A time span in its two largest units.
+
+    >>> about(250), about(61_000), about(90_000_000), about(-61_000)
+    ('250ms', '1m 1s', '1d 1h', '-1m 1s')
+    """
+    if milliseconds is None:
+        return "-"
+    if milliseconds < 0:
+        return f"-{about(-milliseconds)}"
+    if milliseconds < 1000:
+        return f"{milliseconds}ms"
+    parts = []
+    for unit, size in _UNITS:
+        count, milliseconds = divmod(milliseconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def when(milliseconds: int | None) -> str:
+    """A moment in UTC, to the second; the number itself where no calendar reaches."""
+    from datetime import datetime, timedelta, timezone
+
+    if milliseconds is None:
+        return "-"
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return moment.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def size(number: int) -> str:
+    """Bytes in decimal units."""
+    amount = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def count(number: int, what: str) -> str:
+    """``1 group``, ``1,234 groups``."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
