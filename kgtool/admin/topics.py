@@ -7,7 +7,7 @@ from typing import Any
 
 from kgtool.admin.lag import LogEnds
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.cluster import Cluster, fetch_metadata, may_get_better
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
@@ -125,7 +125,13 @@ def _failure(topic: str, code: int) -> KgError | None:
 
 
 def _ends(answers: list[Any], stable: bool) -> LogEnds | KgError:
-    """Put together what was asked for: the last stable offset, the end, the beginning."""
+    """Put together what was asked for: the last stable offset, the end, the beginning.
+
+    A connection that broke in between is an error of the whole: it is all asked again.
+    """
+    for answer in answers:
+        if may_get_better(answer, 0):
+            return answer  # type: ignore[no-any-return]
     last_stable = answers[0] if stable else None
     end, *start = answers[1:] if stable else answers
     if isinstance(end, KgError):

@@ -55,7 +55,7 @@ class Connection:
         self.muted_until = 0.0
         self.progressed_at = time.monotonic()
         self.heard_at = 0.0
-        """When the last reply, or a good part of one, came (monotonic seconds)."""
+        """When a good part of an unfinished reply came (monotonic seconds)."""
         self._unmarked = 0
         try:
             self._addresses = resolve(host, port)
@@ -208,7 +208,9 @@ class Connection:
         self._unmarked += len(data)
         # Before it is ready only the handshake's end counts: a drip must not keep it alive.
         if self.is_ready and (channel.pending != left or self._unmarked >= PROGRESS_BYTES):
-            self.progressed_at = self.heard_at = time.monotonic()
+            self.progressed_at = time.monotonic()
+            if channel.pending == left:
+                self.heard_at = self.progressed_at
             self._unmarked = 0
         if self.is_ready and was != READY:
             self._note_login()

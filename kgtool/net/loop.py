@@ -36,6 +36,8 @@ PATIENCE_SHARE = 1 / 3
 PATIENCE_SECONDS = 2.0
 """A connection without progress for a third of the command's time, but at least this long, is
 given up; what it was asked is then asked elsewhere."""
+LONG_ANSWER = 10
+"""For how many times the timeout a single answer may take to come, bit by bit."""
 
 
 class Loop:
@@ -43,7 +45,7 @@ class Loop:
 
     :param bootstrap: ``(host, port)`` pairs, tried in the order given.
     :param timeout_ms: the time of the whole loop, from now on.
-    :param progress: the time counts from the last answer instead (for long work).
+    :param progress: the time counts from the last progress instead (for long work).
     :param transport: what lies between TCP and Kafka's protocol; plain connections without it.
     """
 
@@ -72,6 +74,8 @@ class Loop:
         self._run = 0
         self._whole = Scope(timeout_ms / 1000)
         self._parts: list[Scope] = []
+        self._answered: set[int] = set()
+        self._progress_at = time.monotonic()
 
     def _connect(self, host: str, port: int) -> Connection:
         return Connection(host, port, self._selector, *self._client, self._transport)
@@ -79,7 +83,7 @@ class Loop:
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000
         if self._progress:
-            return seconds
+            return seconds / 2  # so that there is time for a second try before all is given up
         return max(seconds * PATIENCE_SHARE, min(seconds, PATIENCE_SECONDS))
 
     @property
@@ -149,6 +153,8 @@ class Loop:
             self._ready.append((task, []))
         self._calls += len(calls)
         for slot, item in zip(slots, calls, strict=True):
+            if self._progress:
+                slot.question = hash(repr(item.request))
             self._submit(item.to, slot, item.request, item.max_version)
 
     def _begin_part(self, wish: Within, task: Task) -> None:
@@ -174,10 +180,17 @@ class Loop:
         if slot.is_done or task.run != self._run:
             return  # a second answer, or one to an operation that has ended early
         slot.is_done = True
+        if slot.question is not None and not isinstance(value, KgError):
+            self._take_for_progress(slot.question)
         task.replies[slot.index] = value
         task.missing -= 1
         if not task.missing:
             self._ready.append((task, task.replies[0] if task.is_single else task.replies))
+
+    def _take_for_progress(self, question: int) -> None:
+        if question not in self._answered:
+            self._answered.add(question)
+            self._progress_at = time.monotonic()
 
     def _pause(self, wish: Pause, task: Task) -> None:
         seconds = wish.seconds * (1 + wish.jitter * random.uniform(-1, 1))
@@ -208,8 +221,18 @@ class Loop:
         self._pool.collect()
         if self._progress:
             for scope in (self._whole, *self._parts):
-                scope.deadline = max(scope.deadline, self._pool.heard_at + scope.seconds)
+                scope.deadline = max(scope.deadline, self._progressed_until(scope.seconds))
         self._on_time()
+
+    def _progressed_until(self, seconds: float) -> float:
+        """Return until when long work may go on: ``seconds`` from its last progress.
+
+        Progress is an answer to a question that had none yet. One that is asked over and over,
+        because something on the way breaks every time, gets nobody anywhere; and the parts of an
+        answer that never becomes whole count for so long only.
+        """
+        heard = min(self._pool.heard_at, self._progress_at + LONG_ANSWER * seconds)
+        return max(self._progress_at, heard) + seconds
 
     def _select(self, seconds: float) -> None:
         for key, mask in self._selector.select(seconds):

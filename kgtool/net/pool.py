@@ -136,7 +136,7 @@ class Pool:
 
     @property
     def heard_at(self) -> float:
-        """When a broker last said something of use (monotonic seconds)."""
+        """When a good part of a long answer last came (monotonic seconds)."""
         return max((c.heard_at for c in self._connections.values()), default=0.0)
 
     def collect(self) -> None:

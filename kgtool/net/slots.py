@@ -36,7 +36,7 @@ class Task:
 class Slot:
     """Where one answer goes, once: whatever comes second, or too late, is dropped."""
 
-    __slots__ = ("task", "index", "is_done", "is_hedged", "connection", "sent_at")
+    __slots__ = ("task", "index", "is_done", "is_hedged", "connection", "sent_at", "question")
 
     def __init__(self, task: Task, index: int) -> None:
         self.task = task
@@ -44,6 +44,7 @@ class Slot:
         self.is_done = False
         self.is_hedged = False
         self.connection: Connection | None = None
+        self.question: int | None = None
         self.sent_at = 0.0
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgtool.admin.export import ExportDirectory, export
 from kgtool.admin.listing import list_groups
 from kgtool.client.cluster import call_any, need_brokers
 from kgtool.client.ops import Call, DeadlineExceeded, Pause, call, gather, within
@@ -178,3 +180,47 @@ def test_pauses_between_tries_are_not_all_the_same(proxies: Proxies) -> None:
         assert not isinstance(reply, KgError)
     assert 0.15 <= min(lengths) < max(lengths)
     assert max(lengths) - min(lengths) > 0.02
+
+
+# ---------------------------------------------------------------------------------------------
+# Long work: --timeout is the longest time without progress
+
+
+def exported(opened: Session, folder: Path) -> tuple[list[Any], dict[str, bytes]]:
+    """Export, and return what failed and the bytes of each partition."""
+    directory = ExportDirectory(folder)
+    with opened:
+        done = opened.run(export(opened.cluster, directory, 0))
+    found: dict[str, bytes] = {}
+    for file in sorted(folder.glob("segments/*/*.log")):
+        found[file.parent.name] = found.get(file.parent.name, b"") + file.read_bytes()
+    return done.errors, found
+
+
+@pytest.mark.parametrize("kind", ["cut", "reset", "hole", "wrong-id", "garbage", "late"])
+def test_an_export_gets_through_what_breaks_once(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, kind: str
+) -> None:
+    at = kafka.cluster.bootstrap
+    topic = clients.create_topic(at, clients.unique("exported"))
+    for _ in range(12):
+        clients.commit(at, clients.unique("exported"), {(topic, 0): 0})
+    straight = Session(Settings(parse_bootstrap(at)))
+    _, whole = exported(straight, tmp_path / "whole")
+    assert whole
+    faults = [Fault(kind, broker, at=3) for broker in (1, 2, 3)]
+    opened = session(proxies, *faults, timeout_ms=4000, progress=True)
+    errors, found = exported(opened, tmp_path / "damaged")
+    assert errors == []
+    assert {name: found[name][: len(data)] for name, data in whole.items()} == whole
+
+
+def test_an_export_that_gets_nowhere_ends(proxies: Proxies, tmp_path: Path) -> None:
+    """Every connection answers a little and then breaks: answers, but no progress."""
+    faults = [Fault("cut", broker, at=1, times=10_000) for broker in (1, 2, 3)]
+    opened = session(proxies, *faults, timeout_ms=2000, progress=True)
+    began = time.monotonic()
+    with opened, pytest.raises(KgError):
+        directory = ExportDirectory(tmp_path / "export")
+        opened.run(export(opened.cluster, directory, 0))
+    assert time.monotonic() - began < 12
