@@ -92,9 +92,9 @@ _kgtool_options() {
             --out --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "analyze") _kgtool_lines \
-            --rules --retention --check-interval --as-of --out --overwrite --table \
-            --strict --master --conf --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
+            --rules --retention --check-interval --horizon --as-of --out --overwrite \
+            --table --bucket --fail-on --strict --master --conf --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "sandbox") _kgtool_lines \
             --help ;;
         "sandbox down") _kgtool_lines \
@@ -206,8 +206,11 @@ _kgtool_kind() {
         --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
         --retention) [[ -n $kind ]] || kind="any" ;;
         --check-interval) [[ -n $kind ]] || kind="any" ;;
+        --horizon) [[ -n $kind ]] || kind="any" ;;
         --as-of) [[ -n $kind ]] || kind="any" ;;
-        --table) [[ -n $kind ]] || kind="words" choices="live removals quality" ;;
+        --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
+        --bucket) [[ -n $kind ]] || kind="any" ;;
+        --fail-on) [[ -n $kind ]] || kind="any" ;;
         --master) [[ -n $kind ]] || kind="any" ;;
         --conf) [[ -n $kind ]] || kind="any" ;;
         --name) [[ -n $kind ]] || kind="any" ;;

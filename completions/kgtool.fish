@@ -2,7 +2,7 @@
 # Put it into ~/.config/fish/completions.
 
 set -g __kgtool_commands 'list' 'describe' 'explain' 'delete' 'delete-offsets' 'reset-offsets' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --as-of --bootstrap-server --brokers --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --expiring-within --from --from-file --group --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
+set -g __kgtool_valued --as-of --bootstrap-server --brokers --bucket --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --expiring-within --fail-on --from --from-file --group --horizon --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -389,13 +389,16 @@ complete -c kgtool -n '__kgtool_in "export"' -s o -l output -r -f -a 'text json 
 complete -c kgtool -n '__kgtool_in "export"' -l no-color -d 'Never use colours (also NO_COLOR).'
 complete -c kgtool -n '__kgtool_in "export"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "export"' -l help -d 'Show this message and exit.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l rules -r -f -a 'auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1' -d 'The brokers\' generation; auto: as cluster.json says.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l retention -r -f -d 'offsets.retention.minutes, such as 7d (default: cluster.json\'s, or 7d).'
-complete -c kgtool -n '__kgtool_in "analyze"' -l check-interval -r -f -d 'offsets.retention.check.interval.ms, such as 10m (default: likewise).'
+complete -c kgtool -n '__kgtool_in "analyze"' -l rules -r -f -a 'auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1' -d 'The brokers\' generation; auto: as cluster.json says. Several: a what-if.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l retention -r -f -d 'offsets.retention.minutes, such as 7d (default: cluster.json\'s, or 7d). Several: what if it were that?'
+complete -c kgtool -n '__kgtool_in "analyze"' -l check-interval -r -f -d 'offsets.retention.check.interval.ms, such as 10m (default: likewise). Several: a what-if.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l horizon -r -f -d 'How far to look ahead for losses.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l as-of -r -f -d 'Look at the log as it was then (default: its end).'
-complete -c kgtool -n '__kgtool_in "analyze"' -l out -r -F -d 'Write every table there as Parquet.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l out -r -F -d 'Write every table there as Parquet: DIR/live, DIR/removals …'
 complete -c kgtool -n '__kgtool_in "analyze"' -l overwrite -d '--out may have something in it.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l table -r -f -a 'live removals quality' -d 'Put out this table\'s rows.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l table -r -f -a 'live removals overdue whatif whatif_families losses groups metrics quality' -d 'Put out this table\'s rows: live, removals, overdue, whatif, whatif_families, losses, groups, metrics, quality.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l bucket -r -f -d 'Time bucket of the table metrics.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l fail-on -r -f -d 'End with status 5 if there is any: overdue, expiring-within=48h, or losses (a scenario removes what was committed again later).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l strict -d 'Fail (1) where anything at all was unreadable.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l master -r -f -d 'The Spark master.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l conf -r -f -d 'A Spark setting; repeatable.'

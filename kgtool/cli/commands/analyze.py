@@ -59,7 +59,8 @@ UNKNOWN_BYTES = 1 << 30
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
               help="Write every table there as Parquet: DIR/live, DIR/removals …")
 @click.option("--overwrite", is_flag=True, help="--out may have something in it.")
-@click.option("--table", type=click.Choice(TABLES), help="Put out this table's rows.")
+@click.option("--table", type=click.Choice(TABLES), metavar="NAME",
+              help=f"Put out this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
               help="Time bucket of the table metrics.")
 @click.option("--fail-on", multiple=True, type=Condition(), metavar="WHAT",
