@@ -31,6 +31,8 @@ VOLATILE = (
     (re.compile(r"\S+@\S+|by \S+ on \S+, done"), "WHO"),
     (re.compile(r"\b\d{13}\b"), "MS"),
     (re.compile(r"\b\d+(\.\d+)? ?s\b"), "SECONDS"),
+    (re.compile(r"[\d,]+ records"), "RECORDS"),  # a client more or less that had to join twice
+    (re.compile(r"[▁-█]+ in SECONDS"), "CURVE"),
     (re.compile(r"[\d,.]+ (bytes|[kMG]?B)\b"), "BYTES"),
     (re.compile(r"[ \t─-]+"), " "),
 )

@@ -54,7 +54,7 @@ def test_list(here: World, kgtool: Any, outcome: Outcome) -> None:
         result = kgtool("list")
         assert result.status == 0
         listed = {row["group"]: row for row in rows(result)}
-        assert set(here.tool("--list").stdout.split()) == set(listed)
+        assert set(here.tool("--list").stdout.splitlines()) == set(listed)
         assert listed.keys() == clients.group_ids(here.bootstrap)
         found = {group: (listed[group]["type"], listed[group]["state"]) for group in here.groups}
         expected = {here.empty: ("classic", "Empty"), here.living: ("classic", "Stable")}

@@ -336,7 +336,7 @@ def test_what_the_coordinator_refuses_keeps_kafkas_words(world: World, kgtool: K
     assert result.status == 3
     assert (
         "Error: Failed altering group offsets for the following partitions: [r1-0, r1-2]: "
-        "Group authorization failed. (group r0)\n"
+        "Group authorization failed. (group r0). It takes the ACL operation READ on group r0.\n"
     ) in result.err
     assert result.out.splitlines()[2:] == ["r0              r1              1          20"]
 
