@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets keep backup restore diff history undo context validate-regex export analyze sandbox ;;
+        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets keep backup restore diff history undo coordinator context validate-regex export analyze sandbox ;;
         "context") _kgtool_lines add list remove use ;;
         "sandbox") _kgtool_lines down seed status up ;;
     esac
@@ -74,6 +74,9 @@ _kgtool_options() {
             --from --force --all-or-nothing --wait-empty --as-member --dry-run --yes \
             --reason --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
+        "coordinator") _kgtool_lines \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;
         "context add") _kgtool_lines \
@@ -93,8 +96,9 @@ _kgtool_options() {
             --no-color --debug --help ;;
         "analyze") _kgtool_lines \
             --rules --retention --check-interval --horizon --as-of --out --overwrite \
-            --table --bucket --fail-on --strict --master --conf --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --report --table --bucket --fail-on --strict --master --conf \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "sandbox") _kgtool_lines \
             --help ;;
         "sandbox down") _kgtool_lines \
@@ -155,6 +159,8 @@ _kgtool_kind() {
         "history -o"|"history --output") kind="words" choices="text json ndjson csv yaml" ;;
         "undo -o"|"undo --output") kind="words" choices="text json ndjson csv yaml" ;;
         "undo ") kind="any" ;;
+        "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "coordinator ") kind="groups" ;;
         "context add -o"|"context add --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context add ") kind="any" ;;
         "context list -o"|"context list --output") kind="words" choices="text json ndjson csv yaml" ;;
@@ -208,6 +214,7 @@ _kgtool_kind() {
         --check-interval) [[ -n $kind ]] || kind="any" ;;
         --horizon) [[ -n $kind ]] || kind="any" ;;
         --as-of) [[ -n $kind ]] || kind="any" ;;
+        --report) [[ -n $kind ]] || kind="files" ;;
         --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
         --bucket) [[ -n $kind ]] || kind="any" ;;
         --fail-on) [[ -n $kind ]] || kind="any" ;;

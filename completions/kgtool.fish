@@ -1,8 +1,8 @@
 # fish completion for kgtool. Made by `make docs` from the command line itself: do not edit.
 # Put it into ~/.config/fish/completions.
 
-set -g __kgtool_commands 'list' 'describe' 'explain' 'delete' 'delete-offsets' 'reset-offsets' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --as-of --bootstrap-server --brokers --bucket --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --expiring-within --fail-on --from --from-file --group --horizon --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
+set -g __kgtool_commands 'list' 'describe' 'explain' 'delete' 'delete-offsets' 'reset-offsets' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'coordinator' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
+set -g __kgtool_valued --as-of --bootstrap-server --brokers --bucket --by-duration --check-interval --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --dir --exclude --expiring-within --fail-on --from --from-file --group --horizon --kafka-version --like --map-group --map-topic --master --match --name --out --output --password --prometheus --property --prune --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --wait-empty --watch -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -49,6 +49,7 @@ complete -c kgtool -n '__kgtool_in ""' -a restore -d 'Give groups the committed 
 complete -c kgtool -n '__kgtool_in ""' -a diff -d 'Compare the offsets of two files, a file and a cluster, or two clusters.'
 complete -c kgtool -n '__kgtool_in ""' -a history -d 'Show the changes that kgtool made on this machine, newest first.'
 complete -c kgtool -n '__kgtool_in ""' -a undo -d 'Put offsets back where they were before kgtool changed them.'
+complete -c kgtool -n '__kgtool_in ""' -a coordinator -d 'Show which broker looks after a group, and from which partition.'
 complete -c kgtool -n '__kgtool_in ""' -a context -d 'Keep connection profiles: add, list, use, remove.'
 complete -c kgtool -n '__kgtool_in ""' -a validate-regex -d 'Check a regular expression as brokers read it (RE2).'
 complete -c kgtool -n '__kgtool_in ""' -a export -d 'Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.'
@@ -340,6 +341,15 @@ complete -c kgtool -n '__kgtool_in "undo"' -l no-color -d 'Never use colours (al
 complete -c kgtool -n '__kgtool_in "undo"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "undo"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "undo"'
+complete -c kgtool -n '__kgtool_in "coordinator"' -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
+complete -c kgtool -n '__kgtool_in "coordinator"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
+complete -c kgtool -n '__kgtool_in "coordinator"' -l context -r -f -a '(__kgtool_names contexts)' -d 'A connection profile (kgtool context; also KGTOOL_CONTEXT).'
+complete -c kgtool -n '__kgtool_in "coordinator"' -l timeout -r -f -d 'How long the whole command may take, in ms (default: 30000).'
+complete -c kgtool -n '__kgtool_in "coordinator"' -s o -l output -r -f -a 'text json ndjson csv yaml' -d 'The format of the results (default: text).'
+complete -c kgtool -n '__kgtool_in "coordinator"' -l no-color -d 'Never use colours (also NO_COLOR).'
+complete -c kgtool -n '__kgtool_in "coordinator"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
+complete -c kgtool -n '__kgtool_in "coordinator"' -l help -d 'Show this message and exit.'
+complete -c kgtool -n '__kgtool_in "coordinator"' -a '(__kgtool_names groups)'
 complete -c kgtool -n '__kgtool_in "context"' -a add -d 'Add a context.'
 complete -c kgtool -n '__kgtool_in "context"' -a list -d 'List the contexts.'
 complete -c kgtool -n '__kgtool_in "context"' -a remove -d 'Forget a context.'
@@ -394,8 +404,9 @@ complete -c kgtool -n '__kgtool_in "analyze"' -l retention -r -f -d 'offsets.ret
 complete -c kgtool -n '__kgtool_in "analyze"' -l check-interval -r -f -d 'offsets.retention.check.interval.ms, such as 10m (default: likewise). Several: a what-if.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l horizon -r -f -d 'How far to look ahead for losses.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l as-of -r -f -d 'Look at the log as it was then (default: its end).'
-complete -c kgtool -n '__kgtool_in "analyze"' -l out -r -F -d 'Write every table there as Parquet: DIR/live, DIR/removals …'
+complete -c kgtool -n '__kgtool_in "analyze"' -l out -r -F -d 'Write every table there as Parquet.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l overwrite -d '--out may have something in it.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l report -r -F -d 'Write a page of charts and tables there.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l table -r -f -a 'live removals overdue whatif whatif_families losses groups metrics quality' -d 'Put out this table\'s rows: live, removals, overdue, whatif, whatif_families, losses, groups, metrics, quality.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l bucket -r -f -d 'Time bucket of the table metrics.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l fail-on -r -f -d 'End with status 5 if there is any: overdue, expiring-within=48h, or losses (a scenario removes what was committed again later).'

@@ -19,6 +19,7 @@ COMMANDS = {
     "diff": "Compare the offsets of two files, a file and a cluster, or two clusters.",
     "history": "Show the changes that kgtool made on this machine.",
     "undo": "Put offsets back where they were before kgtool changed them.",
+    "coordinator": "Show which broker looks after a group, and from which partition.",
     "context": "Keep connection profiles: add, list, use, remove.",
     "validate-regex": "Check a regular expression as brokers read it (RE2).",
     "export": "Copy __consumer_offsets, byte for byte, into a folder.",

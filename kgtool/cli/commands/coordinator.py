@@ -1,0 +1,105 @@
+"""``kgtool coordinator``: which broker looks after a group, and from which partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgtool.cli.columns import NAME, Column
+from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
+from kgtool.cli.options import Name, connection_options, output_options
+from kgtool.cli.output import Output
+from kgtool.cli.table import draw_for
+
+if TYPE_CHECKING:
+    from kgtool.admin.coordinators import Placement
+    from kgtool.config import Settings
+
+KEYS = (
+    "group", "hash", "partition", "coordinator", "host", "port", "leader", "leader_epoch",
+    "replicas", "isr", "loading",
+)  # fmt: skip
+
+
+def _list(key: str) -> Any:
+    return lambda row: None if row[key] is None else ",".join(map(str, row[key]))
+
+
+COLUMNS = (
+    Column("group", "GROUP", NAME),
+    Column("partition", "PARTITION"),
+    Column("coordinator", "COORDINATOR"),
+    Column("host", "ADDRESS", NAME,
+           lambda row: None if row["host"] is None else f"{row['host']}:{row['port']}"),
+    Column("leader", "LEADER"),
+    Column("isr", "ISR", text=_list("isr")),
+    Column("replicas", "REPLICAS", text=_list("replicas"), spare=1),
+    Column("loading", "LOADING"),
+)  # fmt: skip
+
+
+@click.command(
+    "coordinator",
+    epilog=examples(
+        "kgtool coordinator billing shipping",
+        "kgtool coordinator billing -o json",
+    ),
+)
+@click.argument("groups", nargs=-1, required=True, type=Name(), metavar="GROUP...")
+@connection_options()
+@output_options
+def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
+    """Show which broker looks after a group, and from which partition.
+
+    PARTITION is the one of __consumer_offsets that holds all of the group: abs(Java's hash of the
+    name) % partitions. The group need not exist. The leader of that partition is the coordinator;
+    where the two differ, it is moving. LOADING: it is still reading the partition, and answers
+    nothing about the group until it is done. In JSON also the hash and the leader's epoch.
+    """
+    from kgtool.admin.coordinators import locate_groups
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        session.connect()
+        output.begin(KEYS, session.cluster_id)
+        found = session.run(locate_groups(session.cluster, groups))
+    rows = []
+    for placement in found.placements:
+        rows.append(_row(placement))
+        if placement.error is not None:
+            output.failed(placement.error, row=rows[-1])
+        else:
+            output.done += 1
+            output.row(rows[-1])
+    if found.error is not None:
+        output.failed(found.error)
+    _show(output, found.placements, rows)
+    return output.finish()
+
+
+def _row(placement: Placement) -> dict[str, Any]:
+    fields = placement._asdict()
+    broker = placement.coordinator
+    fields |= {
+        "coordinator": broker.id if broker else None,
+        "host": broker.host if broker else None,
+        "port": broker.port if broker else None,
+        "loading": placement.is_loading,
+    }
+    return {key: fields[key] for key in KEYS}
+
+
+def _show(output: Output, placements: Sequence[Placement], rows: list[dict[str, Any]]) -> None:
+    output.text(draw_for(output, COLUMNS, rows), end="")
+    for placement in placements:
+        broker, name = placement.coordinator, escape(placement.group)
+        if broker is not None and placement.leader not in (None, broker.id):
+            output.note(f"The coordinator of {name} is moving: ask again in a moment.")
+        elif placement.isr is not None and len(placement.isr) < len(placement.replicas or ()):
+            output.note(
+                f"Partition {placement.partition} of __consumer_offsets ({name}) has "
+                f"{len(placement.isr)} of {len(placement.replicas or ())} replicas in sync."
+            )
