@@ -25,6 +25,7 @@ from kgtool.model import (
     GroupDescription,
     GroupOffsetDeletions,
     ItemError,
+    Member,
     OffsetDeletion,
     Target,
     TopicPartition,
@@ -319,9 +320,26 @@ def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> 
     return OffsetDeletion(item.group, *partition, "failed", error)
 
 
+def _is_held(member: Member, topic: str) -> bool:
+    """Foresee whether the coordinator takes a member for a subscriber of a topic.
+
+    What a KIP-848 regex stands for is only in the coordinator's memory and log. But it hands out
+    every partition of every topic that matches, so one that nobody has or is about to get no
+    longer matches; and where that is not so yet, the coordinator still refuses by itself. A
+    classic subscription that can't be read counts as one to everything
+    (``ClassicGroup.isSubscribedToTopic``).
+    """
+    if any(name == topic for name, _ in member.target or ()):
+        return True
+    subscribed = is_subscribed([member], topic)
+    if subscribed is None and member.subscribed is not None:
+        return False
+    return subscribed is not False
+
+
 def _holders(description: GroupDescription, topic: str) -> str:
     """Name who is in the way: members that hold the topic or subscribe to it."""
-    holders = [m for m in description.members if is_subscribed([m], topic) is not False]
+    holders = [m for m in description.members if _is_held(m, topic)]
     names = sorted({f"{m.client_id} on {m.host}" for m in holders})
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"Subscribed to {topic}: {shown}." if names else "Stop the group's members first."
@@ -342,13 +360,12 @@ def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
     rows = []
     for partition in item.partitions:
         topic = cluster.topics[partition.topic]
-        subscribed = is_subscribed(item.description.members, partition.topic)
         if partition in item.refused:
             rows.append(_failed(item, partition, item.refused[partition]))
         elif topic.error is not None or partition.partition not in topic.leaders:
             code = (topic.error and topic.error.code) or codes.UNKNOWN_TOPIC_OR_PARTITION
             rows.append(_failed(item, partition, code))
-        elif item.description.members and subscribed is not False:
+        elif any(_is_held(member, partition.topic) for member in item.description.members):
             rows.append(_failed(item, partition, codes.GROUP_SUBSCRIBED_TO_TOPIC))
         else:
             status = "would-delete" if _has_offset(item, partition) else "no-offset"

@@ -188,9 +188,13 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
             f"set {config.BOOTSTRAP_VARIABLE}, or choose a context (kgtool context)."
         )
     output = get_output(ctx)
-    if settings is not None and output.is_debug:
-        from kgtool.cli.escape import escape
+    if settings is None:
+        return None
+    from kgtool.cli.escape import escape
 
+    for note in settings.notes:
+        output.note(f"Warning: {escape(note)}")
+    if output.is_debug:
         settings = settings._replace(trace=lambda line: output.note(escape(line)))
     return settings
 

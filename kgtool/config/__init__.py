@@ -35,7 +35,10 @@ class Settings(NamedTuple):
     ``properties`` are the client's own, secrets included; their repr hides those. ``security`` is
     None for plain connections without a login. ``context`` is the profile in use, if any: it says
     whether a change needs a second question, and refuses another cluster than its own. ``trace``
-    gets a line for each message on the wire, secrets masked.
+    gets a line for each message on the wire, secrets masked. ``setup_ms`` is
+    ``socket.connection.setup.timeout.ms`` where it is given; ``canonical_names`` stands for
+    ``client.dns.lookup=resolve_canonical_bootstrap_servers_only``. ``notes`` are sentences about
+    the configuration that a user should see.
     """
 
     bootstrap: tuple[tuple[str, int], ...]
@@ -45,6 +48,9 @@ class Settings(NamedTuple):
     security: Security | None = None
     context: Context | None = None
     trace: Callable[[str], None] | None = None
+    setup_ms: int | None = None
+    canonical_names: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def settings(
@@ -81,7 +87,8 @@ def _combine(
     environ: Mapping[str, str],
 ) -> Settings | None:
     """Read what a file and a profile say, ``servers`` over both."""
-    from kgtool.config.security import security
+    from kgtool.config.known import odd_names
+    from kgtool.config.security import canonical_names, security, setup_ms
 
     where = command_config or f"the context {profile.name if profile else ''}"
     file = command_config or (profile.command_config if profile else None)
@@ -97,6 +104,9 @@ def _combine(
         properties=properties,
         security=secured,
         context=profile,
+        setup_ms=setup_ms(properties, where),
+        canonical_names=canonical_names(properties, where),
+        notes=odd_names(properties, where),
     )
 
 

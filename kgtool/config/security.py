@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kgtool.config.known import check_classes
 from kgtool.config.logins import Login, login
 from kgtool.config.properties import Properties
 from kgtool.config.secret import Secret
@@ -17,6 +18,8 @@ from kgtool.errors import ConfigError
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
 TLS_VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+"""``ClientDnsLookup``: the first is the default, all addresses of a name in turn."""
 
 
 class Store(NamedTuple):
@@ -72,9 +75,41 @@ def security(properties: Properties, where: str) -> Security | None:
         )
     if protocol == "PLAINTEXT":
         return None
+    check_classes(properties, protocol, where)
     tls = tls_settings(properties, where) if protocol.endswith("SSL") else None
     sasl = _sasl(properties, where) if protocol.startswith("SASL") else None
     return Security(protocol, tls, sasl, where)
+
+
+def canonical_names(properties: Properties, where: str) -> bool:
+    """Whether bootstrap names are to be replaced by those that their addresses lead back to.
+
+    :raises ConfigError: ``client.dns.lookup`` is neither of Kafka's two values.
+    """
+    value = properties.value("client.dns.lookup") or DNS_LOOKUPS[0]
+    if value not in DNS_LOOKUPS:
+        raise ConfigError(
+            f"Invalid value {value} for configuration client.dns.lookup in {where}: it must be "
+            f"one of {', '.join(DNS_LOOKUPS)}."
+        )
+    return value == DNS_LOOKUPS[1]
+
+
+def setup_ms(properties: Properties, where: str) -> int | None:
+    """Return ``socket.connection.setup.timeout.ms``, in ms; None where it is not given.
+
+    :raises ConfigError: it is no positive number.
+    """
+    key = "socket.connection.setup.timeout.ms"
+    value = properties.value(key)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise ConfigError(
+            f"Invalid value {value} for configuration {key} in {where}: it must be a number of "
+            "milliseconds, at least 1."
+        )
+    return int(value)
 
 
 def _sasl(properties: Properties, where: str) -> Sasl:

@@ -30,6 +30,8 @@ class Connection:
 
     :param selector: the loop's selector, in which the socket registers itself.
     :param transport: what lies between TCP and Kafka's protocol: TLS, a login, or nothing.
+    :param setup_seconds: how long TCP, login and ApiVersions may take together, where the user
+        has said so.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class Connection:
         client_id: str,
         version: str,
         transport: Transport | None = None,
+        setup_seconds: float | None = None,
     ) -> None:
         shown = f"[{host}]" if ":" in host else host
         self.peer = f"{shown}:{port}"
         self.channel = Channel(self.peer, client_id, version)
         self._selector = selector
+        self._setup_seconds = setup_seconds
         self._socket: socket.socket | None = None
         self._stream: Stream | None = None
         self._transport = transport or Transport()
@@ -97,10 +101,14 @@ class Connection:
         if self.is_closed:
             return None
         if not self.is_ready:
-            return self.progressed_at + min(patience, CONNECT_SECONDS)
+            return self.progressed_at + self.setup_seconds(patience)
         if not self.channel.pending:
             return None
         return max(self.progressed_at, self.muted_until) + patience
+
+    def setup_seconds(self, patience: float) -> float:
+        """Return how long it may take until it is ready."""
+        return self._setup_seconds or min(patience, CONNECT_SECONDS)
 
     def is_stalled(self, now: float, patience: float) -> bool:
         """Whether it made no progress for ``patience`` seconds although it should have."""

@@ -47,6 +47,7 @@ class Loop:
     :param timeout_ms: the time of the whole loop, from now on.
     :param progress: the time counts from the last progress instead (for long work).
     :param transport: what lies between TCP and Kafka's protocol; plain connections without it.
+    :param setup_ms: how long a connection may take to be ready, where the user has said so.
     """
 
     def __init__(
@@ -59,12 +60,14 @@ class Loop:
         version: str = "0",
         progress: bool = False,
         transport: Transport | None = None,
+        setup_ms: int | None = None,
     ) -> None:
         self.cluster = cluster
         self.timeout_ms = timeout_ms
         self._calls = 0
         self._client = (client_id, version)
         self._transport = transport or Transport()
+        self._setup = None if setup_ms is None else min(setup_ms, timeout_ms) / 1000
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._pool = Pool(cluster, bootstrap, self._connect, self._answer, self._patience())
@@ -78,7 +81,7 @@ class Loop:
         self._progress_at = time.monotonic()
 
     def _connect(self, host: str, port: int) -> Connection:
-        return Connection(host, port, self._selector, *self._client, self._transport)
+        return Connection(host, port, self._selector, *self._client, self._transport, self._setup)
 
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000

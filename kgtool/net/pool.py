@@ -244,6 +244,8 @@ def _is_late(asked: _AnyCall, now: float) -> bool:
 
 
 def _no_answer(connection: Connection, patience: float) -> KgError:
+    if not connection.is_ready:
+        patience = connection.setup_seconds(patience)
     waited = f"{patience:.0f} s" if patience >= 1 else f"{patience * 1000:.0f} ms"
     if not connection.is_ready:
         return ConnectFailed(

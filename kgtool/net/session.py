@@ -9,6 +9,7 @@ from kgtool import __version__
 from kgtool.client.cluster import Cluster, need_brokers
 from kgtool.client.ops import Operation
 from kgtool.net.loop import Loop
+from kgtool.net.translate import canonical
 from kgtool.net.transport import Transport
 
 if TYPE_CHECKING:
@@ -32,12 +33,13 @@ class Session:
         self._unchecked = settings.context
         self.loop = Loop(
             self.cluster,
-            settings.bootstrap,
+            canonical(settings.bootstrap) if settings.canonical_names else settings.bootstrap,
             timeout_ms=settings.timeout_ms,
             client_id=settings.client_id,
             version=__version__,
             progress=progress,
             transport=Transport(settings.security, settings.trace, settings.timeout_ms / 1000),
+            setup_ms=settings.setup_ms,
         )
 
     def __enter__(self) -> Session:

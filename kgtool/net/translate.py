@@ -46,3 +46,29 @@ def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[obje
             hint="Check --bootstrap-server, and the broker's advertised.listeners.",
         ) from exc
     return [(family, address) for family, _, _, _, address in found]
+
+
+def canonical(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """Replace names by those that their addresses lead back to (blocking), as ``ClientUtils`` does.
+
+    One alias for all brokers, which Kerberos and host name checks would not accept, becomes the
+    brokers' own names. An address that leads to no name stays an address; a name without any
+    address stays as it is, and is named when it is tried.
+    """
+    found: dict[tuple[str, int], None] = {}
+    for host, port in places:
+        try:
+            addresses = [address for _, address in resolve(host, port)]
+        except ResolveFailed:
+            found[host, port] = None
+            continue
+        for address in addresses:
+            found[_name_of(address), port] = None
+    return tuple(found)
+
+
+def _name_of(address: tuple[object, ...]) -> str:
+    try:
+        return socket.getnameinfo(address, socket.NI_NAMEREQD)[0]  # type: ignore[arg-type]
+    except OSError:
+        return str(address[0])

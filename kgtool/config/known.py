@@ -1,0 +1,157 @@
+"""Which client properties there are, and which of them kgtool can't follow.
+
+Java's clients ignore what they do not know, and a misspelt ``sasl.mechanism`` then looks like a
+broken login. So names that are near to a known one, or in a namespace of the security settings,
+are pointed out. Custom classes that a login or TLS depends on can't be run here: refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgtool.config.properties import Properties
+from kgtool.errors import ConfigError
+
+_NAMES = """
+    bootstrap.controllers bootstrap.servers client.dns.lookup client.id config.providers
+    connections.max.idle.ms default.api.timeout.ms enable.metrics.push metadata.max.age.ms
+    metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms receive.buffer.bytes
+    reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms
+    retry.backoff.ms sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
+    sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+    sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+    sasl.mechanism sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url security.protocol security.providers send.buffer.bytes
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms ssl.cipher.suites
+    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+    ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type
+"""
+NAMES = frozenset(_NAMES.split())
+"""``AdminClientConfig.configNames()`` of 4.3.1; a test asks the class."""
+
+_OURS = ("ssl.", "sasl.", "security.")
+"""Where an unknown name is a mistake, however little it looks like a known one."""
+_NEAR = 0.85
+_OF_PRODUCERS = ("metadata.max.idle.ms",)
+_LIBRDKAFKA = {
+    "sasl.username": "sasl.jaas.config",
+    "sasl.password": "sasl.jaas.config",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.kerberos.principal": "sasl.jaas.config",
+    "sasl.kerberos.keytab": "sasl.jaas.config",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
+    "ssl.ca.location": "ssl.truststore.location (with ssl.truststore.type=PEM)",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.location": "ssl.keystore.location (with ssl.keystore.type=PEM)",
+    "ssl.key.location": "ssl.keystore.location (with ssl.keystore.type=PEM)",
+    "enable.ssl.certificate.verification": "ssl.endpoint.identification.algorithm",
+}
+"""What the configuration of clients in other languages calls the same things."""
+
+
+def odd_names(properties: Properties, where: str) -> tuple[str, ...]:
+    """Return a sentence for each property that nothing reads and that looks like a mistake.
+
+    :param where: the file or context, for the sentences. No sentence shows a value.
+    """
+    unknown = (key for key in properties if key not in NAMES)
+    return tuple(filter(None, (_odd(key, where) for key in unknown)))
+
+
+def _odd(key: str, where: str) -> str | None:
+    if key.startswith("config.providers."):
+        return None
+    if key in _LIBRDKAFKA:
+        return f"{where} has {key}, which is librdkafka's; here it is {_LIBRDKAFKA[key]}."
+    near = _nearest(key)
+    if near is None and not key.startswith(_OURS):
+        return None  # a consumer's or producer's: many share one file with those
+    meant = f" Is {near} meant?" if near else ""
+    return f"{where} has {key}, which is no property of a client and is not used.{meant}"
+
+
+def _nearest(key: str) -> str | None:
+    from difflib import get_close_matches
+
+    if key in _OF_PRODUCERS:
+        return None
+    return next(iter(get_close_matches(key, NAMES, 1, _NEAR)), None)
+
+
+_OAUTH = "org.apache.kafka.common.security.oauthbearer."
+_AWS = "software.amazon.msk.auth.iam."
+KNOWN_CLASSES = {
+    "sasl.login.callback.handler.class": (
+        f"{_OAUTH}OAuthBearerLoginCallbackHandler",
+        f"{_OAUTH}secured.OAuthBearerLoginCallbackHandler",
+        f"{_OAUTH}internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
+        f"{_AWS}IAMOAuthBearerLoginCallbackHandler",
+    ),
+    "sasl.client.callback.handler.class": (
+        f"{_AWS}IAMClientCallbackHandler",
+        f"{_AWS}IAMOAuthBearerLoginCallbackHandler",
+    ),
+    "sasl.login.class": (),
+    "sasl.oauthbearer.jwt.retriever.class": (
+        f"{_OAUTH}DefaultJwtRetriever",
+        f"{_OAUTH}ClientCredentialsJwtRetriever",
+        f"{_OAUTH}FileJwtRetriever",
+    ),
+    "ssl.engine.factory.class": (
+        "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
+    ),
+}  # fmt: skip
+"""The classes of a login or of TLS whose work kgtool does by itself."""
+
+
+def check_classes(properties: Properties, protocol: str, where: str) -> None:
+    """Refuse classes that a login or TLS depends on and that kgtool can't run.
+
+    :param protocol: the ``security.protocol``: what it does not use is not looked at.
+    :raises ConfigError: naming the property, the class and what to do instead.
+    """
+    for key, value in _classes(properties, protocol):
+        if value in KNOWN_CLASSES[key]:
+            continue
+        if value.endswith(".JwtBearerJwtRetriever"):
+            raise ConfigError(
+                f"{key}={value} in {where}: kgtool does not make JWT assertions (the JWT bearer "
+                "grant).",
+                hint="Use the client credentials grant, or let another program put the token in "
+                "a file that sasl.oauthbearer.token.endpoint.url names with a file: URL.",
+            )
+        raise ConfigError(
+            f"{key}={value} in {where} is a Java class that kgtool can't run.",
+            hint="What kgtool can do by itself is in its README, under Security.",
+        )
+
+
+def _classes(properties: Properties, protocol: str) -> Iterator[tuple[str, str]]:
+    for key in KNOWN_CLASSES:
+        is_used = "SASL" in protocol if key.startswith("sasl.") else "SSL" in protocol
+        if is_used and "oauthbearer" in key:
+            is_used = (properties.value("sasl.mechanism") or "") == "OAUTHBEARER"
+        value = properties.value(key)
+        if is_used and value:
+            yield key, value
