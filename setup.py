@@ -38,7 +38,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10",
     packages=find_packages(include=["kgtool", "kgtool.*"]),
-    package_data={"kgtool": ["py.typed", "sandbox/*.xml", "sandbox/*.txt"]},
+    package_data={"kgtool": ["py.typed", "analysis/html/*", "sandbox/*.xml", "sandbox/*.txt"]},
     data_files=[
         (folder, sorted(str(path.relative_to(HERE)) for path in HERE.glob(pattern)))
         for folder, pattern in SHARE.items()

@@ -38,7 +38,7 @@ UNKNOWN_BYTES = 1 << 30
         "kgtool analyze offsets --retention 3d --table live -o csv",
         "kgtool analyze offsets --retention 7d --retention 3d --retention 1d",
         "kgtool analyze offsets --rules 2.4 --rules 4.1 --table losses -o ndjson",
-        "kgtool analyze offsets --out tables --overwrite",
+        "kgtool analyze offsets --out tables --overwrite --report offsets.html",
         "kgtool analyze offsets --fail-on overdue --fail-on expiring-within=48h",
     ),
 )
@@ -57,8 +57,10 @@ UNKNOWN_BYTES = 1 << 30
 @click.option("--as-of", type=Moment(), metavar="TIME",
               help="Look at the log as it was then (default: its end).")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
-              help="Write every table there as Parquet: DIR/live, DIR/removals …")
+              help="Write every table there as Parquet.")
 @click.option("--overwrite", is_flag=True, help="--out may have something in it.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
+              help="Write a page of charts and tables there.")
 @click.option("--table", type=click.Choice(TABLES), metavar="NAME",
               help=f"Put out this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
@@ -94,10 +96,9 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
     with _extra():
         from kgtool.analysis import scenarios
-        from kgtool.analysis.pipeline import Analysis, check_folder
+        from kgtool.analysis.pipeline import Analysis
         from kgtool.analysis.session import build_session, job_failures
-    if options["out"] is not None:
-        check_folder(options["out"], overwrite=options["overwrite"])
+    _check_targets(options)
     inputs = _inputs(paths, settings)
     session, found = None, False
     try:
@@ -132,7 +133,8 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...]) -> Any:
     """What has to be read of the past for what was asked: a live table needs little of it."""
     from kgtool.analysis.pipeline import Wanted
 
-    table, everything = options["table"], options["out"] is not None
+    table = options["table"]
+    everything = options["out"] is not None or options["report"] is not None
     replays = (
         everything
         or table in FROM_SCENARIOS
@@ -210,8 +212,9 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
         output.failed(_failure(_sentence(file)))
     if options["table"]:
         put_table(analysis.table(options["table"]), output)
-    else:
-        _put_summary(analysis, output)
+    facts = _report(analysis, output, options["report"])
+    if not options["table"]:
+        _put_summary(analysis, output, facts)
     if options["out"] is not None:
         written = pipeline.write_tables(analysis, options["out"])
         output.note(f"Wrote {', '.join(path.name for path in written)} to {options['out']}")
@@ -220,11 +223,39 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     return any(met)
 
 
-def _put_summary(analysis: Any, output: Output) -> None:
+def _check_targets(options: dict[str, Any]) -> None:
+    """Refuse what can't be written to before anything is computed."""
+    from kgtool.analysis import report
+    from kgtool.analysis.pipeline import check_folder
+
+    if options["out"] is not None:
+        check_folder(options["out"], overwrite=options["overwrite"])
+    if options["report"] is not None:
+        report.check_file(options["report"])
+
+
+def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] | None:
+    """Write the report if one is wanted; what it knows for the summary."""
+    if path is None:
+        return None
+    from kgtool.analysis import report
+    from kgtool.analysis.report_data import collect
+
+    data = collect(analysis, output.cluster_id)
+    report.write(path, data)
+    output.note(f"Wrote {path}")
+    facts: dict[str, Any] = data["summary"]
+    return facts
+
+
+def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
     from kgtool.analysis.summary import summary
     from kgtool.cli.summary import WIDTH, Page, render
 
-    facts = summary(analysis, with_whatif=bool(len(analysis.wanted.scenarios) > 1))
+    several = len(analysis.wanted.scenarios) > 1
+    facts = facts or summary(analysis, with_whatif=several)
+    # One scenario is what was; it is only of interest beside others.
+    facts["whatif"] = facts["whatif"] if several else []
     output.row(facts)
     width = output.table_width or WIDTH
     output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))

@@ -1,0 +1,135 @@
+"""The HTML report: one file that needs no network, from what ``report_data`` collected.
+
+Names of groups and topics are whatever clients made them. Those that stand in the page are
+escaped, all others are in a JSON block that no browser executes, and the page's own policy lets
+only the two scripts run whose hashes it names, and nothing be loaded from anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import kgtool
+from kgtool.analysis.words import about, duration, size, when
+from kgtool.errors import AnalysisError, UsageError
+
+
+def check_file(path: Path) -> None:
+    """Refuse, before anything is computed, what no report can be written to (UsageError)."""
+    if path.is_dir():
+        raise UsageError(f"--report {path} is a folder: name a file.")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--report {path}: the folder {path.absolute().parent} does not exist.")
+
+
+def write(path: Path, data: Mapping[str, Any]) -> None:
+    """Write the report. Raises AnalysisError if that is not possible."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(page(data), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise AnalysisError(f"{path} could not be written: {error.strerror}.") from error
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The whole page."""
+    # The licence asks for its text in every copy.
+    uplot = f"/*!\n{_asset('uPlot.LICENSE')}\n*/\n{_asset('uPlot.js')}"
+    scripts = {"uplot": uplot, "script": _asset("report.js")}
+    parts = {
+        **scripts,
+        "hashes": " ".join(_hash(script) for script in scripts.values()),
+        "styles": f"{_asset('uPlot.css')}\n{_asset('report.css')}",
+        "version": escape(kgtool.__version__),
+        "title": f"Committed offsets, {when(data['as_of_ms'])}",
+        "about": _about(data),
+        "tiles": "\n".join(_tiles(data["summary"])),
+        "bucket": escape(duration(data["bucket_ms"])),
+        "footer": _footer(data),
+        "data": _json(data),
+    }
+    # One pass: what is put in is not looked at again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("report.html"))
+
+
+def _asset(name: str) -> str:
+    return (files("kgtool.analysis") / "html" / name).read_text(encoding="utf-8").strip()
+
+
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    """JSON that can't end the element it is in."""
+    shown = {key: value for key, value in data.items() if key != "summary"}
+    text = json.dumps(shown, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _about(data: Mapping[str, Any]) -> str:
+    summary = data["summary"]
+    quality = summary["quality"]
+    cluster = f"Cluster {data['cluster_id']}, as" if data["cluster_id"] else "As"
+    words = (
+        f"{cluster} of {when(data['as_of_ms'])}. Rules {summary['rules']}, retention "
+        f"{duration(summary['retention_ms'])}, checked every "
+        f"{duration(summary['check_interval_ms'])}. Read: {quality['files']:,} files, "
+        f"{size(quality['bytes'])}, {quality['records']:,} records"
+    )
+    skipped = f", {quality['skipped']:,} of them not decoded" if quality["skipped"] else ""
+    return escape(f"{words}{skipped}.")
+
+
+def _tiles(summary: Mapping[str, Any]) -> list[str]:
+    expired = sum(
+        row["removals"]
+        for row in summary["removals"]
+        if row["cause"] == "expired" and row["of_offset"]
+    )
+    latest = max(
+        (row["max_latency_ms"] or 0 for row in summary["removals"] if row["cause"] == "expired"),
+        default=None,
+    )
+    tiles = [
+        ("Live offsets", f"{summary['live_offsets']:,}", ""),
+        ("Groups with offsets", f"{summary['live_groups']:,}", ""),
+        ("Expire within 24 h", f"{summary['next_24h']:,}", ""),
+        ("Expire within 7 days", f"{summary['next_7d']:,}", ""),
+        ("Never, as things stand", f"{summary['never']:,}", ""),
+        ("Expired so far", f"{expired:,}", ""),
+        ("Longest from due to gone", about(latest), ""),
+        ("Overdue", f"{summary['overdue']:,}", "bad" if summary["overdue"] else "good"),
+    ]
+    if summary["untold"]:
+        tiles.append(("Can't be told", f"{summary['untold']:,}", ""))
+    return [
+        f'<div class="tile {kind}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
+        for label, value, kind in tiles
+    ]
+
+
+def _footer(data: Mapping[str, Any]) -> str:
+    cut = [table for table in data["tables"] if table["total"] > len(table["rows"])]
+    left_out = (
+        f"Of long tables there are {max(len(table['rows']) for table in cut):,} rows here, all of "
+        "them in what --out DIR writes. "
+        if cut
+        else ""
+    )
+    return (
+        f"{left_out}All times are UTC. Written by kgtool {escape(kgtool.__version__)}; charts "
+        "drawn by uPlot (MIT licence, © Leon Sorokin)."
+    )
