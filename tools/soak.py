@@ -63,10 +63,10 @@ def _table(verdicts: list[Verdict]) -> None:
         at = (verdict.case.faults[0].kind, verdict.case.command)
         status = STATUS.get(verdict.run.status, "?") if verdict.run else "hung"
         cells.setdefault(at, Counter())[status if verdict.is_good else "WRONG"] += 1
-    print(f"\n{'':13}" + "".join(f"{command:32}" for command in COMMANDS))
+    print(f"\n{'':13}" + "".join(f"{command:39}" for command in COMMANDS))
     for kind in sorted({kind for kind, _ in cells}):
         row = (cells.get((kind, command), Counter()) for command in COMMANDS)
-        print(f"{kind:13}" + "".join(f"{_told(cell):32}" for cell in row))
+        print(f"{kind:13}" + "".join(f"{_told(cell):39}" for cell in row))
 
 
 def _told(cell: Counter[str]) -> str:

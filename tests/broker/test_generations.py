@@ -200,7 +200,7 @@ def test_reset_offsets(here: World, kgtool: Any, outcome: Outcome) -> None:
         assert theirs == {0: "8", 1: "7", 2: "0"}
 
 
-def test_undo(here: World, kgtool: Any, outcome: Outcome) -> None:
+def test_undo(here: World, kgtool: Any, outcome: Outcome, capsys: Any) -> None:
     group = clients.unique("undo")
     before = {(here.topic, 0): 1, (here.topic, 1): 1}
     clients.commit(here.bootstrap, group, before, metadata="noted")
@@ -210,6 +210,14 @@ def test_undo(here: World, kgtool: Any, outcome: Outcome) -> None:
         assert clients.committed(here.bootstrap, group) != before
         assert kgtool("undo", "last", "--yes").status == 0
         assert clients.committed(here.bootstrap, group) == before
+    with outcome(TABLE, "history", here.generation.label):
+        newest, older = rows(call(capsys, "history", "-o", "json"))
+        assert (older["command"], older["state"], older["changes"]) == (
+            "reset-offsets",
+            "undone",
+            2,
+        )
+        assert (newest["command"], newest["state"]) == ("undo", "done")
 
 
 def test_backup_and_restore(
@@ -221,7 +229,11 @@ def test_backup_and_restore(
     with outcome(TABLE, "backup, restore", here.generation.label):
         assert kgtool("backup", "--group", group, "--out", file).status == 0
         clients.commit(here.bootstrap, group, {(here.topic, 0): 9})
-        assert kgtool("diff", file, "--group", group).status == 5
+        with outcome(TABLE, "diff", here.generation.label):
+            moved = kgtool("diff", file, "--group", group)
+            assert moved.status == 5
+            (row,) = [row for row in rows(moved) if row["topic"] == here.topic]
+            assert (row["old_offset"], row["new_offset"]) == (3, 9)
         result = kgtool("restore", file, "--yes")
         assert result.status == 0, result
         assert clients.committed(here.bootstrap, group) == before
@@ -239,6 +251,73 @@ def test_delete(here: World, kgtool: Any, outcome: Outcome) -> None:
         assert status == {group: "deleted", here.living: "failed", "no-such-group": "failed"}
         assert group not in clients.group_ids(here.bootstrap)
         assert here.living in clients.group_ids(here.bootstrap)
+
+
+def test_explain(here: World, kgtool: Any, outcome: Outcome) -> None:
+    with outcome(TABLE, "explain", here.generation.label):
+        for group in here.groups:
+            result = kgtool("explain", group)
+            assert result.status == 0, result
+            (row,) = rows(result)
+            is_empty = group == here.empty
+            assert row["type"] == ("consumer" if group == here.modern else "classic")
+            assert row["state"] == ("Empty" if is_empty else "Stable")
+            assert row["actions"]["delete"]["allowed"] is is_empty
+            assert row["actions"]["reset-offsets"]["allowed"] is is_empty
+            assert [m["subscribed"] for m in row["members"]] == [[here.topic]] * (not is_empty)
+            if is_empty:
+                held = {(o["topic"], o["partition"]): o["current_offset"] for o in row["offsets"]}
+                assert held == here.offsets
+                assert {o["rule"] for o in row["offsets"]} == {"commit"}
+
+
+def test_expiry(here: World, kgtool: Any, outcome: Outcome) -> None:
+    """A week from the commit is what every generation does for a group without members' commits."""
+    week = 7 * 86_400_000
+    with outcome(TABLE, "describe --expiry", here.generation.label):
+        result = kgtool("describe", "--group", here.empty, "--expiry")
+        assert result.status == 0, result
+        assert len(rows(result)) == len(here.offsets)
+        for row in rows(result):
+            assert row["expires_at_ms"] - row["committed_at_ms"] == week
+    with outcome(TABLE, "list --expiring-within", here.generation.label):
+        soon = kgtool("list", "--expiring-within", "8d")
+        assert soon.status == 5, soon
+        found = {row["group"] for row in rows(soon)}
+        assert here.empty in found
+        left = [row["expiring_offsets"] for row in rows(soon, here.living)]
+        assert left in ([], [1])  # of the topic that nobody subscribes to; before 2.4: none
+
+
+def test_keep(here: World, kgtool: Any, outcome: Outcome) -> None:
+    group = clients.unique("keep")
+    before = {(here.topic, 0): 3, (here.other, 0): 0}
+    clients.commit(here.bootstrap, group, before)
+    with outcome(TABLE, "keep", here.generation.label):
+        result = kgtool("keep", group, "--yes")
+        assert result.status == 0, result
+        assert {row["status"] for row in rows(result)} == {"kept"}
+        assert clients.committed(here.bootstrap, group) == before
+
+
+def test_coordinator(here: World, kgtool: Any, outcome: Outcome) -> None:
+    partitions = int(here.kafka.state.config.get("offsets.topic.num.partitions", 10))
+    with outcome(TABLE, "coordinator", here.generation.label):
+        result = kgtool("coordinator", *here.groups)
+        assert result.status == 0, result
+        for row in rows(result):
+            assert row["partition"] == java_hash(row["group"]) % partitions
+        (row,) = rows(result, here.empty)
+        printed = here.tool("--describe", "--group", here.empty, "--state").stdout
+        assert f"{row['host']}:{row['port']}" in printed
+
+
+def java_hash(name: str) -> int:
+    """``Utils.abs(String.hashCode())`` of an ASCII name."""
+    number = 0
+    for character in name:
+        number = (31 * number + ord(character)) & 0xFFFFFFFF
+    return 2**32 - number if number >= 2**31 else number
 
 
 @pytest.mark.spark
