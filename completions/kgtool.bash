@@ -4,7 +4,8 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets keep backup restore diff history undo coordinator context validate-regex export analyze sandbox ;;
+        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets keep backup restore diff history undo coordinator request cleanup context validate-regex export analyze sandbox ;;
+        "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove use ;;
         "sandbox") _kgtool_lines down seed status up ;;
     esac
@@ -77,6 +78,21 @@ _kgtool_options() {
         "coordinator") _kgtool_lines \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
+        "request") _kgtool_lines \
+            --body --version --api-version --broker --hex --list --schema --dry-run \
+            --yes --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "cleanup") _kgtool_lines \
+            --help ;;
+        "cleanup apply") _kgtool_lines \
+            --max-delete --canary --rate --again --dry-run --yes --reason \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "cleanup plan") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --state --type --idle \
+            --no-lag --generated --unsubscribed --orphaned --no-rebuild --out \
+            --overwrite --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;
         "context add") _kgtool_lines \
@@ -161,6 +177,13 @@ _kgtool_kind() {
         "undo ") kind="any" ;;
         "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
         "coordinator ") kind="groups" ;;
+        "request -o"|"request --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "request ") kind="any" ;;
+        "cleanup apply -o"|"cleanup apply --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "cleanup apply ") kind="files" ;;
+        "cleanup plan --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "cleanup plan --type") kind="list" choices="consumer classic" ;;
+        "cleanup plan -o"|"cleanup plan --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context add -o"|"context add --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context add ") kind="any" ;;
         "context list -o"|"context list --output") kind="words" choices="text json ndjson csv yaml" ;;
@@ -204,6 +227,13 @@ _kgtool_kind() {
         --command-config-b) [[ -n $kind ]] || kind="files" ;;
         --prune) [[ -n $kind ]] || kind="any" ;;
         --from) [[ -n $kind ]] || kind="files" ;;
+        --body) [[ -n $kind ]] || kind="files" ;;
+        --version|--api-version) [[ -n $kind ]] || kind="any" ;;
+        --broker) [[ -n $kind ]] || kind="any" ;;
+        --max-delete) [[ -n $kind ]] || kind="any" ;;
+        --canary) [[ -n $kind ]] || kind="any" ;;
+        --rate) [[ -n $kind ]] || kind="any" ;;
+        --idle) [[ -n $kind ]] || kind="any" ;;
         --property) [[ -n $kind ]] || kind="any" ;;
         --user) [[ -n $kind ]] || kind="any" ;;
         --password) [[ -n $kind ]] || kind="any" ;;

@@ -173,7 +173,8 @@ def too_old(cluster: Cluster, broker: int, request: Any) -> Operation[KgError | 
     if isinstance(version, KgError) or version >= 0:
         return None
     known = cluster.brokers.get(broker)
-    return needs_kafka(f"{known.host}:{known.port}" if known else f"broker {broker}", request.NAME)
+    name = "The broker" if broker == ANY else f"broker {broker}"
+    return needs_kafka(f"{known.host}:{known.port}" if known else name, request.NAME)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ COMMANDS = {
     "history": "Show the changes that kgtool made on this machine.",
     "undo": "Put offsets back where they were before kgtool changed them.",
     "coordinator": "Show which broker looks after a group, and from which partition.",
+    "request": "Send one request of Kafka's protocol, and show the answer.",
+    "cleanup": "Remove dead groups and offsets by a plan: find, review, apply, undo.",
     "context": "Keep connection profiles: add, list, use, remove.",
     "validate-regex": "Check a regular expression as brokers read it (RE2).",
     "export": "Copy __consumer_offsets, byte for byte, into a folder.",

@@ -1,0 +1,240 @@
+"""One request as it stands, to whom it belongs: the coordinator, the leader, any broker.
+
+Nothing is tried again and nothing is made sense of: whoever sends a raw request wants to see what
+comes back. A request about several groups or partitions goes in parts, where those live on
+different brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client.cluster import (
+    Cluster,
+    call_any,
+    fetch_metadata,
+    find_coordinators,
+    need_brokers,
+    need_topics,
+    too_old,
+)
+from kgtool.client.ops import ANY, READING_SHARE, Call, Operation, Versions, gather, within
+from kgtool.errors import KgError, UnsupportedVersion
+from kgtool.model import TopicPartition
+from kgtool.protocol.api import find_coordinator
+from kgtool.protocol.codes import broker_error
+
+READS = frozenset(
+    {
+        "ApiVersions", "ConsumerGroupDescribe", "DescribeCluster", "DescribeConfigs",
+        "DescribeGroups", "DescribeProducers", "DescribeShareGroupOffsets",
+        "DescribeTopicPartitions", "DescribeTransactions", "Fetch", "FindCoordinator", "ListGroups",
+        "ListOffsets", "ListTransactions", "Metadata", "OffsetFetch", "OffsetForLeaderEpoch",
+        "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe", "StreamsGroupDescribe",
+    }
+)  # fmt: skip
+"""The APIs that only ask."""
+
+TRANSACTION = 1
+"""FindCoordinator's ``key_type`` for transactional ids."""
+
+_BROKER_RESOURCES = (4, 8)
+"""``ConfigResource.Type``: a broker, and a broker's loggers; each answers for itself only."""
+
+
+def changes_something(request: Any) -> bool:
+    """Whether a request may change the cluster (Metadata may make topics, if it is let)."""
+    if request.NAME == "Metadata":
+        return bool(request.allow_auto_topic_creation and request.topics)
+    if getattr(request, "validate_only", False):
+        return False
+    return request.NAME not in READS
+
+
+class Part(NamedTuple):
+    """A request, or a part of one, and the broker that it is for (``ANY``: whichever)."""
+
+    to: int
+    request: Any
+
+
+class Answer(NamedTuple):
+    """What came back for a part; ``broker`` is None where any broker was asked."""
+
+    part: Part
+    reply: Any
+    """The response, or a ``KgError``."""
+
+    @property
+    def broker(self) -> int | None:
+        """The id of the broker that was asked."""
+        return None if self.part.to == ANY else self.part.to
+
+
+def offered(cluster: Cluster, to: int, request: Any) -> Operation[tuple[int, int]]:
+    """Return the lowest and highest version of an API that a broker offers.
+
+    :raises KgError: it can't be reached, or doesn't offer the API at all.
+    """
+    if to != ANY:
+        yield from need_brokers(cluster)
+    versions = yield Versions(to)
+    if isinstance(versions, KgError):
+        raise versions
+    error = yield from too_old(cluster, to, request)
+    if error is not None:
+        raise error
+    found: tuple[int, int] = versions[request.KEY]
+    return found
+
+
+def _name(cluster: Cluster, to: int) -> str:
+    broker = cluster.brokers.get(to)
+    if broker is None:
+        return "The broker" if to == ANY else f"Broker {to}"
+    return f"{broker.host}:{broker.port}"
+
+
+def route(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+    """Find out to whom a request belongs.
+
+    :raises KgError: there is nobody, or nobody could tell.
+    """
+    yield from need_brokers(cluster)
+    parts = yield from _route(cluster, request)
+    return [part for part in parts if part.to == ANY or part.to in cluster.brokers] or [
+        Part(ANY, request)
+    ]
+
+
+def _route(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+    if request.ROUTE == "all":
+        return [Part(broker, request) for broker in sorted(cluster.brokers)]
+    if request.ROUTE == "controller":
+        return [Part(cluster.controller, request)]
+    if request.ROUTE == "leader":
+        return (yield from _to_leaders(cluster, request))
+    if request.ROUTE == "coordinator":
+        return (yield from _to_coordinators(cluster, request))
+    return _of_broker(request)
+
+
+def _of_broker(request: Any) -> list[Part]:
+    """Send what is about a broker's own settings to that broker."""
+    parts: dict[int, list[Any]] = {}
+    for row in getattr(request, "resources", None) or ():
+        own = row.resource_type in _BROKER_RESOURCES and row.resource_name.isdecimal()
+        parts.setdefault(int(row.resource_name) if own else ANY, []).append(row)
+    if len(parts) < 2:
+        return [Part(next(iter(parts), ANY), request)]
+    return [Part(to, request.replace(resources=rows)) for to, rows in parts.items()]
+
+
+# ---------------------------------------------------------------------------------------------
+# Coordinators
+
+_LISTS = ("groups", "group_ids", "transactional_ids")
+
+
+def _to_coordinators(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+    named = next((name for name in _LISTS if getattr(request, name, None)), None)
+    is_transaction = _is_about_transactions(request)
+    if named is None:
+        key = request.transactional_id if is_transaction else getattr(request, "group_id", None)
+        if key is None or named == "transactional_ids":
+            return [Part(ANY, request)]
+        found = yield from _coordinators(cluster, [key], is_transaction)
+        return [Part(_node(found[key]), request)]
+    rows = getattr(request, named)
+    keys = [row if isinstance(row, str) else row.group_id for row in rows]
+    found = yield from _coordinators(cluster, keys, is_transaction)
+    parts: dict[int, list[Any]] = {}
+    for row, key in zip(rows, keys, strict=True):
+        parts.setdefault(_node(found[key]), []).append(row)
+    return [Part(to, request.replace(**{named: part})) for to, part in parts.items()]
+
+
+def _is_about_transactions(request: Any) -> bool:
+    return request.NAME in ("InitProducerId", "EndTxn", "AddOffsetsToTxn", "DescribeTransactions")
+
+
+def _node(found: int | KgError) -> int:
+    if isinstance(found, KgError):
+        raise found
+    return found
+
+
+def _coordinators(
+    cluster: Cluster, keys: Sequence[str], is_transaction: bool
+) -> Operation[dict[str, int | KgError]]:
+    if not is_transaction:
+        return (yield from within(find_coordinators(cluster, keys), READING_SHARE))
+    unique = list(dict.fromkeys(keys))
+    asked = [call_any(find_coordinator.Request(key=k, key_type=TRANSACTION), 3) for k in unique]
+    replies = yield from gather(asked)
+    return {
+        key: broker_error(reply.error_code, reply.error_message)
+        if not isinstance(reply, KgError) and reply.error_code
+        else reply if isinstance(reply, KgError) else int(reply.node_id)
+        for key, reply in zip(unique, replies, strict=True)
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# Leaders
+
+
+def _to_leaders(cluster: Cluster, request: Any) -> Operation[list[Part]]:
+    """Divide the partitions among their leaders; what has none goes to any broker."""
+    if not request.topics:
+        return [Part(ANY, request)]
+    names = yield from _topic_names(cluster, request.topics)
+    parts: dict[int, list[Any]] = {}
+    for topic, name in zip(request.topics, names, strict=True):
+        rows: dict[int, list[Any]] = {}
+        for row in topic.partitions:
+            number = row if isinstance(row, int) else row.partition
+            leader = -1 if name is None else cluster.leader(TopicPartition(name, number))
+            rows.setdefault(leader if leader in cluster.brokers else ANY, []).append(row)
+        for to, some in rows.items() or ((ANY, []),):
+            parts.setdefault(to, []).append(topic.replace(partitions=some))
+    return [Part(to, request.replace(topics=topics)) for to, topics in parts.items()]
+
+
+def _topic_names(cluster: Cluster, topics: Iterable[Any]) -> Operation[list[str | None]]:
+    """Return the names of topics, some of which may be given by id; None for an id of nothing."""
+    known = [getattr(topic, "name", "") or getattr(topic, "topic", "") for topic in topics]
+    if all(known):
+        yield from need_topics(cluster, known)
+        return list(known)
+    yield from fetch_metadata(cluster, None)
+    by_id = {info.topic_id: name for name, info in cluster.topics.items()}
+    return [
+        name or by_id.get(topic.topic_id) for name, topic in zip(known, topics, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------
+# Sending
+
+
+def send_parts(cluster: Cluster, parts: Sequence[Part], version: int) -> Operation[list[Answer]]:
+    """Send the parts in exactly this version, each once; what fails is its answer."""
+    replies = yield from gather([_send(cluster, part, version) for part in parts])
+    return [Answer(part, reply) for part, reply in zip(parts, replies, strict=True)]
+
+
+def _send(cluster: Cluster, part: Part, version: int) -> Operation[Any]:
+    try:
+        low, high = yield from offered(cluster, part.to, part.request)
+    except KgError as error:
+        return error
+    if not low <= version <= high:
+        return UnsupportedVersion(
+            f"{_name(cluster, part.to)} speaks {part.request.NAME} {low} to {high}, "
+            f"and this is version {version}.",
+            hint="--version chooses another one.",
+        )
+    replies = yield [Call(part.to, part.request, version)]
+    return replies[0]

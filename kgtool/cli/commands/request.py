@@ -1,0 +1,387 @@
+"""``kgtool request``: one request of Kafka's protocol from JSON, and the answer as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kgtool import __version__
+from kgtool.cli import consent, rawtext
+from kgtool.cli.help import examples
+from kgtool.cli.options import connection_options, output_options
+from kgtool.cli.output import Output
+from kgtool.cli.table import draw_for
+from kgtool.errors import ConfigError, EncodeError, KgError, UsageError
+from kgtool.model import ItemError, Target
+
+if TYPE_CHECKING:
+    from kgtool.admin.raw import Answer, Part
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+    from kgtool.protocol.as_json import Coded
+
+KEYS = (
+    "api", "api_key", "version", "broker", "request", "response", "header_hex", "request_hex",
+    "response_hex",
+)  # fmt: skip
+_OURS: dict[tuple[str, str], Any] = {
+    ("ListOffsets", "replica_id"): -1,
+    ("Metadata", "allow_auto_topic_creation"): False,
+    ("ApiVersions", "client_software_name"): "kgtool",
+    ("ApiVersions", "client_software_version"): __version__,
+}
+"""Defaults that are not the schema's: a client is no replica, to look at a topic must not make it,
+and brokers refuse clients without a name (KIP-511)."""
+
+
+class Api(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Kafka's name of an API, in any case."""
+
+    name = "api"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Find the API; refuse what is none with the nearest that is."""
+        from difflib import get_close_matches
+
+        from kgtool.protocol import api
+
+        by_name = {name.lower(): name for name in api.names()}
+        word = str(value).lower().removesuffix("request")
+        if word in by_name:
+            return by_name[word]
+        near = get_close_matches(word, by_name, n=1)
+        more = f"did you mean {by_name[near[0]]}?" if near else "kgtool request --list shows them"
+        raise UsageError(f"No such API '{value}' ({more}).")
+
+
+class Wanted(NamedTuple):
+    """What to send and how: the options of the command."""
+
+    api: str
+    body: Any
+    version: int | None
+    broker: int | None
+    hex: bool
+    dry_run: bool
+    yes: bool
+
+    @property
+    def cls(self) -> Any:
+        """The schema of the request."""
+        from kgtool.protocol import api
+
+        return api.load(self.api).Request
+
+
+@click.command(
+    "request",
+    epilog=examples(
+        "kgtool request --list",
+        "kgtool request OffsetFetch --schema --version 8",
+        "kgtool request OffsetFetch --version 2 --body '{\"groupId\": \"billing\", \"topics\": "
+        "null}'",
+        "kgtool request ApiVersions --broker 1 --hex",
+        "kgtool request OffsetDelete --body @delete.json --dry-run",
+    ),
+)
+@click.argument("api", required=False, type=Api(), metavar="API")
+@click.option("--body", metavar="JSON|@FILE|-", help="The request: JSON, a file, or stdin.")
+@click.option("--version", "--api-version", "version", type=click.IntRange(0, 32767), metavar="N",
+              help="In this version (default: the highest that both sides speak).")  # fmt: skip
+@click.option("--broker", type=click.IntRange(0), metavar="ID",
+              help="To this broker, wherever it belongs.")  # fmt: skip
+@click.option("--hex", "hex_", is_flag=True, help="Show the bytes of request and response too.")
+@click.option("--list", "list_", is_flag=True, help="Show all APIs that kgtool knows.")
+@click.option("--schema", is_flag=True, help="Show the fields of the API's request and response.")
+@click.option("--dry-run", is_flag=True,
+              help="Show where the request would go, and its bytes; send nothing.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Do not ask before a request that changes something.")
+@connection_options(required=False)
+@output_options
+def command(
+    settings: Settings | None,
+    output: Output,
+    api: str | None,
+    body: str | None,
+    version: int | None,
+    broker: int | None,
+    hex_: bool,
+    list_: bool,
+    schema: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Send one request of Kafka's protocol, and show the answer.
+
+    The body is JSON with the names of Kafka's message JSON (--schema shows them; groupId and
+    group_id are the same), bytes in Base64. What is not named takes its default, what the version
+    does not have is refused. The request goes to the coordinator, leader or controller that it is
+    for by itself, in parts if need be. Nothing is tried again.
+
+    The answer is on stdout as JSON; error codes in it are named on stderr and make the exit
+    status. A request that changes something asks first; there is no journal and no undo for it.
+    With --dry-run no cluster is needed. The correlation id stands as 0 in the header's bytes.
+    """
+    if list_:
+        return _list(output)
+    if api is None:
+        raise UsageError("request takes the name of an API: kgtool request --list shows them.")
+    wanted = Wanted(api, None, version, broker, hex_, dry_run, yes)
+    _check_version(wanted)
+    if schema:
+        return _schema(output, wanted)
+    wanted = wanted._replace(body=_body(body))
+    if settings is None and not dry_run:
+        raise UsageError(
+            'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
+            "or --dry-run, which needs none."
+        )
+    if settings is None:
+        return _only_show(output, wanted)
+    return _connected(settings, output, wanted)
+
+
+def _check_version(wanted: Wanted) -> None:
+    known = wanted.cls.VERSIONS
+    if wanted.version is not None and wanted.version not in known:
+        raise UsageError(f"{wanted.api} has versions {known} here, and no {wanted.version}.")
+
+
+# -- on paper ---------------------------------------------------------------------------------
+
+
+def _list(output: Output) -> int:
+    from kgtool.admin.raw import READS
+
+    output.begin(rawtext.LIST_KEYS)
+    rows = rawtext.api_rows(READS)
+    output.page()
+    output.text(draw_for(output, rawtext.LIST_COLUMNS, rows), end="")
+    for row in rows:
+        output.row(row)
+    return output.finish()
+
+
+def _schema(output: Output, wanted: Wanted) -> int:
+    from kgtool.protocol import api
+
+    output.begin(rawtext.FIELD_KEYS)
+    module = api.load(wanted.api)
+    output.page()
+    output.text((module.__doc__ or "").replace("``", "").strip())
+    for message, cls in (("request", module.Request), ("response", module.Response)):
+        rows = list(rawtext.field_rows(message, cls, wanted.version))
+        output.text(f"\n{message.capitalize()}, versions {cls.VERSIONS}, flexible {cls.FLEXIBLE}")
+        output.text(draw_for(output, rawtext.FIELD_COLUMNS, rows), end="")
+        for row in rows:
+            output.row(row)
+    return output.finish()
+
+
+# -- the body ---------------------------------------------------------------------------------
+
+
+def _body(text: str | None) -> Any:
+    """Read the body; an empty object where there is none."""
+    if text is None:
+        return {}
+    where = "--body"
+    if text == "-":
+        where, text = "stdin", sys.stdin.read()
+    elif text.startswith("@"):
+        where = text[1:]
+        try:
+            text = Path(where).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"Can't read {where}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{where} is no UTF-8 text.") from error
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is no JSON: {error}.") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+        raise ValueError(f'"{twice}" is there twice')
+    return found
+
+
+def _request(wanted: Wanted, version: int) -> Any:
+    """Make the message; refuse what can't be written, before anything is sent."""
+    from kgtool.protocol.as_json import carries, from_json
+    from kgtool.protocol.plan import encode
+
+    cls = wanted.cls
+    request = from_json(cls, version, wanted.body)
+    given = {str(key).replace("_", "").lower() for key in wanted.body}
+    for field in cls.FIELDS:
+        is_named = field.name.replace("_", "") in given
+        if (wanted.api, field.name) in _OURS and not is_named and carries(field, version, True):
+            request = request.replace(**{field.name: _OURS[wanted.api, field.name]})
+    if wanted.api == "Produce" and request.acks == 0:
+        raise UsageError("acks: brokers never answer a Produce request with acks 0: take 1 or -1.")
+    try:
+        encode(request, version)
+    except EncodeError as error:
+        raise UsageError(error.message) from error
+    return request
+
+
+# -- sending ----------------------------------------------------------------------------------
+
+
+def _only_show(output: Output, wanted: Wanted) -> int:
+    """Show the bytes without any cluster."""
+    from kgtool.admin.raw import ANY, Part
+
+    version = wanted.cls.VERSIONS.high if wanted.version is None else wanted.version
+    output.begin(KEYS)
+    output.note(f"Without a cluster: where it goes ({rawtext.GOES_TO[wanted.cls.ROUTE]}) is open.")
+    _would_send(output, wanted, [Part(ANY, _request(wanted, version))], version, "kgtool")
+    return output.finish()
+
+
+def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
+    from kgtool.admin.raw import Part, changes_something, route, send_parts
+    from kgtool.net.session import Session
+
+    if wanted.version is not None:  # what is wrong in the body is said without a cluster
+        _consent(wanted, _request(wanted, wanted.version))
+    with Session(settings) as session:
+        session.connect()
+        output.begin(KEYS, session.cluster_id)
+        version = _version(session, wanted)
+        request = _request(wanted, version)
+        _consent(wanted, request)
+        if wanted.broker is None:
+            parts = session.run(route(session.cluster, request))
+        else:
+            parts = [Part(wanted.broker, request)]
+        if wanted.dry_run:
+            _would_send(output, wanted, parts, version, settings.client_id)
+            return output.finish()
+        if changes_something(request):
+            output.note("A raw request is kept in no journal: kgtool can't undo it.")
+            consent.ask(session, output, f"Send {wanted.api} version {version}?", wanted.yes)
+        for answer in session.run(send_parts(session.cluster, parts, version)):
+            _show(output, wanted, answer, version, settings.client_id)
+    return output.finish()
+
+
+def _consent(wanted: Wanted, request: Any) -> None:
+    from kgtool.admin.raw import changes_something
+
+    if changes_something(request):
+        consent.require(wanted.yes, wanted.dry_run)
+
+
+def _version(session: Session, wanted: Wanted) -> int:
+    """Return the version asked for, or the highest that the broker speaks too."""
+    from kgtool.admin.raw import ANY, offered
+
+    if wanted.version is not None:
+        return wanted.version
+    to = ANY if wanted.broker is None else wanted.broker
+    low, high = session.run(offered(session.cluster, to, wanted.cls))
+    ours = wanted.cls.VERSIONS
+    if max(low, ours.low) > min(high, ours.high):
+        raise KgError(f"The broker speaks {wanted.api} {low} to {high}, kgtool {ours}.")
+    return min(high, int(ours.high))
+
+
+# -- showing ----------------------------------------------------------------------------------
+
+
+def _would_send(
+    output: Output, wanted: Wanted, parts: Sequence[Part], version: int, client_id: str
+) -> None:
+    for part in parts:
+        row = _row(wanted, part, version, client_id)
+        where = "any broker" if row["broker"] is None else f"broker {row['broker']}"
+        output.note(f"Dry run: {wanted.api} version {version} would go to {where}.")
+        output.text(_pretty(row["request"]))
+        output.text(_bytes(row), end="")
+        output.row(row)
+        output.done += 1
+
+
+def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:
+    """Return what is known before the answer: the request as JSON and as bytes."""
+    from kgtool.admin.raw import ANY
+    from kgtool.protocol.as_json import to_json
+    from kgtool.protocol.frame import encode_request
+    from kgtool.protocol.plan import encode
+
+    row: dict[str, Any] = dict.fromkeys(KEYS)
+    row |= {
+        "api": wanted.api,
+        "api_key": wanted.cls.KEY,
+        "version": version,
+        "broker": None if part.to == ANY else part.to,
+        "request": to_json(part.request, version),
+    }
+    if wanted.hex or wanted.dry_run:
+        body = encode(part.request, version)
+        frame = encode_request(part.request, version, 0, client_id)
+        row["header_hex"] = frame[4 : len(frame) - len(body)].hex()
+        row["request_hex"] = body.hex()
+    return row
+
+
+def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_id: str) -> None:
+    from kgtool.protocol.as_json import error_codes, to_json
+    from kgtool.protocol.plan import encode
+
+    row = _row(wanted, answer.part, version, client_id)
+    reply = answer.reply
+    if isinstance(reply, KgError):
+        output.failed(ItemError.of(reply, Target(broker=answer.broker)), row=row)
+        return
+    where = "" if answer.broker is None else f" of broker {answer.broker}"
+    output.note(f"{wanted.api} version {version}, the answer{where}:")
+    row["response"] = to_json(reply, version)
+    if wanted.hex:
+        row["response_hex"] = encode(reply, version).hex()
+        output.text(_bytes(row), end="")
+    output.text(_pretty(row["response"]))
+    output.row(row)
+    codes = list(error_codes(reply))
+    output.done += not codes
+    for coded in codes:
+        if coded.code:
+            output.failed(_error(coded, answer.broker))
+        else:
+            output.done += 1
+
+
+def _error(coded: Coded, broker: int | None) -> ItemError:
+    from kgtool.protocol.codes import broker_error
+
+    error = broker_error(coded.code, coded.message)
+    about = {"broker": broker, **coded.about}
+    target = Target(**{key: about.get(key) for key in Target._fields})
+    said = ItemError.of(error, target)
+    return said._replace(message=f"{coded.path} {coded.code} {error.name}: {error.message}")
+
+
+def _pretty(document: Any) -> str:
+    """Return JSON in ASCII over several lines: harmless for any terminal."""
+    return json.dumps(document, indent=2)
+
+
+def _bytes(row: dict[str, Any]) -> str:
+    titles = {"header_hex": "Header", "request_hex": "Request", "response_hex": "Response"}
+    return "".join(
+        rawtext.hexdump(title, bytes.fromhex(row[key]))
+        for key, title in titles.items()
+        if row[key] is not None
+    )
