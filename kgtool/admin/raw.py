@@ -210,9 +210,7 @@ def _topic_names(cluster: Cluster, topics: Iterable[Any]) -> Operation[list[str 
         return list(known)
     yield from fetch_metadata(cluster, None)
     by_id = {info.topic_id: name for name, info in cluster.topics.items()}
-    return [
-        name or by_id.get(topic.topic_id) for name, topic in zip(known, topics, strict=True)
-    ]
+    return [name or by_id.get(topic.topic_id) for name, topic in zip(known, topics, strict=True)]
 
 
 # ---------------------------------------------------------------------------------------------

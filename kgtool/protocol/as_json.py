@@ -1,4 +1,4 @@
-"""Messages as JSON, in the form of Kafka's own converters (``OffsetFetchRequestDataJsonConverter``).
+"""Messages as JSON, in the form of Kafka's own converters (``FetchRequestDataJsonConverter``).
 
 Names are those of Kafka's message JSON in camel case, bytes are Base64, uuids Kafka's 22
 characters, whole numbers numbers. What a version does not carry is left out. Reading is kinder
@@ -149,9 +149,7 @@ def _unknown(cls: type[Struct], key: str, where: _Where) -> str:
     from difflib import get_close_matches
 
     there = [
-        str(field.wire)
-        for field in cls.FIELDS
-        if carries(field, where.version, where.flexible)
+        str(field.wire) for field in cls.FIELDS if carries(field, where.version, where.flexible)
     ]
     near = get_close_matches(_plain(key), [_plain(name) for name in there], n=1)
     if near:

@@ -246,7 +246,8 @@ class TestBodies:
 
 class TestOnPaper:
     def test_the_list_has_every_api(self, offline: Kgtool) -> None:
-        rows = {row["api"]: row for row in offline("request", "--list", "-o", "json").json["results"]}
+        listed = offline("request", "--list", "-o", "json").json["results"]
+        rows = {row["api"]: row for row in listed}
         assert set(rows) == set(api.names())
         assert rows["OffsetDelete"]["changes"] is True
         assert rows["OffsetFetch"] | {"about": ""} == {

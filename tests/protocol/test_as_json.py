@@ -17,7 +17,6 @@ from tests.protocol.jvm import Kafka
 from tests.protocol.messages import EVERY, Maker, Message
 from tests.protocol.test_kafka_classes import versions_of
 
-
 RECORDS = {"FetchResponse", "ProduceRequest"}
 """Kafka's converters leave records empty; ours are bytes like all others."""
 
@@ -86,13 +85,14 @@ def test_defaults_are_filled_in() -> None:
          "version 8."),
         (1, {"topics": None}, "topics: it can't be null in version 1."),
         (7, {"groupId": 5}, "groupId: a string must be here, not the number 5."),
-        (7, {"groupId": "\ud800"}, "groupId: half of a surrogate pair is no text that can be sent."),
+        (7, {"groupId": "\ud800"},
+         "groupId: half of a surrogate pair is no text that can be sent."),
         (7, {"topics": {}}, "topics: an array must be here, not an object."),
         (7, {"topics": [7]}, "topics[0]: a JSON object must be here, not the number 7."),
         (7, {"topics": [{"partitionIndexes": [0, "1"]}]}, "topics[0].partitionIndexes[1]: a whole "
          "number (int32) must be here, not a string."),
-        (7, {"topics": [{"partitionIndexes": [2**31]}]}, "topics[0].partitionIndexes[0]: 2147483648 "
-         "is no int32, which goes from -2147483648 to 2147483647."),
+        (7, {"topics": [{"partitionIndexes": [2**31]}]}, "topics[0].partitionIndexes[0]: "
+         "2147483648 is no int32, which goes from -2147483648 to 2147483647."),
         (7, {"topics": [{"partitionIndexes": [True]}]}, "topics[0].partitionIndexes[0]: a whole "
          "number (int32) must be here, not true or false."),
         (7, {"requireStable": 1}, "requireStable: true or false must be here, not the number 1."),

@@ -83,8 +83,7 @@ class Wanted(NamedTuple):
     epilog=examples(
         "kgtool request --list",
         "kgtool request OffsetFetch --schema --version 8",
-        "kgtool request OffsetFetch --version 2 --body '{\"groupId\": \"billing\", \"topics\": "
-        "null}'",
+        'kgtool request OffsetFetch --version 2 --body \'{"groupId": "billing", "topics": null}\'',
         "kgtool request ApiVersions --broker 1 --hex",
         "kgtool request OffsetDelete --body @delete.json --dry-run",
     ),
