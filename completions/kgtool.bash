@@ -178,7 +178,7 @@ _kgtool_kind() {
         "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
         "coordinator ") kind="groups" ;;
         "request -o"|"request --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "request ") kind="any" ;;
+        "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe SyncGroup TxnOffsetCommit" ;;
         "cleanup apply -o"|"cleanup apply --output") kind="words" choices="text json ndjson csv yaml" ;;
         "cleanup apply ") kind="files" ;;
         "cleanup plan --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;

@@ -368,7 +368,7 @@ complete -c kgtool -n '__kgtool_in "request"' -s o -l output -r -f -a 'text json
 complete -c kgtool -n '__kgtool_in "request"' -l no-color -d 'Never use colours (also NO_COLOR).'
 complete -c kgtool -n '__kgtool_in "request"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "request"' -l help -d 'Show this message and exit.'
-complete -c kgtool -n '__kgtool_in "request"'
+complete -c kgtool -n '__kgtool_in "request"' -a 'AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe SyncGroup TxnOffsetCommit'
 complete -c kgtool -n '__kgtool_in "cleanup"' -a apply -d 'Do what a plan says, with a journal, so that it can be undone.'
 complete -c kgtool -n '__kgtool_in "cleanup"' -a plan -d 'Find what could go, and write a plan of it. Nothing is changed.'
 complete -c kgtool -n '__kgtool_in "cleanup"' -l help -d 'Show this message and exit.'

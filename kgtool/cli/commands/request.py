@@ -18,6 +18,7 @@ from kgtool.cli.output import Output
 from kgtool.cli.table import draw_for
 from kgtool.errors import ConfigError, EncodeError, KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.protocol.api import load, names
 
 if TYPE_CHECKING:
     from kgtool.admin.raw import Answer, Part
@@ -39,18 +40,17 @@ _OURS: dict[tuple[str, str], Any] = {
 and brokers refuse clients without a name (KIP-511)."""
 
 
-class Api(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
     """Kafka's name of an API, in any case."""
 
-    name = "api"
+    def __init__(self) -> None:
+        super().__init__(names(), case_sensitive=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Find the API; refuse what is none with the nearest that is."""
         from difflib import get_close_matches
 
-        from kgtool.protocol import api
-
-        by_name = {name.lower(): name for name in api.names()}
+        by_name = {name.lower(): name for name in names()}
         word = str(value).lower().removesuffix("request")
         if word in by_name:
             return by_name[word]
@@ -73,9 +73,7 @@ class Wanted(NamedTuple):
     @property
     def cls(self) -> Any:
         """The schema of the request."""
-        from kgtool.protocol import api
-
-        return api.load(self.api).Request
+        return load(self.api).Request
 
 
 @click.command(
@@ -167,10 +165,8 @@ def _list(output: Output) -> int:
 
 
 def _schema(output: Output, wanted: Wanted) -> int:
-    from kgtool.protocol import api
-
     output.begin(rawtext.FIELD_KEYS)
-    module = api.load(wanted.api)
+    module = load(wanted.api)
     output.page()
     output.text((module.__doc__ or "").replace("``", "").strip())
     for message, cls in (("request", module.Request), ("response", module.Response)):
@@ -240,7 +236,8 @@ def _request(wanted: Wanted, version: int) -> Any:
 
 def _only_show(output: Output, wanted: Wanted) -> int:
     """Show the bytes without any cluster."""
-    from kgtool.admin.raw import ANY, Part
+    from kgtool.admin.raw import Part
+    from kgtool.client.ops import ANY
 
     version = wanted.cls.VERSIONS.high if wanted.version is None else wanted.version
     output.begin(KEYS)
@@ -285,7 +282,8 @@ def _consent(wanted: Wanted, request: Any) -> None:
 
 def _version(session: Session, wanted: Wanted) -> int:
     """Return the version asked for, or the highest that the broker speaks too."""
-    from kgtool.admin.raw import ANY, offered
+    from kgtool.admin.raw import offered
+    from kgtool.client.ops import ANY
 
     if wanted.version is not None:
         return wanted.version
@@ -315,7 +313,7 @@ def _would_send(
 
 def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:
     """Return what is known before the answer: the request as JSON and as bytes."""
-    from kgtool.admin.raw import ANY
+    from kgtool.client.ops import ANY
     from kgtool.protocol.as_json import to_json
     from kgtool.protocol.frame import encode_request
     from kgtool.protocol.plan import encode
