@@ -36,6 +36,9 @@ READS = frozenset(
 )  # fmt: skip
 """The APIs that only ask."""
 
+ANYBODY = ANY
+"""The address of whichever broker is connected."""
+
 TRANSACTION = 1
 """FindCoordinator's ``key_type`` for transactional ids."""
 

@@ -236,13 +236,12 @@ def _request(wanted: Wanted, version: int) -> Any:
 
 def _only_show(output: Output, wanted: Wanted) -> int:
     """Show the bytes without any cluster."""
-    from kgtool.admin.raw import Part
-    from kgtool.client.ops import ANY
+    from kgtool.admin.raw import ANYBODY, Part
 
     version = wanted.cls.VERSIONS.high if wanted.version is None else wanted.version
     output.begin(KEYS)
     output.note(f"Without a cluster: where it goes ({rawtext.GOES_TO[wanted.cls.ROUTE]}) is open.")
-    _would_send(output, wanted, [Part(ANY, _request(wanted, version))], version, "kgtool")
+    _would_send(output, wanted, [Part(ANYBODY, _request(wanted, version))], version, "kgtool")
     return output.finish()
 
 
@@ -282,12 +281,11 @@ def _consent(wanted: Wanted, request: Any) -> None:
 
 def _version(session: Session, wanted: Wanted) -> int:
     """Return the version asked for, or the highest that the broker speaks too."""
-    from kgtool.admin.raw import offered
-    from kgtool.client.ops import ANY
+    from kgtool.admin.raw import ANYBODY, offered
 
     if wanted.version is not None:
         return wanted.version
-    to = ANY if wanted.broker is None else wanted.broker
+    to = ANYBODY if wanted.broker is None else wanted.broker
     low, high = session.run(offered(session.cluster, to, wanted.cls))
     ours = wanted.cls.VERSIONS
     if max(low, ours.low) > min(high, ours.high):
@@ -313,7 +311,7 @@ def _would_send(
 
 def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:
     """Return what is known before the answer: the request as JSON and as bytes."""
-    from kgtool.client.ops import ANY
+    from kgtool.admin.raw import ANYBODY
     from kgtool.protocol.as_json import to_json
     from kgtool.protocol.frame import encode_request
     from kgtool.protocol.plan import encode
@@ -323,7 +321,7 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
         "api": wanted.api,
         "api_key": wanted.cls.KEY,
         "version": version,
-        "broker": None if part.to == ANY else part.to,
+        "broker": None if part.to == ANYBODY else part.to,
         "request": to_json(part.request, version),
     }
     if wanted.hex or wanted.dry_run:
