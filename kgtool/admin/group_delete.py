@@ -7,7 +7,7 @@ from typing import Any
 
 from kgtool.admin.committed import Committed, fetch_committed, fetch_on
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type
-from kgtool.admin.images import BeforeChange, announce_deletion
+from kgtool.admin.images import BeforeChange, Check, announce_deletion
 from kgtool.admin.pending import pending_transaction
 from kgtool.admin.resend import SEND_AGAIN, ChangedMeanwhile, change_by_coordinator
 from kgtool.admin.transactions import first_commits
@@ -28,6 +28,7 @@ def delete_groups(
     dry_run: bool = False,
     force: bool = False,
     before_change: BeforeChange | None = None,
+    check: Check | None = None,
 ) -> Operation[list[GroupDeletion]]:
     """Delete groups, each with its own outcome, in the order asked.
 
@@ -36,11 +37,13 @@ def delete_groups(
     whose offsets a pending transaction is about to change.
 
     :param before_change: called with the images of the groups that are about to go.
+    :param check: says of a group, as it was just read, why it must be left alone after all.
     """
     outcomes: dict[str, GroupDeletion] = {}
     described, committed = yield from _read(cluster, groups, force)
     for description in described:
-        problem = _undeletable(description, force)
+        problem = check(description, committed[description.group]) if check is not None else None
+        problem = problem or _undeletable(description, force)
         if problem is None and not force:
             problem = pending_transaction(description.group, committed[description.group])
         if problem is not None:

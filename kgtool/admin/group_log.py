@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
@@ -158,6 +159,15 @@ class GroupLog:
             return Commit(raw.written_ms, None)
         own = record.value.expire_timestamp if record.version == 1 else None
         return Commit(raw.written_ms, CommittedOffset(record.value.commit_timestamp, own))
+
+    def topic_id(self, group: str, partition: TopicPartition) -> UUID | None:
+        """Return the id of the topic that an offset in force was committed for; None where the
+        record has none (before v4, and in transactions)."""
+        raw = self._latest.get(_offset_key(group, partition))
+        record = None if raw is None else decode(raw.key, raw.value)
+        value = record.value if isinstance(record, Record) else None
+        found: UUID | None = getattr(value, "topic_id", None)
+        return found if found is not None and found.int else None
 
     def metadata(self, group: str) -> Any:
         """Return the newest GroupMetadataValue of a classic group.

@@ -80,6 +80,10 @@ BeforeChange = Callable[[Sequence[GroupChange]], None]
 nothing is sent. This is the place of the journal (contract, section 5)."""
 
 
+Check = Callable[[GroupDescription, "Committed | KgError"], "ItemError | None"]
+"""Called with a group as it was just read, before it is changed; an error leaves it as it is."""
+
+
 class Reading(NamedTuple):
     """A group as it is now: its image, its members, and what could not be read of it."""
 

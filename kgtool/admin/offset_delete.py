@@ -9,6 +9,7 @@ from kgtool.admin.committed import Committed, fetch_on
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type, is_subscribed
 from kgtool.admin.images import (
     BeforeChange,
+    Check,
     GroupChange,
     offsets_of,
     take_images,
@@ -60,6 +61,7 @@ def delete_offsets(
     *,
     force: bool = False,
     before_change: BeforeChange | None = None,
+    check: Check | None = None,
 ) -> Operation[dict[str, GroupOffsetDeletions]]:
     """Delete committed offsets of groups; each partition has its own outcome.
 
@@ -68,6 +70,8 @@ def delete_offsets(
     (unless ``force``) is left alone. A topic without partitions means all that the topic has now.
 
     :param before_change: called with the images of what is about to be deleted.
+    :param check: says of a group, as it was just read, why it must be left alone after all; of
+        its offsets it sees those that were asked for.
     """
     found = yield from _read_all(cluster, requests)
     done: dict[str, GroupOffsetDeletions] = {}
@@ -75,7 +79,8 @@ def delete_offsets(
     for description, committed, error in found:
         group = description.group
         partitions, unknown = _expand(cluster, requests[group])
-        problem = _refusal(description, committed, force) or error
+        problem = check(description, committed) if check is not None else None
+        problem = problem or _refusal(description, committed, force) or error
         if problem is not None or isinstance(committed, KgError):
             assert problem is not None
             done[group] = _all_failed(group, partitions, unknown, problem)

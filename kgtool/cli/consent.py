@@ -32,8 +32,17 @@ def require(yes: bool, dry_run: bool) -> None:
                          "to do it, or --dry-run to see what would be done.")  # fmt: skip
 
 
-def ask(session: Session, output: Output, question: str, yes: bool) -> None:
-    """Ask, unless ``yes``; raise Declined on anything but yes. The time it takes does not count."""
+def ask(
+    session: Session,
+    output: Output,
+    question: str,
+    yes: bool,
+    used: tuple[str, str] | None = None,
+) -> None:
+    """Ask, unless ``yes``; raise Declined on anything but yes. The time it takes does not count.
+
+    :param used: a group that was used not long ago, and when: its name is to be typed.
+    """
     if yes:
         return
     import click
@@ -45,6 +54,10 @@ def ask(session: Session, output: Output, question: str, yes: bool) -> None:
     if agreed and context is not None and context.is_protected:
         typed = click.prompt(f"{context.name} is protected; type its name to go on", err=True)
         agreed = typed == context.name
+    if agreed and used is not None:
+        group, when = used
+        said = f"Group {escape(group)} was used {when}; type its name to go on"
+        agreed = click.prompt(said, err=True) == group
     session.loop.extend(time.monotonic() - began)
     if not agreed:
         raise Declined("Stopped, nothing was changed.")

@@ -235,6 +235,11 @@ def _context(session: Session) -> str | None:
     return None if context is None else context.name
 
 
+def who() -> tuple[str, str]:
+    """Return who runs this, and on which host."""
+    return _user(), _host()
+
+
 def _user() -> str:
     import getpass
 

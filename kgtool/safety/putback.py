@@ -23,12 +23,18 @@ class Wish(NamedTuple):
 
     ``then`` is the image of that time; its ``committed`` None means that there was nothing, so
     what is there now is deleted. ``left`` is what the change left behind, which is expected to be
-    there now; it does not matter where ``any_left``, as in a restore.
+    there now; it does not matter where ``any_left``, as in a restore. ``or_nothing``: the change
+    deleted it on the way, and may have been killed before it put it there.
     """
 
     then: OffsetImage
     left: CommittedOffset | None = None
     any_left: bool = False
+    or_nothing: bool = False
+
+    def is_left(self, now: CommittedOffset | None) -> bool:
+        """Whether what is there now is what the change left behind."""
+        return self.any_left or is_same(now, self.left) or (self.or_nothing and now is None)
 
 
 class GroupWish(NamedTuple):
@@ -197,7 +203,7 @@ def _decide_one(
 
 def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, str] | None:
     """Return name, message and hint of what speaks against it."""
-    if not wish.any_left and not is_same(now.committed, wish.left):
+    if not wish.is_left(now.committed):
         return _committed_since(wish, now)
     if now.committed is not None and now.committed.is_pending:
         return (

@@ -63,7 +63,7 @@ def wishes(path: Path, is_final: IsFinal) -> Iterator[GroupWish]:
         yield GroupWish(
             image.group,
             {
-                partition: Wish(image.offsets[partition], after)
+                partition: Wish(image.offsets[partition], after, or_nothing=recorded.deletes_group)
                 for partition, after in recorded.after.items()
                 if (image.group, *partition) not in answers.offsets
             },

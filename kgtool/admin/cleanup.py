@@ -1,0 +1,133 @@
+"""What ``cleanup apply`` does on the cluster, a part of a plan at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from kgtool.admin.commit_times import CommitTimes, commit_times
+from kgtool.admin.group_delete import delete_groups
+from kgtool.admin.images import BeforeChange, Check, GroupChange, id_text
+from kgtool.admin.offset_delete import delete_offsets
+from kgtool.admin.put import put_offsets
+from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.ops import Operation, gather
+from kgtool.errors import KgError
+from kgtool.model import (
+    CommittedOffset,
+    GroupDeletion,
+    ItemError,
+    OffsetDeletion,
+    Target,
+    TopicPartition,
+    TopicSpec,
+)
+
+Kept = Mapping[TopicPartition, CommittedOffset]
+Keep = Callable[[GroupChange], "Kept | None"]
+"""What of a group that is deleted is to be restored; None: the group is to stay away."""
+
+
+class NotRestored(KgError):
+    """A group was deleted, and not all that was to be kept is there again."""
+
+    name = "NOT_RESTORED"
+
+
+def look_since(
+    cluster: Cluster, groups: Mapping[str, Collection[TopicPartition]], since_ms: int
+) -> Operation[dict[str, CommitTimes | KgError]]:
+    """Read what was committed since a time, and learn the topics as they are now."""
+    names = sorted({partition.topic for parts in groups.values() for partition in parts})
+    found, _ = yield from gather(
+        [commit_times(cluster, groups, since_ms, small=0), _need(cluster, names)]
+    )
+    result: dict[str, CommitTimes | KgError] = found
+    return result
+
+
+def _need(cluster: Cluster, names: Sequence[str]) -> Operation[None]:
+    if names:
+        yield from fetch_metadata(cluster, names)
+
+
+def topic_id(cluster: Cluster, name: str) -> str | None:
+    """Return the id that a topic has now; None where it is unknown, or there is no such topic."""
+    topic = cluster.topics.get(name)
+    return None if topic is None or topic.error is not None else id_text(topic.topic_id)
+
+
+def remove_groups(
+    cluster: Cluster,
+    groups: Sequence[str],
+    before_change: BeforeChange,
+    check: Check,
+    keep: Keep,
+) -> Operation[dict[str, GroupDeletion]]:
+    """Delete groups, and give back at once what is to be kept of them.
+
+    :param keep: called with each group just before it goes.
+    """
+    restored: dict[str, Kept] = {}
+
+    def announce(changes: Sequence[GroupChange]) -> None:
+        announced = []
+        for change in changes:
+            found = keep(change)
+            if found is not None:
+                restored[change.image.group] = found
+                after = {partition: found.get(partition) for partition in change.after}
+                change = change._replace(after=after)
+            announced.append(change)
+        before_change(announced)
+
+    deleted = yield from delete_groups(cluster, groups, before_change=announce, check=check)
+    rows = {row.group: row for row in deleted}
+    again = {group: kept for group, kept in restored.items() if rows[group].error is None}
+    errors = yield from restore(cluster, again)
+    for group in again:
+        error = errors[group]
+        status = "rebuilt" if error is None else "failed"
+        rows[group] = GroupDeletion(group, status, error)
+    return rows
+
+
+def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str, ItemError | None]]:
+    """Commit what groups had, and verify it; None where all of it is there."""
+    outcomes = yield from put_offsets(cluster, {g: dict(kept) for g, kept in groups.items()})
+    found: dict[str, ItemError | None] = {}
+    for group in groups:
+        failed = [(p, error) for p, error in outcomes[group].items() if error is not None]
+        found[group] = None
+        if failed:
+            partition, error = failed[0]
+            lost = NotRestored(
+                f"Group '{group}' was deleted, and {len(failed)} of its offsets could not be "
+                f"restored: {partition}: {error.message}",
+                hint="kgtool undo puts them back.",
+            )
+            found[group] = ItemError.of(lost, Target(group=group))
+    return found
+
+
+def remove_offsets(
+    cluster: Cluster,
+    wanted: Mapping[str, Sequence[TopicPartition]],
+    before_change: BeforeChange | None,
+    check: Check,
+) -> Operation[dict[str, tuple[list[OffsetDeletion], ItemError | None]]]:
+    """Delete offsets of groups; the rows, and the first error, of each. Dry without a journal."""
+    requests = {group: _specs(partitions) for group, partitions in wanted.items()}
+    done = yield from delete_offsets(
+        cluster, requests, before_change is None, before_change=before_change, check=check
+    )
+    return {
+        group: (found.rows, found.error or next((r.error for r in found.rows if r.error), None))
+        for group, found in done.items()
+    }
+
+
+def _specs(partitions: Sequence[TopicPartition]) -> list[TopicSpec]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return [TopicSpec(topic, tuple(numbers)) for topic, numbers in topics.items()]

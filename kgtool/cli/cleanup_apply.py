@@ -1,0 +1,267 @@
+"""``kgtool cleanup apply``: a plan, part by part, each looked at again before it is touched."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgtool.cli import consent
+from kgtool.cli.cleanup_report import KEYS, Result, report_table, row_of, show_plan
+from kgtool.cli.journaled import Change, folder, now_ms
+from kgtool.cli.meter import Meter
+from kgtool.cli.output import Output
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
+from kgtool.safety.plan import DELETE_GROUP, Plan, PlanItem, totals
+from kgtool.safety.undo import check_cluster
+
+if TYPE_CHECKING:
+    from kgtool.cli.cleanup_part import Part
+    from kgtool.net.session import Session
+    from kgtool.safety.progress import Progress
+
+GROUPS_AT_ONCE = 250
+RECENT_MS = 86_400_000
+"""What was committed within the last day counts as in use: its name is to be typed."""
+
+
+class Options(NamedTuple):
+    """How to apply: see ``kgtool cleanup apply --help``."""
+
+    path: Path
+    dry_run: bool
+    yes: bool
+    max_delete: int | None = None
+    canary: int | None = None
+    rate: float | None = None
+
+
+class TooMany(KgError):
+    """The plan takes away more than was allowed."""
+
+    name = "MAX_DELETE"
+
+
+class Apply:
+    """One run of ``cleanup apply``, from the first question to the end report."""
+
+    def __init__(self, session: Session, output: Output, plan: Plan, options: Options) -> None:
+        self._session = session
+        self._output = output
+        self._plan = plan
+        self._options = options
+        self._results: list[Result] = []
+        self._journals: list[str] = []
+
+    def run(self) -> int:
+        """Do it; return the exit status."""
+        plan, output = self._plan, self._output
+        output.begin(KEYS, self._session.cluster_id)
+        check_cluster(self._options.path, plan.header.cluster_id, self._session.cluster_id,
+                      "a plan made here")  # fmt: skip
+        if self._options.dry_run:
+            self._look()
+            return self._report()
+        from kgtool.safety.progress import Progress
+
+        with Progress(folder(), plan.header.id, self._session.cluster_id) as progress:
+            self._journals = list(progress.journals)
+            back = self._are_back(progress)
+            left = [item for item in plan.items if self._is_left(item, progress, back)]
+            if not left:
+                return self._report()
+            self._ask(left, len([i for i in plan.items if i.changes]) - len(left))
+            self._work(left, progress)
+        return self._report()
+
+    def _are_back(self, progress: Progress) -> set[str]:
+        """Return which groups exist that earlier runs have deleted: after an undo, for example."""
+        deleted = {i.group for i in self._plan.items if progress.results.get(i.key) == "deleted"}
+        if not deleted:
+            return set()
+        from kgtool.admin.listing import list_groups
+
+        listing = self._session.run(list_groups(self._session.cluster))
+        return deleted & {row.group for row in listing.groups}
+
+    def _is_left(self, item: PlanItem, progress: Progress, back: set[str]) -> bool:
+        """Whether an item is still to be done; those that are not have their result at once."""
+        if not item.changes:
+            self._take([Result(item, "waiting")])
+            return False
+        earlier = progress.results.get(item.key)
+        if item.group in back and item.action == DELETE_GROUP:
+            error = ItemError(
+                Target(group=item.group), None, "CHANGED_MEANWHILE",
+                "This plan has deleted it before, and it is there again.",
+                "It is left alone; a new plan looks at it afresh.",
+            )  # fmt: skip
+            self._take([Result(item, "skipped", error)])
+            return False
+        if earlier in ("deleted", "rebuilt", "gone"):
+            self._take([Result(item, "done-before")])
+            return False
+        return True
+
+    # -- asking ---------------------------------------------------------------------------
+
+    def _ask(self, left: Sequence[PlanItem], done_before: int) -> None:
+        output, limit = self._output, self._options.max_delete
+        if limit is not None and len(left) > limit:
+            raise TooMany(
+                f"{len(left)} groups are to be changed, and --max-delete allows {limit}: nothing "
+                "was changed.",
+                hint="Make the plan smaller, or the number larger.",
+            )
+        if done_before:
+            output.note(f"{done_before} of it were done before; the rest now.")
+        show_plan(output, self._plan, left)
+        question = f"Apply the plan to {_count(len(left))}?"
+        consent.ask(self._session, output, question, self._options.yes, self._used(left))
+
+    def _used(self, left: Sequence[PlanItem]) -> tuple[str, str] | None:
+        """Return the group that was used last, and when, if that was not long ago."""
+        youngest = totals(left).youngest_ms
+        if youngest is None or now_ms() - youngest > RECENT_MS:
+            return None
+        from kgtool.safety.criteria import span
+
+        group = next(item.group for item in left if item.last_commit_ms == youngest)
+        return group, f"{span(now_ms() - youngest)} ago"
+
+    # -- working --------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Look at everything, and touch nothing."""
+        left = []
+        for item in self._plan.items:
+            if item.changes:
+                left.append(item)
+            else:
+                self._take([Result(item, "waiting")])
+        show_plan(self._output, self._plan, left)
+        for items in self._parts(left):
+            self._take(self._part(items).look())
+
+    def _work(self, left: Sequence[PlanItem], progress: Progress) -> None:
+        meter = Meter(len(left), "groups")
+        done: list[PlanItem] = []
+        try:
+            with Change(self._session, self._output) as change:
+                for items in self._parts(left):
+                    began = time.monotonic()
+                    meter.show(len(done), *self._troubles())
+                    self._take(self._apply(items, change, progress))
+                    done += items
+                    meter.clear()
+                    if not self._go_on(done, left):
+                        break
+                    self._wait(len(items), began, len(done) < len(left))
+        except BaseException:
+            meter.clear()
+            self._output.note(
+                f"Interrupted: {len(done)} of {_count(len(left))} are finished. The same command "
+                "goes on with the rest."
+            )
+            raise
+        if change.journal_id is not None:
+            change.say()
+            self._journals.append(change.journal_id)
+        self._say_older()
+
+    def _parts(self, left: Sequence[PlanItem]) -> Iterator[list[PlanItem]]:
+        """Cut the work into parts: the canary first, then as many as the rate lets pass at once."""
+        size = GROUPS_AT_ONCE
+        if self._options.rate is not None:
+            size = max(1, min(size, int(self._options.rate)))
+        at = min(self._options.canary or 0, len(left))
+        for start in range(0, at, size):
+            yield list(left[start : min(start + size, at)])
+        for start in range(at, len(left), size):
+            yield list(left[start : start + size])
+
+    def _apply(
+        self, items: Sequence[PlanItem], change: Change, progress: Progress
+    ) -> list[Result]:  # fmt: skip
+        names = [item.group for item in items]
+        change.lock(names)
+        try:
+            results = self._part(items, progress).apply(change, progress)
+        finally:
+            change.unlock(names)
+        kept = {r.item.key: r.status for r in results}
+        problem = progress.finish(kept)
+        if problem is not None:
+            self._output.note_once(f"Note: {progress.path} can't be written: {problem.strerror}.")
+        return results
+
+    def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
+        from kgtool.cli.cleanup_part import Part
+
+        return Part(self._session, self._output, self._plan.header.made_at_ms, items, progress)
+
+    def _go_on(self, done: Sequence[PlanItem], left: Sequence[PlanItem]) -> bool:
+        """After the canary: ask, or stop where it met with trouble and nobody can be asked."""
+        canary = self._options.canary
+        if canary is None or len(done) != canary or len(done) == len(left):
+            return True
+        rest = len(left) - len(done)
+        skipped, failed = self._troubles()
+        self._output.note(
+            f"Canary: {_count(len(done))} done, {skipped} of them left alone, {failed} failed."
+        )
+        if self._options.yes and not failed:
+            return True
+        try:
+            if self._options.yes:
+                raise consent.Declined("The canary failed.")
+            consent.ask(self._session, self._output, f"Go on with the other {_count(rest)}?", False)
+        except consent.Declined:
+            self._output.note(f"Stopped after the canary; {_count(rest)} were not touched.")
+            self._take([Result(item, "not-reached") for item in left[len(done) :]])
+            return False
+        return True
+
+    def _wait(self, groups: int, began: float, is_more: bool) -> None:
+        if self._options.rate is None or not is_more:
+            return
+        pause = groups / self._options.rate - (time.monotonic() - began)
+        if pause > 0:
+            time.sleep(pause)
+            self._session.loop.extend(pause)
+
+    # -- saying ---------------------------------------------------------------------------
+
+    def _take(self, results: Sequence[Result]) -> None:
+        for result in results:
+            self._results.append(result)
+            if result.error is None:
+                self._output.done += result.status not in ("waiting", "not-reached")
+                self._output.row(row_of(result))
+            else:
+                self._output.failed(result.error, row=row_of(result), quiet=True)
+
+    def _troubles(self) -> tuple[int, int]:
+        counted = Counter(result.status for result in self._results)
+        return counted["skipped"], counted["failed"]
+
+    def _say_older(self) -> None:
+        """Say how to take back what earlier, interrupted runs did."""
+        older = self._journals[:-1]
+        if older:
+            listed = ", then ".join(f"kgtool undo {journal}" for journal in reversed(older))
+            self._output.note(f"Earlier runs of this plan are taken back by {listed}.")
+
+    def _report(self) -> int:
+        report_table(self._output, self._results)
+        status = self._output.finish()
+        if any(result.status == "not-reached" for result in self._results) and not status:
+            return 3
+        return status
+
+
+def _count(groups: int) -> str:
+    return f"{groups} group{'' if groups == 1 else 's'}"

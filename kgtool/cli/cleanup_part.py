@@ -1,0 +1,170 @@
+"""A part of a plan: read again, checked, announced to journal and progress, then done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgtool.admin import cleanup
+from kgtool.admin.images import GroupChange
+from kgtool.cli.cleanup_report import Result
+from kgtool.cli.journaled import Change
+from kgtool.cli.output import Output, sentence
+from kgtool.errors import KgError
+from kgtool.model import GroupDeletion, GroupDescription, ItemError
+from kgtool.protocol import codes
+from kgtool.safety import recheck
+from kgtool.safety.plan import DELETE_OFFSETS, REBUILD_GROUP, PlanItem
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+    from kgtool.safety.progress import Progress
+
+_CHANGED_CODES = (codes.NON_EMPTY_GROUP, codes.GROUP_SUBSCRIBED_TO_TOPIC)
+"""What a coordinator answers where a group has changed after the last look."""
+_SLACK_MS = 3_600_000
+"""Clocks differ: the log is read from a little earlier on than the plan was made."""
+
+
+class Part:
+    """Some items of a plan, each of another group."""
+
+    def __init__(
+        self, session: Session, output: Output, made_at_ms: int, items: Sequence[PlanItem],
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._output = output
+        self._made_at_ms = made_at_ms
+        self._items = {item.group: item for item in items}
+        self._begun = set(progress.begun) if progress is not None else set()
+        self._since: dict[str, Any] = {}
+        self._skipped: dict[str, ItemError] = {}
+
+    def look(self) -> list[Result]:
+        """Say what would be done, without doing it."""
+        self._read()
+        whole, single = self._sorted()
+        cluster = self._session.cluster
+        from kgtool.admin.group_delete import delete_groups
+
+        rows = {
+            row.group: row
+            for row in self._session.run(
+                delete_groups(cluster, whole, dry_run=True, check=self._check)
+            )
+        }
+        offsets = self._session.run(cleanup.remove_offsets(cluster, single, None, self._check))
+        return [
+            self._result(item, rows.get(group), offsets.get(group), is_dry=True)
+            for group, item in self._items.items()
+        ]
+
+    def apply(self, change: Change, progress: Progress) -> list[Result]:
+        """Do it."""
+        self._read()
+        whole, single = self._sorted()
+        cluster = self._session.cluster
+
+        def before(changes: Sequence[GroupChange]) -> None:
+            change.before(changes)
+            keys = [self._items[each.image.group].key for each in changes]
+            progress.begin(keys, change.journal_id)
+
+        rows = self._session.run(
+            cleanup.remove_groups(cluster, whole, before, self._check, self._keep)
+        )
+        change.results(rows.values())
+        offsets = self._session.run(cleanup.remove_offsets(cluster, single, before, self._check))
+        for found, _ in offsets.values():
+            change.results(found)
+        rows.update(self._finish_begun(change))
+        return [
+            self._result(item, rows.get(group), offsets.get(group))
+            for group, item in self._items.items()
+        ]
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read what was committed since the plan was made, just before the groups themselves."""
+        wanted = {
+            group: [offset.at for offset in (*item.offsets, *item.keep)]
+            for group, item in self._items.items()
+        }
+        since_ms = self._made_at_ms - _SLACK_MS
+        self._since = self._session.run(cleanup.look_since(self._session.cluster, wanted, since_ms))
+        blind = next((e for e in self._since.values() if isinstance(e, KgError)), None)
+        if blind is not None:
+            self._output.note_once(
+                sentence(blind, prefix="Warning: whether somebody has committed the same offset "
+                                       "once more since the plan was made can't be seen: ")
+            )  # fmt: skip
+
+    def _sorted(self) -> tuple[list[str], dict[str, list[Any]]]:
+        whole = [g for g, item in self._items.items() if item.action != DELETE_OFFSETS]
+        single = {
+            group: [offset.at for offset in item.offsets]
+            for group, item in self._items.items()
+            if item.action == DELETE_OFFSETS
+        }
+        return whole, single
+
+    def _check(self, description: GroupDescription, committed: Any) -> ItemError | None:
+        """Compare a group with the plan; the ``check`` of the operations."""
+        since = self._since.get(description.group)
+        error = recheck.changed(
+            self._items[description.group], description, committed,
+            lambda name: cleanup.topic_id(self._session.cluster, name),
+            None if isinstance(since, KgError) else since,
+        )  # fmt: skip
+        if error is not None:
+            self._skipped[description.group] = error
+        return error
+
+    def _keep(self, change: GroupChange) -> cleanup.Kept | None:
+        item = self._items[change.image.group]
+        if item.action != REBUILD_GROUP:
+            return None
+        return recheck.kept(item, {p: o.committed for p, o in change.image.offsets.items()})
+
+    # -- results --------------------------------------------------------------------------
+
+    def _finish_begun(self, change: Change) -> dict[str, GroupDeletion]:
+        """Restore what a killed run had deleted, and had not come to restore."""
+        half = {
+            group: recheck.planned_kept(self._items[group])
+            for group, error in self._skipped.items()
+            if error.name == recheck.GONE
+            and self._items[group].action == REBUILD_GROUP
+            and self._items[group].key in self._begun
+        }
+        if not half:
+            return {}
+        done = self._session.run(cleanup.restore(self._session.cluster, half))
+        for group in half:
+            del self._skipped[group]
+        rows = {
+            group: GroupDeletion(group, "failed" if error else "rebuilt", error)
+            for group, error in done.items()
+        }
+        change.results(rows.values())
+        return rows
+
+    def _result(
+        self, item: PlanItem, row: GroupDeletion | None, offsets: Any, *, is_dry: bool = False
+    ) -> Result:
+        skipped = self._skipped.get(item.group)
+        if skipped is not None:
+            if skipped.name != recheck.GONE:
+                return Result(item, "skipped", skipped)
+            # A run that was killed had sent the request: it was that one, then.
+            return Result(item, "deleted" if item.key in self._begun else "gone")
+        error = row.error if row is not None else offsets[1]
+        if error is not None:
+            is_changed = error.code in _CHANGED_CODES
+            return Result(item, "skipped" if is_changed else "failed", error)
+        if is_dry:
+            is_rebuild = item.action == REBUILD_GROUP
+            return Result(item, "would-rebuild" if is_rebuild else "would-delete")
+        return Result(item, row.status if row is not None else "deleted")

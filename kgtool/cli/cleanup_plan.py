@@ -1,0 +1,203 @@
+"""``kgtool cleanup plan``: look at the cluster, decide, show, and write the plan."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgtool import __version__
+from kgtool.cli import expiry
+from kgtool.cli.choose import choose
+from kgtool.cli.columns import NAME, Column
+from kgtool.cli.escape import escape
+from kgtool.cli.journaled import now_ms, who
+from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
+from kgtool.cli.table import draw_for
+from kgtool.errors import ConfigError
+from kgtool.model import ItemError, Target
+from kgtool.protocol import codes
+from kgtool.safety.plan import WAIT, LeftOut, Plan, PlanHeader, PlanItem, totals, write
+
+if TYPE_CHECKING:
+    from kgtool.admin.survey import Survey
+    from kgtool.net.session import Session
+    from kgtool.safety.criteria import Criteria
+
+KEYS = (
+    "action", "group", "type", "state", "offsets", "lag", "last_commit_ms", "expires_at_ms", "why",
+)  # fmt: skip
+REASONS = 5
+"""So many reasons for leaving groups out are listed, each with the names of ``NAMES`` groups."""
+NAMES = 3
+
+
+def _when(key: str) -> Any:
+    return lambda row: None if row[key] is None else expiry.moment(row[key])
+
+
+def _lag(row: Any) -> str:
+    return "unknown" if row["lag"] is None else str(row["lag"])
+
+
+COLUMNS = (
+    Column("action", "ACTION"),
+    Column("group", "GROUP", NAME),
+    Column("offsets", "OFFSETS"),
+    Column("lag", "LAG", text=_lag),
+    Column("last_commit_ms", "LAST-COMMIT", text=_when("last_commit_ms"), spare=2),
+    Column("expires_at_ms", "EXPIRES-AT", text=_when("expires_at_ms"), spare=1),
+    Column("why", "WHY", NAME, text=lambda row: "; ".join(row["why"]), spare=3),
+)
+
+
+class Request(NamedTuple):
+    """What the user asked for."""
+
+    selection: Selection
+    criteria: Criteria
+    out: Path | None
+    overwrite: bool
+
+
+def check_target(out: Path | None, overwrite: bool) -> None:
+    """Refuse, before anything is asked of the cluster, to overwrite a plan that was reviewed."""
+    if out is not None and out.exists() and not overwrite:
+        raise ConfigError(f"{out} exists: give --overwrite, or another name.")
+
+
+def make(session: Session, output: Output, request: Request) -> int:
+    """Make a plan; return the exit status."""
+    from kgtool.admin.survey import survey
+
+    selection = request.selection
+    if not selection.is_given:
+        selection = selection._replace(all_groups=True)
+    chosen = choose(session, output, selection, KEYS)
+    at_ms = now_ms()
+    since_ms = at_ms - (request.criteria.idle_ms or 0) - _SLACK_MS
+    looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms)
+    found = session.run(looked)
+    _say_missing(output, selection.groups, found)
+    plan = _decide(session, request, found, at_ms)
+    _show(output, plan, len(found.groups))
+    if request.out is not None:
+        write(plan, request.out)
+        output.note(f"Wrote {request.out}: read it, edit it, then kgtool cleanup apply it.")
+    elif plan.items:
+        output.note("Nothing was written: --out PLAN.json makes a file of it.")
+    return output.finish()
+
+
+_SLACK_MS = 3_600_000
+"""Clocks differ, and a record may be a little older than the commit in it."""
+
+
+def _say_missing(output: Output, named: Sequence[str], found: Survey) -> None:
+    known = {facts.description.group for facts in found.groups}
+    for group in named:
+        if group not in known:
+            output.failed(
+                ItemError(
+                    Target(group=group),
+                    codes.GROUP_ID_NOT_FOUND,
+                    "GROUP_ID_NOT_FOUND",
+                    f"Group {group} not found, or it is a share or streams group.",
+                    "Those are never cleaned up here.",
+                )  # fmt: skip
+            )
+
+
+def _decide(session: Session, request: Request, found: Survey, at_ms: int) -> Plan:
+    from kgtool.safety.criteria import decide
+
+    items: list[PlanItem] = []
+    left_out: list[LeftOut] = []
+    for facts in found.groups:
+        decision = decide(facts, request.criteria, at_ms)
+        items += decision.items
+        left_out += decision.left_out
+    criteria = _described(request)
+    return Plan(header(session.cluster_id, at_ms, "cluster", criteria), tuple(items),
+                tuple(left_out))  # fmt: skip
+
+
+def _described(request: Request) -> dict[str, Any]:
+    """Return what was asked for, without what was not."""
+    selection = request.selection._asdict()
+    given = {key: value for key, value in selection.items() if value}
+    asked = {k: v for k, v in request.criteria._asdict().items() if v not in (None, False)}
+    return {**given, **asked}
+
+
+def header(
+    cluster_id: str | None, at_ms: int, source: str, criteria: dict[str, Any]
+) -> PlanHeader:  # fmt: skip
+    """Return the header of a plan that is made now."""
+    import secrets
+
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at_ms // 1000))
+    return PlanHeader(
+        f"{stamp}-{secrets.token_hex(4)}", cluster_id, at_ms, expiry.moment(at_ms),
+        "{}@{}".format(*who()), source, criteria, __version__,
+    )  # fmt: skip
+
+
+def row_of(item: PlanItem) -> dict[str, Any]:
+    """Return an item as a row of ``cleanup plan``."""
+    fields = item._asdict()
+    return {**{key: fields[key] for key in KEYS}, "offsets": len(item.offsets),
+            "why": list(item.why)}  # fmt: skip
+
+
+def _show(output: Output, plan: Plan, looked_at: int) -> None:
+    rows = [row_of(item) for item in plan.items]
+    for row in rows:
+        output.row(row)
+    output.done += looked_at
+    if rows and output.is_text:
+        output.page()
+        output.text(draw_for(output, COLUMNS, rows), end="")
+    output.note(summary(plan.items, looked_at))
+    say_left_out(output, plan.left_out)
+
+
+def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
+    """Say in a line what items take away."""
+    found = totals(items)
+    of = "" if looked_at is None else f" of {looked_at} looked at"
+    said = (
+        f"{found.groups} group{_s(found.groups)}{of}, {found.offsets} offset{_s(found.offsets)}, "
+        f"lag {found.lag}"
+    )
+    if found.youngest_ms is not None:
+        said += f", youngest commit {expiry.moment(found.youngest_ms)}"
+    unknown = sum(item.lag is None for item in items if item.changes)
+    if unknown:
+        said += f" (lag of {unknown} unknown)"
+    waiting = sum(item.action == WAIT for item in items)
+    return said + (f"; {waiting} to wait for." if waiting else ".")
+
+
+def say_left_out(output: Output, left_out: Iterable[LeftOut]) -> None:
+    """Count aloud what is not in the plan because nobody can tell."""
+    groups: dict[str, list[str]] = {}
+    for each in left_out:
+        groups.setdefault(each.why, []).append(each.group)
+    total = len({name for names in groups.values() for name in names})
+    if not total:
+        return
+    output.note(f"Left out, because it can't be told: {total} group{_s(total)}.")
+    counted = Counter({why: len(names) for why, names in groups.items()})
+    for why, count in counted.most_common(REASONS):
+        shown = ", ".join(groups[why][:NAMES]) + (", …" if count > NAMES else "")
+        output.note(escape(f"  {count}: {why.rstrip('.')} ({shown})"))
+    if len(counted) > REASONS:
+        output.note(f"  and {len(counted) - REASONS} more reasons: the plan has all.")
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

@@ -1,0 +1,133 @@
+"""``kgtool cleanup``: find what is dead, review it as a file, and remove it with a way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgtool.cli import consent
+from kgtool.cli.help import examples
+from kgtool.cli.options import (
+    change_options,
+    connection_options,
+    output_options,
+    selection_options,
+)
+from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
+from kgtool.cli.times import Duration
+from kgtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
+_PLAN = examples(
+    "kgtool cleanup plan --idle 30d --out plan.json",
+    "kgtool cleanup plan --generated --no-lag --exclude 'console-consumer-1' --out plan.json",
+    "kgtool cleanup plan --unsubscribed --orphaned --match 'billing-*' --out plan.json",
+)
+_APPLY = examples(
+    "kgtool cleanup apply plan.json --dry-run",
+    "kgtool cleanup apply plan.json --canary 10 --rate 20",
+    "kgtool cleanup apply plan.json --max-delete 500 --yes --reason TICKET-17",
+)
+
+
+@click.group(
+    "cleanup",
+    epilog=examples(
+        "kgtool cleanup plan --idle 30d --out plan.json",
+        "kgtool cleanup apply plan.json --canary 10",
+        "kgtool undo last",
+    ),
+)
+def command() -> None:
+    """Remove dead groups and offsets by a plan: find, review, apply, undo.
+
+    `plan` only looks, and writes a file: why each item is in it, what would be lost, its lag, its
+    last commit, and when it would expire anyway. Read it, remove lines, keep it in git. `apply`
+    looks at each item again just before it touches it, and leaves alone what has changed.
+    """
+
+
+# fmt: off
+@command.command("plan", epilog=_PLAN)
+@selection_options
+@click.option("--idle", type=Duration(), metavar="TIME",
+              help="Nothing committed for so long (30d), by what __consumer_offsets says.")
+@click.option("--no-lag", is_flag=True, help="Nothing left to read.")
+@click.option("--generated", is_flag=True,
+              help="Names that tools make up: console-consumer-12345, or with a UUID.")
+@click.option("--unsubscribed", is_flag=True,
+              help="Offsets of topics that no member of the living group subscribes to.")
+@click.option("--orphaned", is_flag=True,
+              help="Offsets of topics and partitions that are gone, or of an earlier topic.")
+@click.option("--no-rebuild", is_flag=True,
+              help="--orphaned: wait for expiry, don't delete groups and restore the rest.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="PLAN.json",
+              help="Where to write the plan.")
+@click.option("--overwrite", is_flag=True, help="--out may exist.")
+@connection_options()
+@output_options
+# fmt: on
+def plan(
+    settings: Settings, output: Output, selection: Selection, out: Path | None, overwrite: bool,
+    no_rebuild: bool, idle: int | None, **flags: bool,
+) -> int:  # fmt: skip
+    """Find what could go, and write a plan of it. Nothing is changed.
+
+    Groups without members are looked for; with --unsubscribed or --orphaned, such offsets instead,
+    in living groups too. All conditions must hold. What can't be told (a commit's time, a lag) is
+    never guessed: such groups are left out and counted.
+    """
+    from kgtool.safety.criteria import Criteria
+
+    criteria = Criteria(idle_ms=idle, rebuild=not no_rebuild, **flags)
+    if not (any(flags.values()) or idle is not None or selection.has_filter or selection.groups):
+        raise UsageError(
+            "cleanup plan needs to be told what may go: --idle 30d, --no-lag, --generated, "
+            "--unsubscribed, --orphaned, --state Empty, --match or --group."
+        )
+    if selection.is_given:
+        selection.check("cleanup plan")
+    selection.predicate()
+    from kgtool.cli import cleanup_plan
+    from kgtool.net.session import Session
+
+    cleanup_plan.check_target(out, overwrite)
+    with Session(settings, progress=True) as session:
+        request = cleanup_plan.Request(selection, criteria, out, overwrite)
+        return cleanup_plan.make(session, output, request)
+
+
+# fmt: off
+@command.command("apply", epilog=_APPLY)
+@click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
+@click.option("--max-delete", type=click.IntRange(min=0), metavar="N",
+              help="Do nothing at all if more groups than N are to be changed.")
+@click.option("--canary", type=click.IntRange(min=1), metavar="N",
+              help="So many groups first, then ask; with --yes, stop if any of them failed.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
+              help="No more groups than N a second.")
+@change_options
+@connection_options()
+@output_options
+# fmt: on
+def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
+    """Do what a plan says, with a journal, so that it can be undone.
+
+    Each group is looked at again just before it is touched. What has members now, was committed
+    to since, has other offsets, or another topic behind them, is skipped and named. A run that was
+    interrupted, in whatever way, is taken up where it ended by the same command.
+    """
+    consent.require(given["yes"], given["dry_run"])
+    from kgtool.cli.cleanup_apply import Apply, Options
+    from kgtool.net.session import Session
+    from kgtool.safety.plan_reader import read
+
+    found = read(path)
+    with Session(settings, progress=True) as session:
+        session.connect()
+        return Apply(session, output, found, Options(path=path, **given)).run()

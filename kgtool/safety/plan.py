@@ -1,0 +1,199 @@
+"""A cleanup plan: what is to go, why, and what would be lost; a file to read, edit and keep in git.
+
+One JSON document with one item a line, so that ``diff`` and ``grep`` are of use::
+
+    {"kgtool_plan": 1, "id": "20260131-120000-1f2e3d4c", "cluster_id": "…", "made_at_ms": …,
+     "made_at": "…", "made_by": "ann@host", "source": "cluster", "criteria": {"idle_ms": …},
+     "summary": {"items": 2, "groups": 1, "offsets": 3, "lag": 40, "waiting": 1, "left_out": 1},
+     "left_out": [{"group": "g3", "why": "…"}],
+     "items": [
+    {"action": "delete-group", "group": "g1", …, "why": ["…"], "offsets": [{…}, …]},
+    {"action": "wait", "group": "g2", …}
+    ]}
+
+To leave something alone, remove its line, or make its action ``wait``. Actions:
+
+``delete-group``    the group with everything it has committed; it must have no members.
+``delete-offsets``  these offsets of the group (KIP-496), which may be living.
+``rebuild-group``   brokers refuse OffsetDelete for topics and partitions that don't exist any more
+                    (UNKNOWN_TOPIC_OR_PARTITION), so the group is deleted and ``keep`` restored.
+``wait``            nothing: ``expires_at_ms`` says when the broker does it by itself.
+
+Times are milliseconds since the epoch, null where they are not known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgtool.errors import ConfigError
+from kgtool.model import TopicPartition
+
+VERSION = 1
+
+DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, WAIT = (
+    "delete-group", "delete-offsets", "rebuild-group", "wait",
+)  # fmt: skip
+ACTIONS = (DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, WAIT)
+
+
+class PlannedOffset(NamedTuple):
+    """One committed offset, as it was when the plan was made.
+
+    ``offset`` None: the plan's maker could not tell, so any value is taken for unchanged.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+    leader_epoch: int | None = None
+    metadata: str | None = None
+    topic_id: str | None = None
+    lag: int | None = None
+    committed_at_ms: int | None = None
+    expires_at_ms: int | None = None
+    rule: str | None = None
+    """By which it expires; None: unknown. With a rule and no time it never does as things stand."""
+    problem: str | None = None
+    """``unsubscribed``, ``topic-gone``, ``partition-gone``, ``topic-recreated``, ``beyond-end``."""
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class PlanItem(NamedTuple):
+    """What is to be done with one group, and why.
+
+    ``committed_before_ms`` bounds the last commit where its time itself was not read; ``lag`` is
+    that of ``offsets``, None where a part of it is unknown. ``line`` is where it stands in a file.
+    """
+
+    action: str
+    group: str
+    type: str | None
+    state: str | None
+    why: tuple[str, ...]
+    offsets: tuple[PlannedOffset, ...]
+    keep: tuple[PlannedOffset, ...] = ()
+    lag: int | None = None
+    last_commit_ms: int | None = None
+    committed_before_ms: int | None = None
+    expires_at_ms: int | None = None
+    line: int = 0
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is done for it."""
+        return self.action != WAIT
+
+    @property
+    def key(self) -> str:
+        """What tells it from others, also after a plan was put into another order."""
+        parts = [*(tuple(o.at) for o in self.offsets), "/", *(tuple(o.at) for o in self.keep)]
+        text = json.dumps([self.action, self.group, parts])
+        return sha256(text.encode()).hexdigest()[:16]
+
+
+class PlanHeader(NamedTuple):
+    """Who made a plan, when, of which cluster, and by which criteria."""
+
+    id: str
+    cluster_id: str | None
+    made_at_ms: int
+    made_at: str
+    made_by: str
+    source: str
+    criteria: Mapping[str, Any]
+    kgtool: str = ""
+
+
+class LeftOut(NamedTuple):
+    """A group that fits, or may fit, and is not in the plan, and why: nobody can tell, mostly."""
+
+    group: str
+    why: str
+
+
+class Plan(NamedTuple):
+    """A whole plan."""
+
+    header: PlanHeader
+    items: tuple[PlanItem, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+class Totals(NamedTuple):
+    """What items take away. ``lag``: of what is known. ``youngest_ms``: the last commit of all."""
+
+    groups: int
+    offsets: int
+    lag: int
+    youngest_ms: int | None
+
+
+def totals(items: Sequence[PlanItem]) -> Totals:
+    """Sum up what goes; what only waits is left out."""
+    going = [item for item in items if item.changes]
+    times = [item.last_commit_ms for item in going if item.last_commit_ms is not None]
+    return Totals(
+        len({item.group for item in going}),
+        sum(len(item.offsets) for item in going),
+        sum(item.lag or 0 for item in going),
+        max(times, default=None),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Writing
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    """Write a plan, an item a line."""
+    summed = totals(plan.items)
+    head: dict[str, Any] = {"kgtool_plan": VERSION, **plan.header._asdict()}
+    head["summary"] = {
+        "items": len(plan.items),
+        **{key: value for key, value in summed._asdict().items() if key != "youngest_ms"},
+        "waiting": sum(not item.changes for item in plan.items),
+        "left_out": len(plan.left_out),
+    }
+    head["left_out"] = [each._asdict() for each in plan.left_out]
+    yield json.dumps(head)[:-1] + ',\n "items": ['
+    for index, item in enumerate(plan.items):
+        yield (",\n" if index else "\n") + json.dumps(_item_object(item))
+    yield "\n]}\n"
+
+
+def _item_object(item: PlanItem) -> dict[str, Any]:
+    fields = item._asdict()
+    del fields["line"]
+    fields["why"] = list(item.why)
+    fields["offsets"] = [offset._asdict() for offset in item.offsets]
+    fields["keep"] = [offset._asdict() for offset in item.keep]
+    if item.action != REBUILD_GROUP:
+        del fields["keep"]
+    return fields
+
+
+def write(plan: Plan, path: Path) -> None:
+    """Write a plan's file: it is there whole, or not at all.
+
+    :raises ConfigError: it can't be written.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with unfinished.open("w", encoding="ascii") as file:
+            file.writelines(lines(plan))
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ConfigError(f"The plan {path} can't be written: {error.strerror}.") from error

@@ -1,0 +1,125 @@
+"""Whether what a plan says of a group is still true: asked just before the group is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kgtool.admin.commit_times import CommitTimes
+from kgtool.admin.committed import Committed
+from kgtool.admin.reset_rows import members
+from kgtool.errors import KgError
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.safety.criteria import moment
+from kgtool.safety.plan import DELETE_OFFSETS, PlanItem, PlannedOffset
+
+GROUP_ID_NOT_FOUND = 69
+"""Kafka's code for a group that does not exist."""
+
+GONE = "GONE"
+"""The name of the reason that there is no such group any more: nothing is left to be done."""
+CHANGED = "CHANGED_MEANWHILE"
+
+TopicId = Callable[[str], "str | None"]
+"""The id that a topic has now, in Kafka's text form; None where it is unknown, or there is none."""
+
+
+class Since(KgError):
+    """Somebody committed since the plan was made."""
+
+    name = CHANGED
+
+
+def changed(
+    item: PlanItem,
+    description: GroupDescription,
+    committed: Committed | KgError,
+    topic_id: TopicId,
+    since: CommitTimes | None = None,
+) -> ItemError | None:
+    """Return why a group is to be left alone after all; None: it is as the plan says.
+
+    :param since: the commits since the plan was made; None: they can't be read, and only other
+        offsets tell of a commit.
+    """
+    error = description.error
+    if error is not None and error.code == GROUP_ID_NOT_FOUND:
+        return _skip(item, "It does not exist any more.", GONE)
+    if error is not None or isinstance(committed, KgError):
+        return None  # that is a failure, and said by whoever does the work
+    if item.action != DELETE_OFFSETS and not description.is_empty:
+        return _skip(item, f"It is {description.state} now. {members(description)}")
+    reason = _offsets_changed(item, committed) or _topics_changed(item, topic_id)
+    if reason is None and since is not None:
+        reason = _committed_since(item, since)
+    return None if reason is None else _skip(item, reason)
+
+
+def _skip(item: PlanItem, reason: str, name: str = CHANGED) -> ItemError:
+    return ItemError(
+        Target(group=item.group), None, name, reason,
+        None if name == GONE else "It is left alone; a new plan looks at it afresh.",
+    )  # fmt: skip
+
+
+def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
+    planned = {offset.at: offset for offset in (*item.offsets, *item.keep)}
+    for partition, value in sorted(committed.items()):
+        if not isinstance(value, CommittedOffset) or value.offset is None:
+            continue
+        expected = planned.get(partition)
+        if expected is None:
+            if item.action != DELETE_OFFSETS:
+                return f"It has an offset on {partition} that the plan does not name."
+        elif not _is_same(expected, value):
+            return (
+                f"Somebody has committed since: {partition} was at {expected.offset} and is at "
+                f"{value.offset} now."
+            )
+    return None
+
+
+def _is_same(planned: PlannedOffset, now: CommittedOffset) -> bool:
+    """Whether a commit is the one of the plan, by all that the plan knows of it."""
+    if planned.offset is None:
+        return True
+    if planned.offset != now.offset:
+        return False
+    if planned.leader_epoch is not None and planned.leader_epoch != now.leader_epoch:
+        return False
+    return planned.metadata is None or planned.metadata == (now.metadata or "")
+
+
+def _topics_changed(item: PlanItem, topic_id: TopicId) -> str | None:
+    for offset in (*item.offsets, *item.keep):
+        now = topic_id(offset.topic)
+        if offset.topic_id is not None and now is not None and now != offset.topic_id:
+            return f"Topic {offset.topic} was created anew since (id {now})."
+        if offset.problem == "topic-gone" and now is not None:
+            return f"Topic {offset.topic} exists again."
+    return None
+
+
+def _committed_since(item: PlanItem, since: CommitTimes) -> str | None:
+    """Find commits of the same offsets, which OffsetFetch can't tell from the old ones."""
+    for offset in (*item.offsets, *item.keep):
+        found = since.at.get(offset.at)
+        if found is None or offset.committed_at_ms is None:
+            continue
+        if found.at_ms > offset.committed_at_ms:
+            return f"Somebody has committed {offset.at} once more since, at {moment(found.at_ms)}."
+    return None
+
+
+def kept(
+    item: PlanItem, then: Mapping[TopicPartition, CommittedOffset | None]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return what a rebuilt group is to have again, as it was just read."""
+    return {offset.at: value for offset in item.keep if (value := then.get(offset.at)) is not None}
+
+
+def planned_kept(item: PlanItem) -> dict[TopicPartition, CommittedOffset]:
+    """Return the same by the plan alone: for a group that a killed run has deleted already."""
+    return {
+        offset.at: CommittedOffset(offset.offset, offset.leader_epoch, offset.metadata)
+        for offset in item.keep
+    }
