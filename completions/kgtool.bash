@@ -85,9 +85,8 @@ _kgtool_options() {
         "cleanup") _kgtool_lines \
             --help ;;
         "cleanup apply") _kgtool_lines \
-            --max-delete --canary --rate --again --dry-run --yes --reason \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --max-delete --canary --rate --dry-run --yes --reason --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \
             --group --all-groups --match --regex --exclude --state --type --idle \
             --no-lag --generated --unsubscribed --orphaned --no-rebuild --out \

@@ -375,7 +375,6 @@ complete -c kgtool -n '__kgtool_in "cleanup"' -l help -d 'Show this message and 
 complete -c kgtool -n '__kgtool_in "cleanup apply"' -l max-delete -r -f -d 'Do nothing at all if more groups than N are to be changed.'
 complete -c kgtool -n '__kgtool_in "cleanup apply"' -l canary -r -f -d 'So many groups first, then ask; with --yes, stop if any of them failed.'
 complete -c kgtool -n '__kgtool_in "cleanup apply"' -l rate -r -f -d 'No more groups than N a second.'
-complete -c kgtool -n '__kgtool_in "cleanup apply"' -l again -d 'From the beginning, also what was done before (after an undo).'
 complete -c kgtool -n '__kgtool_in "cleanup apply"' -l dry-run -d 'Show what would be done, and do nothing.'
 complete -c kgtool -n '__kgtool_in "cleanup apply"' -l yes -d 'Do not ask.'
 complete -c kgtool -n '__kgtool_in "cleanup apply"' -l reason -r -f -d 'Why: kept in the journal.'
