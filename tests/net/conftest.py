@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 from kgtool.sandbox.broker import write_properties
 from tests.cli.run import Result, call
 from tests.support import secure as secured
+from tests.support.outcomes import Outcome
 from tests.support.secure import SecureKafka
 
 Run = Callable[..., Result]
+Refused = Callable[[str, Callable[[], Result]], Result]
+SECONDS = 5
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +51,22 @@ def list_groups(
         return call(capsys, *argv)
 
     return run
+
+
+@pytest.fixture
+def refused(outcome: Outcome) -> Refused:
+    """``refused("PLAIN: wrong password", run)``: one sentence, at once, and nothing on stdout."""
+
+    def check(what: str, run: Callable[[], Result]) -> Result:
+        with outcome("What security refuses", what, "outcome") as cell:
+            began = time.monotonic()
+            result = run()
+            took = time.monotonic() - began
+            assert took < SECONDS
+            assert (result.status, result.out) == (4, ""), result
+            assert result.err.count("\n") == 1, result
+            assert "Traceback" not in result.err
+            cell.says(f"4 after {took:.1f} s: {result.err.split('. ')[0][7:].strip()}")
+        return result
+
+    return check

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.run import ROOT, kgtool
-from tests.net.conftest import Run
+from tests.net.conftest import Refused, Run
 from tests.net.test_sasl import keytab_login, login
 from tests.support import kerberos
 from tests.support.secure import SecureKafka, krb5
@@ -63,19 +62,17 @@ def test_the_tickets_of_kinit(
     assert list_groups("KERBEROS", **tickets()).status == 0, "the default cache"
 
 
-def test_no_ticket(list_groups: Run) -> None:
-    began = time.monotonic()
-    result = list_groups("KERBEROS", **tickets())
-    assert time.monotonic() - began < 5
-    assert (result.status, result.out) == (4, "")
+def test_no_ticket(list_groups: Run, refused: Refused) -> None:
+    result = refused("GSSAPI: no ticket", lambda: list_groups("KERBEROS", **tickets()))
     assert "kafka/localhost" in result.err
     assert "kinit" in result.err
-    assert result.err.count("\n") == 1
 
 
-def test_a_service_that_the_kdc_does_not_know(secure: SecureKafka, list_groups: Run) -> None:
-    result = list_groups("KERBEROS", **tickets(keytab_login(secure), "zookeeper"))
-    assert result.status == 4
+def test_a_service_that_the_kdc_does_not_know(
+    secure: SecureKafka, list_groups: Run, refused: Refused
+) -> None:
+    given = tickets(keytab_login(secure), "zookeeper")
+    result = refused("GSSAPI: unknown service", lambda: list_groups("KERBEROS", **given))
     assert "zookeeper/localhost" in result.err
     assert "sasl.kerberos.service.name" in result.err
 

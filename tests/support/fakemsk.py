@@ -53,7 +53,7 @@ def is_signed(payload: dict[str, str], host: str) -> bool:
 class FakeMsk:
     """One broker of a cluster that is nothing but logins and one group."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext | None) -> None:
         self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -77,7 +77,7 @@ class FakeMsk:
         with (
             contextlib.suppress(OSError),
             plain,
-            self._context.wrap_socket(plain, server_side=True) as peer,
+            self._wrapped(plain) as peer,
             peer.makefile("rb") as reader,
         ):
             is_known = False
@@ -88,6 +88,11 @@ class FakeMsk:
                 reply = self._answer(key, version, frame)
                 is_known = is_known or (key == 36 and not reply.error_code)
                 peer.sendall(self._pack(key, version, number, reply))
+
+    def _wrapped(self, plain: socket.socket) -> socket.socket:
+        return (
+            plain if self._context is None else self._context.wrap_socket(plain, server_side=True)
+        )
 
     def _frame(self, reader: Any) -> bytes:
         head = reader.read(4)

@@ -36,9 +36,10 @@ LISTENERS = {
     "SASLTLS": "SASL_SSL",
     "SHORT": "SASL_PLAINTEXT",
     "OIDC": "SASL_PLAINTEXT",
+    "OIDCTLS": "SASL_SSL",
     "KERBEROS": "SASL_PLAINTEXT",
 }
-"""``SHORT`` has sessions of two seconds, ``OIDC`` checks the signatures of tokens."""
+"""``SHORT`` has sessions of two seconds, ``OIDC`` and ``OIDCTLS`` check tokens' signatures."""
 
 
 class SecureKafka(NamedTuple):
@@ -133,8 +134,8 @@ def _config(certs: Certificates, keys: Keys, kdc: Kdc, ports: dict[str, int]) ->
         "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
         "delegation.token.secret.key": "for tests",
     }
-    stores = {"tls": "broker", "mutual": "broker", "sasltls": "broker", "other": "other",
-              "expired": "expired"}  # fmt: skip
+    stores = {"tls": "broker", "mutual": "broker", "sasltls": "broker", "oidctls": "broker",
+              "other": "other", "expired": "expired"}  # fmt: skip
     for name, store in stores.items():
         prefix = f"listener.name.{name}.ssl."
         config[f"{prefix}keystore.type"] = "PKCS12"
@@ -159,15 +160,15 @@ def _config(certs: Certificates, keys: Keys, kdc: Kdc, ports: dict[str, int]) ->
             f"{prefix}scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
             f"{prefix}oauthbearer.sasl.jaas.config": unsecured,
         }
-    prefix = "listener.name.oidc."
-    config |= {
-        f"{prefix}sasl.enabled.mechanisms": "OAUTHBEARER",
-        f"{prefix}oauthbearer.sasl.jaas.config": f"{_OAUTH} required;",
-        f"{prefix}oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
-        f"{prefix}oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys.jwks.as_uri(),
-        f"{prefix}oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
-        f"{prefix}oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
-    }
+    for prefix in ("listener.name.oidc.", "listener.name.oidctls."):
+        config |= {
+            f"{prefix}sasl.enabled.mechanisms": "OAUTHBEARER",
+            f"{prefix}oauthbearer.sasl.jaas.config": f"{_OAUTH} required;",
+            f"{prefix}oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
+            f"{prefix}oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys.jwks.as_uri(),
+            f"{prefix}oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
+            f"{prefix}oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
+        }
     if "KERBEROS" in protocols:
         options = {"useKeyTab": "true", "storeKey": "true", "isInitiator": "false",
                    "keyTab": str(kdc.folder / "kafka.keytab"),
