@@ -59,6 +59,8 @@ def _plain(
     is_small = all(_bytes(file) <= SPLIT_BYTES for file in files)
     if is_small:
         rows = [piece for row in rows for piece in ranges(row)]
+    if settings is not None:
+        settings = settings._replace(trace=None)  # what writes to this terminal stays here
     names = schema.names(schema.SPLITS)
     splits = session.createDataFrame(
         [tuple(row[name] for name in names) for row in rows], schema.ddl(schema.SPLITS)

@@ -57,10 +57,9 @@ def _rows(session: SparkSession, root: str, files: list[InputFile]) -> DataFrame
 
 
 def _ms(kind: str) -> Any:
-    at = F.col("timestamp")
     if kind == "bigint":
-        return F.floor(at / 1_000_000).cast("bigint")
-    return F.unix_millis(at.cast("timestamp"))
+        return F.expr("timestamp div 1000000")
+    return F.unix_millis(F.col("timestamp").cast("timestamp"))
 
 
 def _base(root: str, files: list[InputFile]) -> str:

@@ -93,6 +93,8 @@ class _Store:
         except Py4JJavaError as error:
             cause = error.java_exception
             text = str(cause.getMessage() or cause.getClass().getSimpleName())
+            if "ClassNotFoundException" in text or "No FileSystem" in text:
+                text = f"{text.splitlines()[0]} (give its library: --conf spark.jars.packages=…)"
             raise OSError(text.strip().splitlines()[0].rstrip(".")) from None
         except Py4JError as error:
             raise OSError(str(error).strip().splitlines()[0]) from None

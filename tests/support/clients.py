@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from kgtool.sandbox import ready
 
@@ -175,8 +181,11 @@ def group_ids(bootstrap: str) -> set[str]:
 
 
 def set_topic_config(bootstrap: str, topic: str, **config: str) -> None:
-    settings = {key.replace("_", "."): value for key, value in config.items()}
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=settings)
+    entries = [
+        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in config.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     client = admin(bootstrap)
-    for future in client.alter_configs([resource]).values():
+    for future in client.incremental_alter_configs([resource]).values():
         future.result(timeout=30)

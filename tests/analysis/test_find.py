@@ -1,0 +1,252 @@
+"""Recognising inputs by content, and refusing what is none by name."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from kgtool.analysis import formats, lacks, sources
+from kgtool.analysis.find import find
+from kgtool.errors import ConfigError
+from kgtool.retention.rules import RULE_SETS
+from tests.analysis import writer
+
+DATA = Path(__file__).parents[1] / "data"
+SAMPLES, PRINTED = DATA / "export-samples", DATA / "printed"
+FORMATS = {
+    "2.0.1.GroupMetadataMessageFormatter.txt": "groups-text",
+    "2.0.1.OffsetsMessageFormatter.txt": "offsets-text",
+    "2.0.1.dump-log-offsets-decoder.txt": "dump-old",
+    "2.1.1.GroupMetadataMessageFormatter.txt": "groups-text",
+    "2.1.1.OffsetsMessageFormatter.txt": "offsets-text",
+    "2.1.1.dump-log-offsets-decoder.txt": "dump-old",
+    "3.9.1-old.dump-log-offsets-decoder.txt": "dump-json",
+    "3.9.1-old.groupmetadata-formatter.txt": "groups-json",
+    "3.9.1-old.offsets-formatter.txt": "offsets-json",
+    "3.9.1-old.oldname-formatter.txt": "offsets-text",
+    "4.3.1.dump-log-offsets-decoder.txt": "dump-json",
+    "4.3.1.groupmetadata-formatter.txt": "groups-json",
+    "4.3.1.offsets-formatter.txt": "offsets-json",
+    "spark-kafka-columns.4.3.1.parquet": "parquet",
+    "__consumer_offsets-4.00000000000000000000.log": "segment",
+}
+REFUSED = {
+    "3.9.1-old.default-formatter-props.txt": "default output",
+    "4.3.1.default-formatter-props.txt": "default output",
+    "3.9.1-old.dump-log-print-data.txt": "without --offsets-decoder",
+    "4.3.1.dump-log-print-data.txt": "without --offsets-decoder",
+}
+
+
+def test_a_folder_of_everything() -> None:
+    inputs = find([str(SAMPLES)])
+    assert {Path(file.path).name: file.format for file in inputs.files} == FORMATS
+    assert len(inputs.problems) == len(REFUSED)
+    for name, why in REFUSED.items():
+        assert [why in each for each in inputs.problems if name in each] == [True]
+    assert inputs.notes == []
+
+
+def test_what_versions_in_between_print() -> None:
+    kinds = {"offsets.txt": "offsets-text", "groups.txt": "groups-text",
+             "offsets.json": "offsets-json", "groups.json": "groups-json"}  # fmt: skip
+    for file in find([str(PRINTED)]).files:
+        version, what = Path(file.path).name.split(".", 2)[:2], Path(file.path).name
+        if "dump" in what:
+            number = tuple(map(int, version))
+            expected = ("dump-old" if number <= (2, 3) else
+                        "dump-text" if number < (3, 8) else "dump-json")  # fmt: skip
+        else:
+            expected = next(kind for end, kind in kinds.items() if what.endswith(end))
+        assert file.format == expected, what
+
+
+def test_names_do_not_matter_but_to_segments(tmp_path: Path) -> None:
+    odd = tmp_path / "what [is] {this}, really?*.log"
+    shutil.copy(SAMPLES / "4.3.1.offsets-formatter.txt", odd)
+    assert [file.format for file in find([str(odd)]).files] == ["offsets-json"]
+    stray = tmp_path / "0.log"
+    stray.write_bytes(writer.commits(0, 2))
+    with pytest.raises(ConfigError, match="the partition is read from __consumer_offsets-N/"):
+        find([str(stray)])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"\x1f\x8b\x08rest", "compressed with gzip: unpack it"),
+        (b"PK\x03\x04", "zip archive"),
+        ("[g,t,0]::NULL".encode("utf-16"), "UTF-16"),
+        (b"group,topic,partition\ng,t,0\n", "in no format that is known"),
+        (b'{"key": "a", "value": 1}\n', "in no format that is known"),
+        (b"PAR1 and not more", "damaged Parquet"),
+        (b"Dumping /k/orders-3/0.log\nLog starting offset: 0\n", "a dump of orders, not of"),
+    ],
+)
+def test_other_files_are_refused_by_name(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "some file"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=said) as caught:
+        find([str(path)])
+    assert str(path) in caught.value.message
+    assert caught.value.exit_code == 2
+
+
+def test_other_topics_in_a_brokers_folder_are_left_out_and_named(tmp_path: Path) -> None:
+    writer.segment(tmp_path, writer.commits(0, 1), partition=3)
+    for folder in ("orders-0", "orders-1", "a.b-7"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "00000000000000000000.log").write_bytes(writer.commits(0, 1))
+        (tmp_path / folder / "00000000000000000000.index").write_bytes(b"\0" * 8)
+    (tmp_path / "meta.properties").write_text("version=1")
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    inputs = find([str(tmp_path)])
+    assert [file.partition for file in inputs.files] == [3]
+    assert inputs.problems == []
+    assert len(inputs.notes) == 1 and "3 segments of other topics" in inputs.notes[0]
+    assert "orders, a.b" in inputs.notes[0]
+    with pytest.raises(ConfigError, match="a segment of topic orders, not of __consumer_offsets"):
+        find([str(tmp_path / "orders-0" / "00000000000000000000.log")])
+    with pytest.raises(ConfigError, match="only segments of other topics"):
+        find([str(tmp_path / "orders-1")])
+
+
+def test_part_of_it_is_not_there(tmp_path: Path) -> None:
+    path = writer.segment(tmp_path, writer.commits(0, 1))
+    inputs = find([str(path), str(tmp_path / "gone"), path.as_uri(), str(tmp_path)])
+    assert [file.path for file in inputs.files] == [str(path)]
+    assert inputs.problems == [f"{tmp_path / 'gone'} does not exist."]
+    with pytest.raises(ConfigError, match="gone does not exist"):
+        find([str(tmp_path / "gone")])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="has nothing of __consumer_offsets"):
+        find([str(tmp_path / "empty")])
+
+
+def test_file_urls(tmp_path: Path) -> None:
+    folder = tmp_path / "with blank%20é"
+    path = writer.segment(folder, writer.commits(0, 1))
+    for url in (path.as_uri(), f"file://{path}", f"file:{path}", f"FILE://localhost{path}"):
+        assert [file.path for file in find([url]).files] == [str(path)], url
+
+
+def test_urls_of_other_file_systems_are_left_to_spark() -> None:
+    urls = ["hdfs://nn:8020/x", "s3a://bucket/y"]
+    inputs = find(urls)
+    assert (inputs.files, inputs.remote) == ([], urls)
+
+
+def test_a_link_to_the_folder_above_does_not_go_round(tmp_path: Path) -> None:
+    writer.segment(tmp_path, writer.commits(0, 1))
+    (tmp_path / "again").symlink_to(tmp_path)
+    assert len(find([str(tmp_path)]).files) == 1
+
+
+# --- dumps and their partitions ------------------------------------------------------------------
+
+
+def _dump(path: Path, heading: str) -> Path:
+    body = (PRINTED / "4.3.1.4.3.1.dump-5.txt").read_text().split("\n", 1)[1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"Dumping {heading}\n{body}")
+    return path
+
+
+def test_partition_of_a_dump(tmp_path: Path) -> None:
+    base = "00000000000000000000.log"
+    own = _dump(tmp_path / "__consumer_offsets-12.txt", base)
+    assert find([str(own)]).files[0].partition == 12
+    folder = _dump(tmp_path / "__consumer_offsets-13" / "dump.txt", base)
+    assert find([str(folder)]).files[0].partition == 13
+    # Nobody tells: they can't be the same one if they begin at the same offset ...
+    two = [_dump(tmp_path / "two" / name, base) for name in ("a.txt", "b.txt")]
+    numbers = [file.partition for file in find([str(path) for path in two]).files]
+    assert len(set(numbers)) == 2 and max(numbers) < -1
+    # ... but neighbouring segments are of one.
+    _dump(two[1], "00000000000000000500.log")
+    numbers = [file.partition for file in find([str(path) for path in two]).files]
+    assert len(set(numbers)) == 1 and max(numbers) < -1
+
+
+# --- Parquet -------------------------------------------------------------------------------------
+
+GOOD: dict[str, Any] = {
+    "key": pa.array([b"k"]), "value": pa.array([None], pa.binary()),
+    "topic": ["__consumer_offsets"], "partition": pa.array([1], pa.int32()), "offset": [7],
+    "timestamp": [datetime(2026, 1, 1, tzinfo=timezone.utc)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"key": None, "offset": None}, "key, offset is missing"),
+        ({"value": ["text"]}, "value is string, not binary"),
+        ({"timestamp": [5]}, "timestamp is int64, not timestamp"),
+        ({"topic": ["orders"]}, "holds records of orders, not of __consumer_offsets"),
+    ],
+)
+def test_other_parquet_is_refused_by_name(
+    tmp_path: Path, changed: dict[str, Any], said: str
+) -> None:
+    columns = {name: value for name, value in (GOOD | changed).items() if value is not None}
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table(columns), path)
+    with pytest.raises(ConfigError, match=said) as caught:
+        find([str(path)])
+    assert str(path) in caught.value.message
+
+
+def test_columns_in_the_names_of_folders(tmp_path: Path) -> None:
+    path = tmp_path / "topic=__consumer_offsets" / "partition=3" / "part-0.parquet"
+    path.parent.mkdir(parents=True)
+    columns = {k: v for k, v in GOOD.items() if k not in ("topic", "partition")}
+    parquet.write_table(pa.table(columns), path)
+    (tmp_path / "_SUCCESS").touch()
+    assert [file.format for file in find([str(tmp_path)]).files] == ["parquet"]
+
+
+# --- what they can't tell ------------------------------------------------------------------------
+
+
+def _told(*names: str, rules: str = "4.1") -> str:
+    files = find([str(SAMPLES / name) for name in names]).files
+    return " ".join(sources.tell(files, RULE_SETS[rules]))
+
+
+def test_segments_and_dumps_of_today_tell_everything() -> None:
+    assert _told("raw", "4.3.1.dump-log-offsets-decoder.txt") == ""
+
+
+def test_consumer_dumps_do_not_tell_transactions() -> None:
+    told = _told("spark-kafka-columns.4.3.1.parquet")
+    assert "can't tell transactions" in told and "pending_transaction" in told
+    assert "rules" not in told
+
+
+def test_formatters_together_tell_more_than_each() -> None:
+    offsets, groups = "4.3.1.offsets-formatter.txt", "4.3.1.groupmetadata-formatter.txt"
+    alone = _told(offsets)
+    assert "the groups' records (state, members, subscriptions)" in alone
+    assert "not enough for the rules 4.1 and every other set but pre-2.1" in alone
+    assert "committed offsets" in _told(groups)
+    files = find([str(SAMPLES / offsets), str(SAMPLES / groups)]).files
+    assert {bool(file.lacks & (lacks.GROUPS | lacks.OFFSETS)) for file in files} == {False}
+    assert {bool(file.lacks & lacks.NEW_GROUPS) for file in files} == {True}
+    # The groups' records count as the earlier ones.
+    assert [f.order for f in files if f.format == formats.GROUPS_JSON.name] == [0]
+    assert "rules" not in _told(offsets, rules="pre-2.1")
+
+
+def test_old_dumps_tell_least() -> None:
+    told = _told("2.0.1.dump-log-offsets-decoder.txt", rules="pre-2.1")
+    assert "live has every offset ever committed" in told
+    assert "commit and expire timestamps" in told
+    assert "not enough for any rule set" in told
