@@ -20,6 +20,7 @@ from kgtool.analysis.batches import REASON_CRC, Decoded, read_chunk
 from kgtool.analysis.lockstep import Bools, Ints
 from kgtool.analysis.rows import Source, batches, file_row, note_rows, read_row, rows
 from kgtool.analysis.segments import Chunk, Note, chunks
+from kgtool.analysis.tally import Tally
 
 REASON_KEY = "malformed key"
 REASON_VALUE = "malformed value"
@@ -40,6 +41,8 @@ class Detail(NamedTuple):
     both stay; without any, a commit stays only until the next one."""
     bucket_ms: int | None = None
     """Count the commits of each so long a time; None: don't."""
+    tally: Tally | None = None
+    """Count what is read there, for whoever waits."""
 
 
 NO_DETAIL = Detail()
@@ -97,6 +100,8 @@ def decode_part(
         lost = sum(note.records for note in notes if note.reason != REASON_CRC)
     else:
         (records, notes), size = read_chunk(part), len(part.data)
+    if detail.tally is not None:
+        detail.tally.add(len(records.log_offset) + lost, size)
     if as_of_ms is not None:
         records = _until(records, as_of_ms, part.position, notes)
     if len(records.log_offset) or lost:

@@ -25,6 +25,7 @@ from kgtool.analysis.quality import complete_partitions, quality
 from kgtool.analysis.read import read
 from kgtool.analysis.removals import removals
 from kgtool.analysis.sources import Basis
+from kgtool.analysis.tally import Tally
 from kgtool.analysis.timeline import timeline
 from kgtool.analysis.whatif import Author, lives
 from kgtool.errors import AnalysisError, UsageError
@@ -39,11 +40,13 @@ class Wanted(NamedTuple):
     """How far losses look ahead."""
     bucket_ms: int | None = None
     """For metrics."""
+    tally: Tally | None = None
+    """Is told what workers read."""
 
     def detail(self) -> Detail:
         """What of the past the tables need."""
         grids = {scenario.interval_ms for scenario in self.scenarios}
-        return Detail(tuple(sorted(grids)), self.bucket_ms)
+        return Detail(tuple(sorted(grids)), self.bucket_ms, self.tally)
 
 
 NOTHING_MORE = Wanted()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kgtool.cli import exits, terminal
@@ -63,6 +63,8 @@ class Output:
         self.arguments: Sequence[str] = ()
         self.is_kafka_form = False
         self.use_color: bool | None = None
+        self.before_writing: Callable[[bool], None] | None = None
+        """Told before anything is put out, whether it is results: a line of progress goes."""
         self._stdout, self._stderr = stdout, stderr
         self._pager: Pager | None = None
         self._said: set[str] = set()
@@ -162,6 +164,8 @@ class Output:
     def note(self, text: str, end: str = "\n") -> None:
         """Print on stderr, whatever the format."""
         stream = self._stderr or sys.stderr
+        if self.before_writing is not None:
+            self.before_writing(False)
         if self.is_text:
             self._flush()
         try:
@@ -249,6 +253,8 @@ class Output:
     def _write(self, text: str) -> None:
         if self._reader_gone:
             return
+        if self.before_writing is not None:
+            self.before_writing(True)
         stream = self._stdout or sys.stdout
         try:
             stream.write(text)

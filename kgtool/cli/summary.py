@@ -37,6 +37,14 @@ class Page:
         """A line as it is."""
         self.lines.append(escape(text))
 
+    def place(self, path: str, text: str) -> None:
+        """What is the matter with a file; of a long path the end stays, which is its name."""
+        text, path = escape(text), escape(path)
+        room = max(self.width - len("  : ") - terminal.columns_of(text), 2 * _LEAST)
+        if terminal.columns_of(path) > room:
+            path = self.mark + terminal.shorten(path[::-1], room - 1, "")[::-1]
+        self.lines.append(f"  {path}: {text}")
+
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """A table whose first column is a name, which is cut where there is no room."""
         if not rows:
@@ -184,7 +192,7 @@ def _problems(quality: dict[str, Any], page: Page) -> None:
     page.say("Quality", f"{quality['decoded']:,} of {count(quality['records'], 'record')} decoded")
     for file in quality["problem_files"]:
         for problem in file["problems"]:
-            page.plain(f"  {file['path']}: {problem_text(problem)}")
+            page.place(file["path"], problem_text(problem))
 
 
 def _cell(value: Any) -> str:

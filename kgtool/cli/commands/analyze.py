@@ -13,8 +13,10 @@ from kgtool.cli import exits, terminal
 from kgtool.cli.fail_on import LOSSES, Condition
 from kgtool.cli.frames import put_table
 from kgtool.cli.help import examples
+from kgtool.cli.named import Named
 from kgtool.cli.options import CONNECTION, connection_params, make_settings, output_options
 from kgtool.cli.output import Output
+from kgtool.cli.progress import Progress
 from kgtool.cli.times import Duration, Moment
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
@@ -61,7 +63,7 @@ UNKNOWN_BYTES = 1 << 30
 @click.option("--overwrite", is_flag=True, help="--out may have something in it.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page of charts and tables there.")
-@click.option("--table", type=click.Choice(TABLES), metavar="NAME",
+@click.option("--table", type=Named(TABLES), metavar="NAME",
               help=f"Put out this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
               help="Time bucket of the table metrics.")
@@ -95,38 +97,68 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     conf = _conf(options["conf"])
     settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
     with _extra():
-        from kgtool.analysis import scenarios
-        from kgtool.analysis.pipeline import Analysis
-        from kgtool.analysis.session import build_session, job_failures
+        from kgtool.analysis.session import job_failures
     _check_targets(options)
     inputs = _inputs(paths, settings)
-    session, found = None, False
+    spark = _Spark(options["master"], conf)
     try:
         with job_failures():
             if inputs.remote:
                 from kgtool.analysis.remote import find_remote
 
-                session = build_session(options["master"], conf, UNKNOWN_BYTES)
-                inputs = find_remote(session, inputs)
-            basis, played = scenarios.choose(
-                inputs.manifest, options["rules"], options["retention"], options["check_interval"]
-            )
-            output.begin((), (inputs.manifest or {}).get("cluster_id"))
-            _say(output, inputs, basis)
-            _check(inputs, options)
-            for problem in inputs.problems:
-                output.failed(_failure(problem))
-            if session is None:
-                size = sum(file.size for file in inputs.files)
-                session = build_session(options["master"], conf, size)
-            wanted = _wanted(options, played)
-            analysis = Analysis(session, inputs.files, basis, options["as_of"], wanted, settings)
-            found = _run(analysis, output, options)
+                inputs = find_remote(spark.start(UNKNOWN_BYTES), inputs)
+            found = _analyze(spark, inputs, output, options, settings)
     finally:
-        if session is not None:
-            session.stop()
+        spark.stop()
     status = output.finish()
     return exits.FOUND if found and status == exits.DONE else status
+
+
+class _Spark:
+    """The session, from when it is needed."""
+
+    def __init__(self, master: str, conf: dict[str, str]) -> None:
+        self._master, self._conf = master, conf
+        self._session: Any = None
+
+    def start(self, input_bytes: int) -> Any:
+        """The session for so much to read."""
+        from kgtool.analysis.session import build_session
+
+        if self._session is None:
+            self._session = build_session(self._master, self._conf, input_bytes)
+        return self._session
+
+    def stop(self) -> None:
+        """End it, if there is one."""
+        if self._session is not None:
+            self._session.stop()
+
+
+def _analyze(
+    spark: _Spark, inputs: Any, output: Output, options: dict[str, Any], settings: Any
+) -> bool:
+    """Say what is known beforehand, then do it; whether any --fail-on is met."""
+    from kgtool.analysis import scenarios
+    from kgtool.analysis.pipeline import Analysis
+    from kgtool.analysis.tally import Tally, Watch
+
+    basis, played = scenarios.choose(
+        inputs.manifest, options["rules"], options["retention"], options["check_interval"]
+    )
+    output.begin((), (inputs.manifest or {}).get("cluster_id"))
+    _say(output, inputs, basis)
+    _check(inputs, options)
+    for problem in inputs.problems:
+        output.failed(_failure(problem))
+    with _progress(output) as progress:
+        session = spark.start(sum(file.size for file in inputs.files))
+        tally = Tally.of(session)
+        progress.look = Watch(session, tally, _total_bytes(inputs)).look
+        wanted = _wanted(options, played)._replace(tally=tally)
+        as_of_ms = options["as_of"]
+        analysis = Analysis(session, inputs.files, basis, as_of_ms, wanted, settings)
+        return _run(analysis, output, options)
 
 
 def _wanted(options: dict[str, Any], played: tuple[Any, ...]) -> Any:
@@ -145,6 +177,27 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...]) -> Any:
     return Wanted(
         played if replays else (), options["horizon"], options["bucket"] if counts else None
     )
+
+
+@contextmanager
+def _progress(output: Output) -> Iterator[Progress]:
+    """Tell on a terminal how far Spark is, until there are results."""
+    with Progress() as progress:
+        output.before_writing = lambda is_result: (
+            progress.close() if is_result else progress.make_way()
+        )
+        try:
+            yield progress
+        finally:
+            output.before_writing = None
+
+
+def _total_bytes(inputs: Any) -> int:
+    """Of what kgtool itself decodes; Parquet is Spark's, and a cluster's size is not known."""
+    from kgtool.analysis import formats
+
+    others = (formats.PARQUET.name, formats.CLUSTER.name)
+    return sum(file.size for file in inputs.files if file.format not in others)
 
 
 def _settings(given: dict[str, Any], has_paths: bool) -> Any:

@@ -1,0 +1,65 @@
+"""How far a running job is: what its workers have read, and the tasks of what runs now."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyspark.errors import PySparkException
+
+
+class Tally(NamedTuple):
+    """Counts of Spark's (accumulators); workers add to them, a task's count when it ends."""
+
+    records: Any
+    bytes: Any
+
+    @classmethod
+    def of(cls, session: Any) -> Tally:
+        """Start at nothing."""
+        context = session.sparkContext
+        return cls(context.accumulator(0), context.accumulator(0))
+
+    def add(self, records: int, size: int) -> None:
+        """Count a part of a file that was decoded; ``size`` is in bytes."""
+        self.records.add(records)
+        self.bytes.add(size)
+
+
+class State(NamedTuple):
+    """One look at it."""
+
+    records: int
+    bytes: int
+    total_bytes: int
+    """Of all files whose size was known; 0: of none."""
+    tasks_done: int
+    tasks: int
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether there is more to be read; a file may be read twice, so it can be told once."""
+        return self.bytes < self.total_bytes or (not self.total_bytes and not self.records)
+
+
+class Watch:
+    """Tells the state of one session's jobs."""
+
+    def __init__(self, session: Any, tally: Tally, total_bytes: int) -> None:
+        self._tracker = session.sparkContext.statusTracker()
+        self._tally = tally
+        self._total_bytes = total_bytes
+
+    def look(self) -> State | None:
+        """The state now; None where Spark does not answer (any more)."""
+        from py4j.protocol import Py4JError
+
+        try:
+            stages = [self._tracker.getStageInfo(at) for at in self._tracker.getActiveStageIds()]
+        except (Py4JError, PySparkException, OSError):
+            return None
+        known = [stage for stage in stages if stage is not None]
+        return State(
+            self._tally.records.value, self._tally.bytes.value, self._total_bytes,
+            sum(stage.numCompletedTasks for stage in known),
+            sum(stage.numTasks for stage in known),
+        )  # fmt: skip
