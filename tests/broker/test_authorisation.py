@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -68,6 +69,16 @@ class Guarded(NamedTuple):
         for future in admin.create_acls(bindings).values():
             future.result(30)
 
+    def forbid(self, kind: ResourceType, name: str) -> None:
+        """Take back everything that alice may do with something."""
+        every = AclBindingFilter(
+            kind, name, ResourcePatternType.LITERAL, "User:alice", "*",
+            AclOperation.ANY, AclPermissionType.ANY,
+        )  # fmt: skip
+        admin = clients.admin(self.bootstrap)
+        for future in admin.delete_acls([every]).values():
+            future.result(30)
+
     def group(self, *operations: str, offsets: bool = True) -> str:
         """Make a group with commits in both topics, and let alice do something with it."""
         name = clients.unique("group")
@@ -113,7 +124,7 @@ def only_error(result: Result) -> Any:
 
 
 def test_groups_that_may_not_be_seen_are_not_listed(here: Guarded, outcome: Outcome) -> None:
-    with outcome(TABLE, "list", "another group") as cell:
+    with outcome(TABLE, "list, with another group", "outcome") as cell:
         mine, other = here.group("DESCRIBE"), here.group()
         result = here.run("list")
         listed = {row["group"] for row in result.json["results"]}
@@ -127,7 +138,7 @@ def test_groups_that_may_not_be_seen_are_not_listed(here: Guarded, outcome: Outc
 def test_a_group_that_may_not_be_described_is_an_error_of_its_own(
     here: Guarded, view: str, outcome: Outcome
 ) -> None:
-    with outcome(TABLE, f"describe {view}", "DESCRIBE on the group") as cell:
+    with outcome(TABLE, f"describe {view}, without DESCRIBE on the group", "outcome") as cell:
         mine, other = here.group("DESCRIBE"), here.group()
         result = here.run("describe", "--group", other, "--group", mine, view)
         assert result.status == 3
@@ -144,7 +155,7 @@ def test_a_topic_that_is_hidden_is_pointed_out_where_a_member_has_it(
     here: Guarded, protocol: str, outcome: Outcome
 ) -> None:
     """OffsetFetch leaves out what may not be seen: the assignment shows that it is there."""
-    with outcome(TABLE, f"describe ({protocol})", "DESCRIBE on a topic") as cell:
+    with outcome(TABLE, f"describe ({protocol}), without DESCRIBE on a topic", "outcome") as cell:
         mine = here.group("DESCRIBE")
         member = clients.join(
             here.bootstrap, mine, [here.seen, here.hidden], group_protocol=protocol
@@ -167,8 +178,26 @@ def test_a_topic_that_is_hidden_is_pointed_out_where_a_member_has_it(
         cell.says("pointed out")
 
 
+def test_the_age_of_what_is_unread_takes_read_on_the_topic(here: Guarded, outcome: Outcome) -> None:
+    """Offsets and lag only take DESCRIBE: they are shown all the same."""
+    with outcome(TABLE, "describe --time-lag, without READ on a topic", "outcome") as cell:
+        mine = here.group("DESCRIBE")
+        here.allow(ResourceType.TOPIC, here.hidden, "DESCRIBE")
+        result = here.run("describe", "--group", mine, "--time-lag")
+        assert result.status == 3, result
+        rows = {row["topic"]: row for row in result.json["results"]}
+        seen, hidden = rows[here.seen], rows[here.hidden]
+        assert (seen["current_offset"], seen["lag"]) == (1, 4)
+        assert seen["lag_ms"] >= 0
+        assert (hidden["current_offset"], hidden["lag"], hidden["lag_ms"]) == (2, 3, None)
+        error = only_error(result)
+        assert (error["code"], error["target"]["topic"]) == (29, here.hidden)
+        assert error["hint"] == f"It takes the ACL operation READ on topic {here.hidden}."
+        cell.says("named, offsets and lag shown")
+
+
 def test_offsets_of_a_topic_that_may_not_be_read_stay(here: Guarded, outcome: Outcome) -> None:
-    with outcome(TABLE, "delete-offsets", "READ on a topic") as cell:
+    with outcome(TABLE, "delete-offsets, without READ on a topic", "outcome") as cell:
         mine = here.group("DESCRIBE", "DELETE")
         here.allow(ResourceType.TOPIC, here.hidden, "DESCRIBE")
         argv = ["--group", mine, "--topic", here.seen, "--topic", f"{here.hidden}:0", "--yes"]
@@ -195,7 +224,7 @@ def test_offsets_of_a_hidden_topic_can_t_be_deleted(here: Guarded) -> None:
 
 
 def test_a_group_whose_offsets_may_not_be_deleted(here: Guarded, outcome: Outcome) -> None:
-    with outcome(TABLE, "delete-offsets", "DELETE on the group") as cell:
+    with outcome(TABLE, "delete-offsets, without DELETE on the group", "outcome") as cell:
         mine, other = here.group("DESCRIBE", "DELETE"), here.group("DESCRIBE")
         argv = ["--group", mine, "--group", other, "--topic", f"{here.seen}:0", "--yes"]
         result = here.run("delete-offsets", *argv)
@@ -207,7 +236,7 @@ def test_a_group_whose_offsets_may_not_be_deleted(here: Guarded, outcome: Outcom
 
 
 def test_a_group_that_may_not_be_deleted(here: Guarded, outcome: Outcome) -> None:
-    with outcome(TABLE, "delete", "DELETE on the group") as cell:
+    with outcome(TABLE, "delete, without DELETE on the group", "outcome") as cell:
         mine, other = here.group("DESCRIBE", "DELETE"), here.group("DESCRIBE")
         result = here.run("delete", "--group", mine, "--group", other, "--yes")
         assert result.status == 3
@@ -219,7 +248,7 @@ def test_a_group_that_may_not_be_deleted(here: Guarded, outcome: Outcome) -> Non
 
 
 def test_a_group_that_may_not_be_written(here: Guarded, outcome: Outcome) -> None:
-    with outcome(TABLE, "reset-offsets", "READ on the group") as cell:
+    with outcome(TABLE, "reset-offsets, without READ on the group", "outcome") as cell:
         mine, other = here.group("DESCRIBE", "READ"), here.group("DESCRIBE")
         named = ["--group", mine, "--group", other]
         result = here.run(
@@ -234,8 +263,56 @@ def test_a_group_that_may_not_be_written(here: Guarded, outcome: Outcome) -> Non
         cell.says("named, the others reset")
 
 
+def test_offsets_that_may_not_be_put_back(here: Guarded, outcome: Outcome) -> None:
+    """DELETE on a group without READ: what was taken away can't be given back."""
+    with outcome(TABLE, "undo, without READ on the group", "outcome") as cell:
+        mine = here.group("DESCRIBE", "DELETE")
+        argv = ["--group", mine, "--topic", f"{here.seen}:0", "--yes"]
+        assert here.run("delete-offsets", *argv).status == 0
+        result = here.run("undo", "last", "--yes")
+        assert result.status == 1, result
+        assert only_error(result)["hint"] == f"It takes the ACL operation READ on group {mine}."
+        here.allow(ResourceType.GROUP, mine, "READ")
+        assert here.run("undo", "last", "--yes").status == 0
+        assert clients.committed(here.bootstrap, mine)[here.seen, 0] == 1
+        cell.says("named; done once it was allowed")
+
+
+def test_a_backup_that_may_not_be_put_back_whole(
+    here: Guarded, outcome: Outcome, tmp_path: Path
+) -> None:
+    with outcome(TABLE, "restore, without READ on a topic", "outcome") as cell:
+        here.allow(ResourceType.TOPIC, here.hidden, "DESCRIBE")
+        mine, file = here.group("DESCRIBE", "READ"), str(tmp_path / "backup.json")
+        assert here.run("backup", "--group", mine, "--out", file).status == 0
+        moved = {(here.seen, 0): 4, (here.hidden, 0): 4}
+        clients.commit(here.bootstrap, mine, moved)
+        result = here.run("restore", file, "--yes")
+        assert result.status == 3, result
+        assert only_error(result)["hint"] == (
+            f"It takes the ACL operation READ on topic {here.hidden}."
+        )
+        assert clients.committed(here.bootstrap, mine) == {(here.seen, 0): 1, (here.hidden, 0): 4}
+        cell.says("named, the others restored")
+
+
+def test_offsets_that_may_not_be_kept(here: Guarded, outcome: Outcome) -> None:
+    with outcome(TABLE, "keep, without READ on the group", "outcome") as cell:
+        mine, other = here.group("DESCRIBE", "READ"), here.group("DESCRIBE")
+        here.allow(ResourceType.TOPIC, "__consumer_offsets", "DESCRIBE", "READ")
+        try:
+            result = here.run("keep", mine, other, "--yes")
+        finally:
+            here.forbid(ResourceType.TOPIC, "__consumer_offsets")
+        hints = {error["hint"] for error in result.json["errors"]}
+        assert f"It takes the ACL operation READ on group {other}." in hints, result
+        kept = {row["topic"] for row in result.json["results"] if row["status"] == "kept"}
+        assert here.seen in kept
+        cell.says("named")
+
+
 def test_the_export_says_what_it_takes(here: Guarded, outcome: Outcome, tmp_path: Path) -> None:
-    with outcome(TABLE, "export", "READ on __consumer_offsets") as cell:
+    with outcome(TABLE, "export, without READ on __consumer_offsets", "outcome") as cell:
         here.allow(ResourceType.TOPIC, "__consumer_offsets", "DESCRIBE")
         result = here.run("export", "--out", str(tmp_path / "export"))
         assert result.status in (1, 3), result  # empty partitions are as good as exported
