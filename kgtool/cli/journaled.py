@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kgtool.admin.images import GroupChange
     from kgtool.model import ItemError
     from kgtool.net.session import Session
-    from kgtool.safety.journal import Header, Journal
+    from kgtool.safety.journal import ConfigChange, Header, Journal
     from kgtool.safety.locks import GroupLocks
 
 WAY_BACK = (
@@ -156,11 +156,25 @@ class Change:
         pid = self._locks.holder(group) if self._locks else None
         return f"Another kgtool (process {pid})" if pid else "Another kgtool"
 
-    def before(self, changes: Sequence[GroupChange]) -> None:
+    def before(
+        self, changes: Sequence[GroupChange], members: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         """Write down what is there, durably. The ``before_change`` of the operations.
+
+        :param members: who is going to be removed from the groups.
 
         :raises JournalError: it can't be written: nothing may be changed then.
         """
+        self._write(lambda journal: journal.before(changes, members))
+
+    def before_configs(self, changes: Sequence[ConfigChange]) -> None:
+        """Write down which configs of groups are there, durably.
+
+        :raises JournalError: it can't be written: nothing may be changed then.
+        """
+        self._write(lambda journal: journal.before_configs(changes))
+
+    def _write(self, write: Callable[[Journal], None]) -> None:
         from kgtool.safety.journal import Journal
 
         if self._problem is not None:
@@ -168,7 +182,7 @@ class Change:
         is_first = self._journal is None
         journal = self._journal or Journal(folder(), self._header())
         try:
-            journal.before(changes)
+            write(journal)
         except BaseException:
             if is_first:
                 journal.discard()
@@ -209,7 +223,15 @@ class Change:
         for item in items:
             topic = getattr(item, "topic", None)
             partition = getattr(item, "partition", None)
-            self._journal.result(item.group, topic, partition, item.status, item.error)
+            member = getattr(item, "member", None)
+            member_id = None if member is None else member.member_id
+            self._journal.result(item.group, topic, partition, item.status, item.error, member_id)
+
+    def config_results(self, items: Iterable[tuple[str, str, str, ItemError | None]]) -> None:
+        """Write down what came of each config: group, name, status, error."""
+        if self._journal is not None:
+            for group, name, status, error in items:
+                self._journal.config_result(group, name, status, error)
 
     def say(self) -> None:
         """Tell on stderr how to take it back; nothing where nothing was changed."""

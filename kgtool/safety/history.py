@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.errors import ConfigError, KgError
-from kgtool.safety.journal import DONE, INTERRUPTED, RUNNING, SUFFIX, UNDONE, UNNAMED, VERSION
+from kgtool.safety.journal import (
+    DONE,
+    INTERRUPTED,
+    REMOVE_MEMBERS,
+    RUNNING,
+    SUFFIX,
+    UNDONE,
+    UNNAMED,
+    VERSION,
+    ConfigChange,
+)
 from kgtool.safety.lines import Malformed, Recorded, groups, number, records, typed
 
 TAIL_BYTES = 64 * 1024
@@ -98,10 +108,13 @@ def _literal(name: str) -> str:
 def last(found: Iterable[Entry], cluster_id: str | None) -> Entry | None:
     """Return what ``undo last`` means: the newest action on a cluster that can be taken back.
 
-    An undo is not taken back by another ``undo last``: that goes one step further into the past.
+    An undo is not taken back by another ``undo last``: that goes one step further into the past;
+    and nothing can give a group its members back.
     """
     for entry in found:
-        if entry.cluster_id == cluster_id and entry.state != UNDONE and entry.undoes is None:
+        if entry.cluster_id != cluster_id or entry.command == REMOVE_MEMBERS:
+            continue
+        if entry.state != UNDONE and entry.undoes is None:
             return entry
     return None
 
@@ -240,6 +253,39 @@ def changed_groups(path: Path) -> Iterator[Recorded]:
         if index >= ready:
             return
         yield recorded
+
+
+def is_about_configs(path: Path) -> bool:
+    """Whether an action changed configs of groups, and not their offsets."""
+    kinds = (record.get("kind") for _, record in records(path))
+    next(kinds, None)
+    return next(kinds, None) == "config"
+
+
+def changed_configs(path: Path) -> list[ConfigChange]:
+    """Read the configs that an action was about to change, as far as its journal was ready.
+
+    :raises ConfigError: a line lacks something or has something of the wrong type.
+    """
+    ready = _count(path)["changes"]
+    found: list[ConfigChange] = []
+    for line, record in records(path):
+        if record.get("kind") != "config" or len(found) >= ready:
+            continue
+        try:
+            found.append(
+                ConfigChange(
+                    typed(record, "group", str),
+                    typed(record, "name", str),
+                    typed(record, "before", str, none=True),
+                    typed(record, "after", str, none=True),
+                )
+            )
+        except KeyError as error:
+            raise Malformed(f"{path}, line {line}: {error.args[0]} is missing.") from error
+        except ValueError as error:
+            raise Malformed(f"{path}, line {line}: {error}.") from error
+    return found
 
 
 # ---------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@
     {"kind": "journal", "kgtool_journal": 1, "id": "20260131-120000-1f2e", "command": "delete", …}
     {"kind": "group", …}            what was there, see ``kgtool.safety.lines``
     {"kind": "offset", …}
+    {"kind": "config", …}           a group's config: what is set there, and what is to be
+    {"kind": "member", …}           who is going to be removed from the group (remove-members)
     {"kind": "ready", …}            all of it is on the disk: requests may leave now
     {"kind": "result", …}           what the broker answered, item by item
     {"kind": "end", "state": "done", …}
@@ -37,10 +39,23 @@ FOLDER_VARIABLE = "KGTOOL_JOURNAL_DIR"
 DONE, INTERRUPTED, UNDONE, RUNNING = "done", "interrupted", "undone", "running"
 
 
+REMOVE_MEMBERS = "remove-members"
+"""The command that leaves a journal which nothing can take back."""
+
+
 class JournalError(KgError):
     """The journal can't be written, so nothing is changed."""
 
     name = "JOURNAL"
+
+
+class ConfigChange(NamedTuple):
+    """What a config of a group is, and what it is to be; None: not set at the group."""
+
+    group: str
+    name: str
+    before: str | None
+    after: str | None
 
 
 class Header(NamedTuple):
@@ -122,9 +137,12 @@ class Journal:
             raise _refused(self.path, error) from error
         return file
 
-    def before(self, changes: Iterable[GroupChange]) -> None:
+    def before(
+        self, changes: Iterable[GroupChange], members: Iterable[Mapping[str, Any]] = ()
+    ) -> None:
         """Put on the disk what is about to be changed; may be called again for more of it.
 
+        :param members: who is going to be removed from these groups; that can't be undone.
         :raises JournalError: it isn't there; the caller must not change anything then.
         """
         try:
@@ -136,27 +154,58 @@ class Journal:
                 self._items[change.image.group] = change.after.keys()
                 self.groups += 1
                 self.changes += len(change.after)
-            ready = {"kind": "ready", "groups": self.groups, "changes": self.changes}
-            self._file.write(dump(ready).encode("ascii"))
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            if not self._is_safe:
-                sync_folder(self._folder)
-                self._is_safe = True
+            for member in members:
+                self._file.write(dump({"kind": "member", **member}).encode("ascii"))
+                self.changes += 1
+            self._be_ready()
         except OSError as error:
             raise _refused(self.path, error) from error
 
+    def before_configs(self, changes: Collection[ConfigChange]) -> None:
+        """Put on the disk which configs of groups are about to be changed.
+
+        :raises JournalError: they aren't there; the caller must not change anything then.
+        """
+        try:
+            for change in changes:
+                line = {"kind": "config", **change._asdict()}
+                self._file.write(dump(line).encode("ascii"))
+            self.groups += len({change.group for change in changes})
+            self.changes += len(changes)
+            self._be_ready()
+        except OSError as error:
+            raise _refused(self.path, error) from error
+
+    def _be_ready(self) -> None:
+        ready = {"kind": "ready", "groups": self.groups, "changes": self.changes}
+        self._file.write(dump(ready).encode("ascii"))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        if not self._is_safe:
+            sync_folder(self._folder)
+            self._is_safe = True
+
     def result(
         self, group: str, topic: str | None, partition: int | None, status: str,
-        error: ItemError | None = None,
+        error: ItemError | None = None, member_id: str | None = None,
     ) -> None:  # fmt: skip
         """Write down what came of one item of the last ``before``, or of a whole group."""
         line: dict[str, Any] = {"kind": "result", "group": group}
         if topic is not None:
             line |= {"topic": topic, "partition": partition}
+        if member_id is not None:
+            line["member_id"] = member_id
         line["status"] = status
         if error is not None:
-            self.failed += self._count(group, topic, partition)
+            self.failed += 1 if member_id else self._count(group, topic, partition)
+            line["error"] = {"code": error.code, "name": error.name, "message": error.message}
+        self._append(dump(line))
+
+    def config_result(self, group: str, name: str, status: str, error: ItemError | None) -> None:
+        """Write down what came of one config of a group."""
+        line: dict[str, Any] = {"kind": "result", "group": group, "config": name, "status": status}
+        if error is not None:
+            self.failed += 1
             line["error"] = {"code": error.code, "name": error.name, "message": error.message}
         self._append(dump(line))
 

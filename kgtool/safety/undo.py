@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgtool.errors import KgError
 from kgtool.safety.history import Entry, changed_groups, refused
-from kgtool.safety.journal import RUNNING, UNDONE
+from kgtool.safety.journal import REMOVE_MEMBERS, RUNNING, UNDONE
 from kgtool.safety.putback import GroupWish, Wish
 
 IsFinal = Callable[[int], bool]
@@ -30,6 +30,11 @@ def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
             f"The journal {entry.id} is still being written: process "
             f"{entry.header.get('pid')} is at work.",
             hint="Wait until it has ended.",
+        )
+    if entry.command == REMOVE_MEMBERS:
+        raise KgError(
+            f"The journal {entry.id} removed members, and nothing can put them back.",
+            hint="A client that is alive joins again by itself; start those that are not.",
         )
     if force:
         return

@@ -13,6 +13,7 @@ COMMANDS = {
     "delete": "Delete groups that have no members.",
     "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
     "reset-offsets": "Set committed offsets of groups that have no members.",
+    "remove-members": "Remove members from a group: stuck ones, and static ones gone.",
     "keep": "Make committed offsets live for another full retention.",
     "backup": "Save the committed offsets of groups, living ones too, in one file.",
     "restore": "Give groups the committed offsets of a backup.",

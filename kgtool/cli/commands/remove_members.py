@@ -1,0 +1,213 @@
+"""``kgtool remove-members``: take stuck members out of a group, so that it can be worked on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgtool.cli import consent
+from kgtool.cli.columns import NAME, Column
+from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
+from kgtool.cli.journaled import Change
+from kgtool.cli.options import Name, change_options, connection_options, output_options
+from kgtool.cli.output import Output, error_object
+from kgtool.cli.table import draw, draw_for
+from kgtool.errors import UsageError
+from kgtool.model import GroupDescription, ItemError, Member, Target
+
+if TYPE_CHECKING:
+    from kgtool.admin.members import Choice, MemberRemoval
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+
+KEYS = ("group", "member_id", "group_instance_id", "client_id", "host", "status", "error")
+COLUMNS = (
+    Column("group", "GROUP", NAME),
+    Column("member_id", "CONSUMER-ID", NAME, spare=3),
+    Column("group_instance_id", "GROUP-INSTANCE-ID", NAME, spare=2),
+    Column("client_id", "CLIENT-ID", NAME),
+    Column("host", "HOST", NAME, spare=1),
+    Column("status", "STATUS"),
+)
+NO_WAY_BACK = (
+    "This can't be undone: a client that is alive joins again by itself, and the others have to "
+    "be started. The group rebalances, and its committed offsets stay as they are."
+)
+Groups = dict[str, tuple[GroupDescription, list[Member]]]
+
+
+# fmt: off
+@click.command(
+    "remove-members",
+    epilog=examples(
+        "kgtool remove-members billing --instance-id billing-3",
+        "kgtool remove-members billing --client-id old-host --dry-run",
+        "kgtool remove-members billing --all --wait-empty 60s --yes",
+    ),
+)
+@click.argument("groups", nargs=-1, required=True, type=Name(), metavar="GROUP...")
+@click.option("--instance-id", "instance_ids", multiple=True, metavar="ID",
+              help="A static member, by its group.instance.id; repeatable.")
+@click.option("--member-id", "member_ids", multiple=True, metavar="ID",
+              help="A member, by the id that describe --members shows; repeatable.")
+@click.option("--client-id", "client_ids", multiple=True, metavar="ID",
+              help="All members with this client.id; repeatable.")
+@click.option("--all", "all_members", is_flag=True, help="All members.")
+@click.option("--wait-empty", metavar="TIME",
+              help="Then wait so long (60s, 5m) for the groups to have no members.")
+@change_options
+@connection_options()
+@output_options
+# fmt: on
+def command(
+    settings: Settings, output: Output, groups: tuple[str, ...], wait_empty: str | None,
+    dry_run: bool, yes: bool, **chosen: Any,
+) -> int:  # fmt: skip
+    """Remove members from a group: stuck ones, and static ones gone.
+
+    They are why a reset, an undo or a deletion is refused. A static member stays for its session
+    timeout after its client has died, a stuck one for its poll interval. What lives joins again by
+    itself: stop it first.
+    """
+    from kgtool.admin.members import Choice
+    from kgtool.cli import offsetspec
+
+    choice = Choice(**chosen)
+    if not any(choice):
+        raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
+    wait = 0.0 if wait_empty is None else offsetspec.seconds(wait_empty, "wait-empty")
+    consent.require(yes, dry_run)
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        session.connect()
+        output.begin(KEYS, session.cluster_id)
+        found = _find(session, output, groups, choice)
+        if dry_run or not found:
+            _report(output, [r for d, m in found.values() for r in _foreseen(d, m)])
+            return output.finish()
+        removed = _remove(session, output, found, yes)
+        _report(output, removed)
+        if wait:
+            _wait(session, output, list(found), wait)
+    return output.finish()
+
+
+def _find(session: Session, output: Output, names: Sequence[str], choice: Choice) -> Groups:
+    """Describe the groups; say what can't be done, and return what can."""
+    from kgtool.admin.groups import describe_with_type
+    from kgtool.admin.members import missing, refusal
+
+    found: Groups = {}
+    unique = list(dict.fromkeys(names))
+    for description in session.run(describe_with_type(session.cluster, unique)):
+        problem = refusal(description)
+        if problem is not None:
+            output.failed(problem, row=_empty(description, problem))
+            continue
+        for error in missing(description, choice):
+            output.failed(error, row=_empty(description, error))
+        members = [member for member in description.members if choice.fits(member)]
+        if members:
+            found[description.group] = (description, members)
+        elif choice.all_members:
+            output.done += 1
+            output.note(f"Group {escape(description.group)} has no members.")
+    return found
+
+
+def _empty(description: GroupDescription, error: ItemError) -> dict[str, Any]:
+    return {"group": description.group, "status": "failed", "error": error_object(error)}
+
+
+def _foreseen(description: GroupDescription, members: Sequence[Member]) -> list[MemberRemoval]:
+    from kgtool.admin.members import MemberRemoval
+
+    return [MemberRemoval(description.group, member, "would-remove") for member in members]
+
+
+def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[MemberRemoval]:
+    from kgtool.admin.images import GroupChange, image_of
+    from kgtool.admin.members import remove_members
+
+    foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
+    output.note("Members to remove:")
+    output.note(draw(COLUMNS[:-1], [_row(row) for row in foreseen]), end="")
+    output.note(NO_WAY_BACK)
+    count = len(foreseen)
+    consent.ask(session, output, f"Remove {count} member{'' if count == 1 else 's'}?", yes)
+    reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
+    removed: list[MemberRemoval] = []
+    with Change(session, output) as change:
+        change.lock(found)
+        images = [GroupChange(image_of(description, {}), {}) for description, _ in found.values()]
+        change.before(images, [_recorded(row) for row in foreseen])
+        for group, (_, members) in found.items():
+            rows = session.run(remove_members(session.cluster, group, members, reason[:255]))
+            change.results(rows)
+            removed += rows
+    output.note(f"Journal {change.journal_id}: says who was removed; it can't be undone.")
+    return removed
+
+
+def _recorded(row: MemberRemoval) -> dict[str, Any]:
+    fields = _row(row)
+    return {key: fields[key] for key in KEYS if key not in ("status", "error")}
+
+
+def _row(row: MemberRemoval) -> dict[str, Any]:
+    member = row.member
+    return {
+        "group": row.group,
+        "member_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "status": row.status,
+        "error": None if row.error is None else error_object(row.error),
+    }
+
+
+def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
+    rows = [_row(row) for row in removed]
+    if rows and output.is_text:
+        words = {"would-remove": "would be removed"}
+        shown = [{**row, "status": words.get(row["status"], row["status"])} for row in rows]
+        output.text(draw_for(output, COLUMNS, shown), end="")
+    for row, item in zip(rows, removed, strict=True):
+        if item.error is None:
+            output.done += 1
+            output.row(row)
+        else:
+            output.failed(item.error, row=row)
+
+
+def _wait(session: Session, output: Output, groups: list[str], seconds: float) -> None:
+    """Wait until the groups have no members; those that still have some are failures."""
+    from kgtool.admin.reset_rows import members
+    from kgtool.admin.reset_wait import LOOK_AGAIN_SECONDS, wait_until_empty
+
+    until = time.monotonic() + seconds
+    while True:
+        looked = wait_until_empty(session.cluster, groups, 0.0, time.monotonic)
+        busy = session.run(looked)
+        if not busy:
+            output.note("No members are left. Clients that are alive join again within seconds.")
+            return
+        if time.monotonic() >= until:
+            break
+        groups = [group.group for group in busy]
+        # Not in the operation, whose time without an answer is limited.
+        time.sleep(LOOK_AGAIN_SECONDS)
+        session.loop.extend(LOOK_AGAIN_SECONDS)
+    for group in busy:
+        error = ItemError(
+            Target(group=group.group), None, "NON_EMPTY_GROUP",
+            f"Group '{group.group}' is still {group.state}. {members(group)}",
+            "They live, and join again: stop their clients.",
+        )  # fmt: skip
+        output.failed(error, row=_empty(group, error))
