@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kgtool.cli import expiry, rows
 from kgtool.cli.choose import Chosen, choose
@@ -21,17 +21,48 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 
-class Found(NamedTuple):
-    """One group: what there is to show of it, and what could not be found out."""
+class Found:
+    """One group: what there is to show of it, and what could not be found out.
 
-    description: GroupDescription
-    rows: list[Row]
-    """Those that the view shows."""
-    errors: list[ItemError]
-    shown: list[OffsetRow] | None = None
-    """The same as domain records, in the offsets view."""
-    every: Sequence[Row] | None = None
-    """``rows`` with those that ``--lagging`` leaves out."""
+    :param make: makes a row of a domain record; called for the rows that somebody looks at.
+    """
+
+    def __init__(
+        self,
+        description: GroupDescription,
+        rows: Sequence[Row],
+        errors: list[ItemError],
+        *,
+        found: Sequence[OffsetRow] | None = None,
+        make: Callable[[OffsetRow], Row] | None = None,
+        is_shown: Callable[[OffsetRow], bool] | None = None,
+    ) -> None:
+        self.description = description
+        self.errors = errors
+        self._rows, self._found, self._make = rows, found, make
+        self.shown = found
+        """The rows as domain records, in the offsets view."""
+        if found is not None and is_shown is not None:
+            self.shown = [row for row in found if is_shown(row)]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the view shows any row."""
+        return bool(self._rows if self.shown is None else self.shown)
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows that the view shows."""
+        if self.shown is not None and self._make is not None:
+            return [self._make(row) for row in self.shown]
+        return self._rows
+
+    @property
+    def every(self) -> Sequence[Row] | None:
+        """``rows`` with those that ``--lagging`` leaves out; None in the other views."""
+        if self._found is None or self._make is None:
+            return None
+        return [self._make(row) for row in self._found]
 
 
 Show = Callable[[Found], None]
@@ -61,16 +92,18 @@ def _offsets(
 
     expiries: Expiries = {}
 
+    def as_row(row: OffsetRow) -> Row:
+        return _offset_row(row, view, expiries)
+
     def emit(found: GroupOffsets) -> None:
         if not _failed(sink, selection, found.description):
-            every = [_offset_row(row, view, expiries) for row in found.rows]
-            shown = [row for row in found.rows if _is_shown(row, view)]
-            as_rows: list[Row] = [
-                fields
-                for row, fields in zip(found.rows, every, strict=True)
-                if _is_shown(row, view)
-            ]
-            show(Found(found.description, as_rows, found.errors, shown, every))
+            is_shown = _has_lag if view.lagging else None
+            show(
+                Found(
+                    found.description, [], found.errors, found=found.rows, make=as_row,
+                    is_shown=is_shown,
+                )
+            )  # fmt: skip
 
     when_known = _in_order(chosen.groups, emit) if ordered else emit
     everything = session.run(
@@ -90,8 +123,8 @@ def _offsets(
             emit(group)
 
 
-def _is_shown(row: OffsetRow, view: View) -> bool:
-    return not view.lagging or (row.lag or 0) > 0
+def _has_lag(row: OffsetRow) -> bool:
+    return (row.lag or 0) > 0
 
 
 def _offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kgtool.cli import exits, terminal
@@ -199,7 +200,9 @@ class Output:
         is_partial = self.done and error.exit_code in (exits.NOTHING_DONE, exits.UNREACHABLE)
         return exits.PARTLY_DONE if is_partial else error.exit_code
 
-    def _complete(self, row: Row) -> dict[str, Any]:
+    def _complete(self, row: Row) -> Row:
+        if tuple(row) == self._columns:
+            return row
         complete = dict.fromkeys(self._columns)
         complete.update(row)
         return complete
@@ -300,9 +303,26 @@ def _point_at_nothing(stream: TextIO) -> None:
 
 def _json(value: object) -> str:
     """Return JSON in ASCII: valid for any name and in any locale, harmless for any terminal."""
-    import json
+    return _encoder()(value)
 
-    return json.dumps(value)
+
+@cache
+def _encoder() -> Callable[[object], str]:
+    """Return ``json.dumps``, which makes an encoder anew for every row, without that.
+
+    ``c_make_encoder`` is what the standard library does it with; without it (other Pythons) the
+    long way has to do.
+    """
+    from json import JSONEncoder, encoder
+
+    plain = JSONEncoder()
+    make: Any = getattr(encoder, "c_make_encoder", None)
+    if make is None:
+        return plain.encode
+    chunks = make(
+        None, plain.default, encoder.encode_basestring_ascii, None, ": ", ", ", False, False, True
+    )
+    return lambda value: "".join(chunks(value, 0))
 
 
 def _flat(value: object) -> object:

@@ -27,8 +27,9 @@ class Presenter:
         """Show one group, and what of it could not be found out."""
         self._note(found)
         self._table(found)
-        for row in found.rows:
-            self.output.row(self._picked(row))
+        if not self.output.is_text:
+            for row in found.rows:
+                self.output.row(self._picked(row))
         self._count(found)
         if self.output.reader_gone:
             raise BrokenPipeError
@@ -38,7 +39,7 @@ class Presenter:
 
     def _note(self, found: Found) -> None:
         note = render.group_note(found.description)
-        hidden = self.view.lagging and not found.rows
+        hidden = self.view.lagging and not found.has_rows
         if note is not None and self.output.is_text and not hidden:
             self.output.note(note)
 
@@ -47,8 +48,9 @@ class Presenter:
             return
         if self.view.is_kafkas:
             self.output.text(_kafkas(found, self.view), end="")
-        elif found.rows:
-            text = draw_for(self.output, self.view.text_columns(found.rows), found.rows)
+        elif found.has_rows:
+            rows = found.rows
+            text = draw_for(self.output, self.view.text_columns(rows), rows)
             self.output.text("\n" + text, end="")
 
     def _picked(self, row: Row) -> Row:
@@ -57,7 +59,7 @@ class Presenter:
     def _count(self, found: Found) -> None:
         for error in found.errors:
             self.output.failed(error)
-        if not found.errors or found.rows:
+        if not found.errors or found.has_rows:
             self.output.done += 1
 
 
@@ -70,7 +72,7 @@ class Collector(Presenter):
 
     def show(self, found: Found) -> None:
         """Take one group."""
-        if not found.rows:  # else the table says it
+        if not found.has_rows:  # else the table says it
             self._note(found)
         self._rows += found.rows
         self._count(found)

@@ -7,7 +7,7 @@ it ends is part of the format (``ConsumerGroupCommand.ConsumerGroupService``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kgtool.cli.escape import escape
 from kgtool.cli.selection import java_order
@@ -45,12 +45,25 @@ def shown(value: object) -> str:
 
 def _column(header: str, values: Sequence[str], least: int) -> list[str]:
     """Return a column as wide as its longest value, at least ``least``."""
-    return _fixed(header, values, max([least, *map(width, values)]))
+    return _fixed(header, values, max(least, max(map(width, set(values)), default=0)))
 
 
 def _fixed(header: str, values: Sequence[str], size: int) -> list[str]:
     """Return a column of one width: longer values push the rest of their line to the right."""
+    if "".join(values).isascii():  # one character is one unit, as in nearly all tables
+        return [header.ljust(size), *[value.ljust(size) for value in values]]
     return [pad(header, size), *(pad(value, size) for value in values)]
+
+
+def _names(values: Sequence[str | None]) -> list[str]:
+    """Return cells of names, each of which is looked at once: most of them repeat."""
+    known = {value: shown(value) for value in set(values)}
+    return [known[value] for value in values]
+
+
+def _numbers(values: Iterable[int | None]) -> list[str]:
+    """Return cells of numbers."""
+    return [NO_VALUE if value is None else str(value) for value in values]
 
 
 def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -> str:
@@ -79,25 +92,25 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool = False, status: bool = Fal
     if not rows:
         return ""
     columns = [
-        _column("GROUP", [shown(row.group) for row in rows], MIN_WIDTH),
-        _column("TOPIC", [shown(row.topic) for row in rows], MIN_WIDTH),
-        _fixed("PARTITION", [shown(row.partition) for row in rows], 10),
+        _column("GROUP", _names([row.group for row in rows]), MIN_WIDTH),
+        _column("TOPIC", _names([row.topic for row in rows]), MIN_WIDTH),
+        _fixed("PARTITION", _numbers([row.partition for row in rows]), 10),
     ]
     if verbose:
-        columns.append(_fixed("LEADER-EPOCH", [shown(row.leader_epoch) for row in rows], 15))
+        columns.append(_fixed("LEADER-EPOCH", _numbers([row.leader_epoch for row in rows]), 15))
     columns += [
-        _fixed("CURRENT-OFFSET", [shown(row.current_offset) for row in rows], 15),
-        _fixed("LOG-END-OFFSET", [shown(row.log_end_offset) for row in rows], 15),
-        _fixed("LAG", [shown(row.lag) for row in rows], 15),
-        _column("CONSUMER-ID", [shown(row.member_id) for row in rows], MIN_WIDTH),
-        _column("HOST", [shown(row.host) for row in rows], MIN_WIDTH),
+        _fixed("CURRENT-OFFSET", _numbers([row.current_offset for row in rows]), 15),
+        _fixed("LOG-END-OFFSET", _numbers([row.log_end_offset for row in rows]), 15),
+        _fixed("LAG", _numbers([row.lag for row in rows]), 15),
+        _column("CONSUMER-ID", _names([row.member_id for row in rows]), MIN_WIDTH),
+        _column("HOST", _names([row.host for row in rows]), MIN_WIDTH),
         *_last(rows, status),
     ]
-    return "".join("\n" + " ".join(line) for line in zip(*columns, strict=True)) + "\n"
+    return "\n" + "\n".join(map(" ".join, zip(*columns, strict=True))) + "\n"
 
 
 def _last(rows: Sequence[OffsetRow], status: bool) -> list[list[str]]:
-    clients = [shown(row.client_id) for row in rows]
+    clients = _names([row.client_id for row in rows])
     if not status:
         return [["CLIENT-ID", *clients]]
     return [_column("CLIENT-ID", clients, MIN_WIDTH), ["STATUS", *(row.status for row in rows)]]

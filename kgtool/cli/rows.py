@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from kgtool.cli import render
@@ -24,6 +25,7 @@ STATE = (
 DELETE = ("group", "status", "error")
 DELETE_OFFSETS = ("group", "topic", "partition", "status", "error")
 REGEX = ("regex", "valid", "message")
+_OFFSET_VALUES = attrgetter(*OFFSETS)
 
 
 def listing(group: GroupListing) -> dict[str, Any]:
@@ -33,8 +35,7 @@ def listing(group: GroupListing) -> dict[str, Any]:
 
 def offset(row: OffsetRow) -> dict[str, Any]:
     """Return a row of ``describe --offsets``."""
-    fields = row._asdict()
-    return {key: fields[key] for key in OFFSETS}
+    return dict(zip(OFFSETS, _OFFSET_VALUES(row), strict=True))
 
 
 def members(group: GroupDescription) -> list[dict[str, Any]]:

@@ -115,8 +115,13 @@ def string_reader(flexible: bool, nullable: bool) -> Reader:
     length_of, _ = string_length(flexible)
 
     def read(buf: bytes, pos: int) -> tuple[str | None, int]:
-        length, pos = length_of(buf, pos)
-        if length < 0:
+        if flexible and 0 < (first := buf[pos]) < 0x80:  # nearly all of them: a length of one byte
+            length, pos = first - 1, pos + 1
+        else:
+            length, pos = length_of(buf, pos)
+        if length <= 0:
+            if length == 0:
+                return "", pos
             if nullable and length == -1:
                 return None, pos
             raise ValueError("null where a string must be")

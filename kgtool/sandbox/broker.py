@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import socket
@@ -145,12 +146,16 @@ def _escaped(value: str) -> str:
 
 
 def command(java: Path, class_path: str, folder: Path, flags: Sequence[str] = ()) -> list[str]:
-    """The command line of a broker; ``folder`` in it is how the process is recognised."""
+    """The command line of a broker; ``folder`` in it is how the process is recognised.
+
+    ``KAFKA_HEAP_OPTS`` is heeded as by Kafka's own scripts, and has the last word.
+    """
     return [
         str(java),
         "-Xms64m",
         "-Xmx512m",
         *FAST,
+        *os.environ.get("KAFKA_HEAP_OPTS", "").split(),
         *flags,
         f"-Dkgtool.sandbox={folder}",
         *log_flags("info", folder / "server.log"),

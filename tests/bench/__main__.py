@@ -1,0 +1,79 @@
+"""``python -m tests.bench [PART…]``: run the measurements and print the table.
+
+--runs N    pairs of runs of each measurement (5)
+--json F    where the results are kept (build/bench.json)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench import copying, deleting, describing, listing, startup
+from tests.bench.results import Result, save, table
+from tests.bench.world import World, groups, world
+
+
+def _startup(runs: int) -> list[Result]:
+    return startup.measure(runs)
+
+
+def _groups(runs: int) -> list[Result]:
+    with world("groups") as here:
+        _fill(here, describing.GROUPS, describing.OFFSETS)
+        found = listing.measure(here, runs) + describing.measure(here, runs)
+        found += copying.backup(here, runs)
+        with world("many", heap="3g") as large:
+            _fill(large, 10_000, 100)
+            found += describing.grown(here, large, max(runs // 2, 3))
+            found += copying.export(large, 1_000_000, runs)
+    return found
+
+
+def _delete(runs: int) -> list[Result]:
+    with world("delete") as here:
+        return deleting.measure(here, runs)
+
+
+def _fill(here: World, count: int, partitions: int) -> None:
+    topic = here.topic("orders", partitions)
+    here.commit(topic, groups(count), partitions)
+
+
+PARTS: dict[str, Callable[[int], list[Result]]] = {
+    "startup": _startup, "groups": _groups, "delete": _delete,
+}  # fmt: skip
+
+
+def main() -> int:
+    """Run what was asked for; the status is 0 whatever the times say."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
+    given = parser.parse_args()
+    wrong = [name for name in given.parts if name not in PARTS]
+    if wrong:
+        parser.error(f"no part {wrong[0]!r}: there are {', '.join(PARTS)}")
+    results: list[Result] = []
+    for name in given.parts or PARTS:
+        began = time.monotonic()
+        print(f"measuring: {name} …", file=sys.stderr, flush=True)
+        results += PARTS[name](given.runs)
+        print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    print(table(results), end="")
+    about = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cores": os.cpu_count(),
+             "load": os.getloadavg()[0], "python": platform.python_version()}  # fmt: skip
+    save(given.json, results, about)
+    missed = [result for result in results if not result.is_met]
+    print(f"{len(results) - len(missed)} of {len(results)} goals met; kept in {given.json}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

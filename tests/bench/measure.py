@@ -1,0 +1,120 @@
+"""Run commands in turn and compare what they took."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Run(NamedTuple):
+    """One run of one command, as the operating system accounts for it."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float
+    first_seconds: float
+    """When the first byte came on stdout."""
+    out: bytes
+
+
+class Command(NamedTuple):
+    """What to run; ``scale`` is how often its work would have to be done for the whole."""
+
+    argv: Sequence[str]
+    env: dict[str, str] | None = None
+    statuses: tuple[int, ...] = (0,)
+    scale: float = 1.0
+    before: Callable[[], object] | None = None
+    """Called before each run, outside the time."""
+
+
+class Failed(Exception):
+    """A command of the benchmark ended with a status that says its work was not done."""
+
+
+def run(command: Command) -> Run:
+    """Run a command once with its output in memory; raise Failed if it did not do its work."""
+    if command.before is not None:
+        command.before()
+    # As a user has it: this session's PYTHONUNBUFFERED and the like would be measured otherwise.
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environ = {**plain, **(command.env or {})}
+    with tempfile.TemporaryFile() as notes:  # a pipe would fill up while stdout is read
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            list(command.argv), env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=notes,
+        )  # fmt: skip
+        out, first = _drain(process, began)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in command.statuses:
+            notes.seek(0)
+            tail = notes.read().decode(errors="replace").strip()[-400:]
+            raise Failed(f"{' '.join(command.argv)[-200:]}: status {process.returncode}: {tail}")
+    cpu = usage.ru_utime + usage.ru_stime
+    return Run(seconds, cpu, usage.ru_maxrss / 1024, first, out)
+
+
+def _drain(process: subprocess.Popen[bytes], began: float) -> tuple[bytes, float]:
+    assert process.stdout is not None
+    fd = process.stdout.fileno()
+    pieces = []
+    first = 0.0
+    while piece := os.read(fd, 1 << 20):
+        first = first or time.perf_counter() - began
+        pieces.append(piece)
+    process.stdout.close()
+    return b"".join(pieces), first
+
+
+class Pair(NamedTuple):
+    """What two commands took in turn."""
+
+    ours: list[Run]
+    theirs: list[Run]
+    ratio: float
+    """The median of ours by theirs, pair by pair, each times its scale."""
+
+
+def in_turn(
+    ours: Command,
+    theirs: Command,
+    runs: int,
+    check: Callable[[Run, Run], None] | None = None,
+) -> Pair:
+    """Run two commands A B A B … after one run of each that does not count.
+
+    :param check: compares what both printed, after every pair; raises AssertionError.
+    """
+    pairs = []
+    for turn in range(runs + 1):
+        pair = run(ours), run(theirs)
+        if check is not None:
+            check(*pair)
+        pairs += [pair] if turn else []
+    ratio = statistics.median(a.seconds * ours.scale / (b.seconds * theirs.scale) for a, b in pairs)
+    slim = [(a._replace(out=b""), b._replace(out=b"")) for a, b in pairs]
+    return Pair([a for a, _ in slim], [b for _, b in slim], ratio)
+
+
+def seconds(runs: Sequence[Run]) -> float:
+    """Return the median wall time."""
+    return statistics.median(run.seconds for run in runs)
+
+
+def peak(runs: Sequence[Run]) -> float:
+    """Return the median peak memory in MiB."""
+    return statistics.median(run.peak_mib for run in runs)
+
+
+def quiet(folder: Path) -> dict[str, str]:
+    """The environment of kgtool's runs: journals and state in a folder of their own."""
+    return {"KGTOOL_JOURNAL_DIR": str(folder / "journal"), "XDG_STATE_HOME": str(folder / "state")}

@@ -1,0 +1,28 @@
+"""``kgtool --version`` and ``--help`` against importing Click alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.bench.measure import Command, Run, in_turn, seconds
+from tests.bench.results import Result
+
+KGTOOL = str(Path(sys.executable).parent / "kgtool")
+
+
+def measure(runs: int) -> list[Result]:
+    """Time both; many runs, for each is short."""
+    click = Command([sys.executable, "-c", "import click"])
+    results = []
+    for option in ("--version", "--help"):
+        pair = in_turn(Command([KGTOOL, option]), click, max(runs, 15), _said_something)
+        results.append(
+            Result(f"kgtool {option}", 'python -c "import click"', pair.ratio, 1.3,
+                   seconds=seconds(pair.ours))
+        )  # fmt: skip
+    return results
+
+
+def _said_something(ours: Run, _theirs: Run) -> None:
+    assert b"kgtool" in ours.out
