@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets keep backup restore diff history undo coordinator request cleanup context validate-regex export analyze sandbox ;;
+        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets remove-members keep backup restore diff history undo configs coordinator request cleanup context validate-regex export analyze sandbox ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -51,6 +51,10 @@ _kgtool_options() {
             --wait-empty --all-or-nothing --force --dry-run --yes --reason \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
+        "remove-members") _kgtool_lines \
+            --instance-id --member-id --client-id --all --wait-empty --dry-run --yes \
+            --reason --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "keep") _kgtool_lines \
             --group --all-groups --match --regex --exclude --state --type --join \
             --dry-run --yes --reason --bootstrap-server --command-config --context \
@@ -74,6 +78,11 @@ _kgtool_options() {
         "undo") _kgtool_lines \
             --from --force --all-or-nothing --wait-empty --as-member --dry-run --yes \
             --reason --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "configs") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --describe --all --alter \
+            --add-config --delete-config --force --dry-run --yes --reason \
+            --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "coordinator") _kgtool_lines \
             --bootstrap-server --command-config --context --timeout -o --output \
@@ -160,6 +169,8 @@ _kgtool_kind() {
         "reset-offsets --type") kind="list" choices="consumer classic" ;;
         "reset-offsets --from-file") kind="files" ;;
         "reset-offsets -o"|"reset-offsets --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "remove-members -o"|"remove-members --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "remove-members ") kind="groups" ;;
         "keep --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "keep --type") kind="list" choices="consumer classic" ;;
         "keep -o"|"keep --output") kind="words" choices="text json ndjson csv yaml" ;;
@@ -174,6 +185,7 @@ _kgtool_kind() {
         "history -o"|"history --output") kind="words" choices="text json ndjson csv yaml" ;;
         "undo -o"|"undo --output") kind="words" choices="text json ndjson csv yaml" ;;
         "undo ") kind="any" ;;
+        "configs -o"|"configs --output") kind="words" choices="text json ndjson csv yaml" ;;
         "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
         "coordinator ") kind="groups" ;;
         "request -o"|"request --output") kind="words" choices="text json ndjson csv yaml" ;;
@@ -218,6 +230,9 @@ _kgtool_kind() {
         --command-config) [[ -n $kind ]] || kind="files" ;;
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
+        --instance-id) [[ -n $kind ]] || kind="any" ;;
+        --member-id) [[ -n $kind ]] || kind="any" ;;
+        --client-id) [[ -n $kind ]] || kind="any" ;;
         --out) [[ -n $kind ]] || kind="files" ;;
         --map-group) [[ -n $kind ]] || kind="any" ;;
         --map-topic) [[ -n $kind ]] || kind="any" ;;
@@ -226,6 +241,8 @@ _kgtool_kind() {
         --command-config-b) [[ -n $kind ]] || kind="files" ;;
         --prune) [[ -n $kind ]] || kind="any" ;;
         --from) [[ -n $kind ]] || kind="files" ;;
+        --add-config) [[ -n $kind ]] || kind="any" ;;
+        --delete-config) [[ -n $kind ]] || kind="any" ;;
         --body) [[ -n $kind ]] || kind="files" ;;
         --version|--api-version) [[ -n $kind ]] || kind="any" ;;
         --broker) [[ -n $kind ]] || kind="any" ;;
