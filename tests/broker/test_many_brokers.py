@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import ElectionType, TopicPartition
 
 from kgtool.admin.listing import list_groups
 from kgtool.admin.offsets import describe_offsets
@@ -30,6 +31,7 @@ from tests.support.outcomes import Outcome
 pytestmark = pytest.mark.starts_first
 TABLE = "kgtool while one of three brokers fails"
 GROUPS = 90
+_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 BEFORE = {("bulk", 0): 3, ("bulk", 1): 4}
 
 
@@ -60,6 +62,31 @@ class Three(NamedTuple):
         )
         assert done.returncode == 0, done.stderr
         clients.wait_for(self._all_lead, "every broker to lead something")
+
+    def rotate(self) -> list[TopicPartition]:
+        """Make the second replica of every partition the preferred one; return the partitions."""
+        topics = clients.admin(self.bootstrap).list_topics(timeout=10).topics
+        rows = [
+            {
+                "topic": name,
+                "partition": part.id,
+                "replicas": [*part.replicas[1:], part.replicas[0]],
+            }
+            for name in ("__consumer_offsets", "bulk")
+            for part in topics[name].partitions.values()
+        ]
+        plan = self.cluster.folder / "rotated.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": rows}))
+        done = self.cluster.run_tool(_REASSIGN, "--reassignment-json-file", str(plan), "--execute")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [TopicPartition(row["topic"], row["partition"]) for row in rows]
+
+    def elect(self, partitions: list[TopicPartition]) -> None:
+        """Let the preferred replicas take over, which moves leaders and coordinators at once."""
+        admin = clients.admin(self.bootstrap)
+        found = admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
+        moved = [p for p, error in found.items() if error is None]
+        assert len(moved) > len(partitions) // 2, found
 
     def offsets(self, groups: list[str]) -> dict[str, dict[tuple[str, int], int]]:
         """What groups have committed, as Kafka's own tool sees it."""
@@ -189,6 +216,9 @@ def test_a_broker_that_stays_away_is_named_within_the_timeout(settled: Three) ->
 # In the middle of a change
 
 
+MOVED = "leaders and coordinators moved"
+
+
 def in_the_middle(three: Three, argv: list[str], fail: Callable[[], Any], after: float) -> Run:
     """Run a change, and let something happen to a broker while it is under way."""
     command = [sys.executable, "-c", MAIN, *argv, "--bootstrap-server", three.bootstrap]
@@ -209,6 +239,8 @@ def in_the_middle(three: Three, argv: list[str], fail: Callable[[], Any], after:
         ("delete", "SIGSTOP"),
         ("delete-offsets", "kill -9"),
         ("delete-offsets", "restart"),
+        ("reset-offsets", "SIGSTOP"),
+        ("reset-offsets", MOVED),
     ],
 )
 def test_a_bulk_change_tells_exactly_what_was_done(
@@ -222,42 +254,89 @@ def test_a_bulk_change_tells_exactly_what_was_done(
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     groups = settled.commit(clients.unique("bulk"))
     argv = [command, "--yes", *(word for group in groups for word in ("--group", group))]
-    if command == "delete-offsets":
+    if command != "delete":
         argv += ["--topic", "bulk:0"]
-    pid = settled.cluster.pid(2)
-    assert pid is not None
+    if command == "reset-offsets":
+        argv += ["--to-offset", "9", "--execute"]
     with outcome(TABLE, command, failure) as cell:
-        fail = {
-            "kill -9": lambda: settled.cluster.kill(2),
-            "SIGSTOP": lambda: os.kill(pid, signal.SIGSTOP),
-            "restart": lambda: settled.cluster.restart(2),
-        }[failure]
         # Reading takes a moment, the change itself another: this is somewhere in them.
-        done = in_the_middle(settled, argv, fail, after=0.35)
-        if failure == "SIGSTOP":
-            os.kill(pid, signal.SIGCONT)
+        with failing(settled, failure) as fail:
+            done = in_the_middle(settled, argv, fail, after=0.35)
         settled.settle()
         _compare(done, settled.offsets(groups), command)
+        if failure == MOVED:
+            assert done.status == 0, done  # nobody was away: it all can be done
         statuses = [row["status"] for row in done.document["results"]]
-        cell.says(f"{statuses.count('deleted')} of {len(groups)} in {done.seconds:.0f} s")
+        good = statuses.count(GOOD[command])
+        cell.says(f"{good} of {len(groups)} in {done.seconds:.0f} s")
+
+
+@contextlib.contextmanager
+def failing(three: Three, failure: str) -> Iterator[Callable[[], Any]]:
+    """What is to happen to broker 2 or to all of them, and the end of it."""
+    if failure == MOVED:
+        partitions = three.rotate()
+        yield lambda: three.elect(partitions)
+        return
+    pid = three.cluster.pid(2)
+    assert pid is not None
+    yield {
+        "kill -9": lambda: three.cluster.kill(2),
+        "SIGSTOP": lambda: os.kill(pid, signal.SIGSTOP),
+        "restart": lambda: three.cluster.restart(2),
+    }[failure]
+    if failure == "SIGSTOP":
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("failure", ["kill -9", MOVED])
+def test_what_moves_while_it_is_described_is_followed(
+    settled: Three, failure: str, outcome: Outcome
+) -> None:
+    argv = ["describe", "--match", "known-*", "--timeout", "30000"]
+    with outcome(TABLE, "describe, in the middle", failure) as cell:
+        with failing(settled, failure) as fail:
+            done = in_the_middle(settled, argv, fail, after=0.3)
+        assert done.status == 0, done
+        rows = done.document["results"]
+        assert {(row["group"], row["partition"], row["lag"]) for row in rows} == {
+            (group, partition, 10 - offset)
+            for group in settled.groups
+            for (_, partition), offset in BEFORE.items()
+        }
+        cell.says(f"complete after {done.seconds:.0f} s")
+
+
+GOOD = {"delete": "deleted", "delete-offsets": "deleted", "reset-offsets": "reset"}
+AFTER: dict[str, dict[tuple[str, int], int]] = {
+    "delete": {},
+    "delete-offsets": {("bulk", 1): BEFORE["bulk", 1]},
+    "reset-offsets": {**BEFORE, ("bulk", 0): 9},
+}
 
 
 def _compare(done: Run, now: dict[str, dict[tuple[str, int], int]], command: str) -> None:
     """Hold what was said to what is there."""
-    after = {} if command == "delete" else {("bulk", 1): BEFORE["bulk", 1]}
+    after = AFTER[command]
     rows = done.document["results"]
     assert {row["group"] for row in rows} == set(now), done
     for row in rows:
         found = now[row["group"]]
-        if row["status"] == "deleted":
+        if row["status"] == GOOD[command]:
             assert found == after, (row, found)
-        elif row["error"]["name"] == "OUTCOME_UNKNOWN":
+        elif _error_of(done, row)["name"] == "OUTCOME_UNKNOWN":
             assert found in (BEFORE, after), (row, found)
         else:
             assert row["status"] == "failed"
             assert found == BEFORE, (row, found)
-    good = sum(row["status"] == "deleted" for row in rows)
+    good = sum(row["status"] == GOOD[command] for row in rows)
     errors = done.document["errors"]
     assert done.status == (0 if not errors else 3 if good else 4), done
     assert done.seconds < 40
     assert json.loads(done.stdout)["command"] == command
+
+
+def _error_of(done: Run, row: dict[str, Any]) -> Any:
+    """Rows of a reset have no error of their own: it is in the document's list."""
+    own = row.get("error")
+    return own or next(e for e in done.document["errors"] if e["target"]["group"] == row["group"])
