@@ -139,6 +139,7 @@ def _options(given: dict[str, Any], force: bool) -> Options:
 
 
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
+    from kgtool.safety.history import is_about_configs
     from kgtool.safety.undo import check, wishes
 
     check(entry, session.cluster_id, force=options.policy.force)
@@ -150,6 +151,8 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
             f"{entry.header.get('host')}, {entry.state}" + (f" ({reason})." if reason else ".")
         )
     )
+    if is_about_configs(entry.path):
+        return _undo_configs(session, output, entry, options)
     work = PutBack(
         session,
         output,
@@ -160,6 +163,21 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
     work.run("Put back {}?")
     if not work.done and not work.failed:
         output.note("There is nothing to put back.")
+    if not options.dry_run and not work.failed:
+        _mark(output, entry, work.journal_id)
+    return output.finish()
+
+
+def _undo_configs(session: Session, output: Output, entry: Entry, options: Options) -> int:
+    """Set configs of groups as they were."""
+    from kgtool.cli import configchange
+
+    output.begin(configchange.KEYS, session.cluster_id)
+    items = configchange.undo_items(session, entry.path, force=options.policy.force)
+    work = configchange.Work(
+        session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id
+    )
+    work.run(items, "Put back {}?")
     if not options.dry_run and not work.failed:
         _mark(output, entry, work.journal_id)
     return output.finish()

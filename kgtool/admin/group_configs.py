@@ -1,0 +1,243 @@
+"""Configs of single groups (KIP-848, KIP-932, KIP-1071): what holds, since when, and changes.
+
+They are kept by the controller under the group's name, whether such a group exists or not:
+``ConfigResource.Type.GROUP``, in Kafka since 3.8. A name tells for which type of group it counts
+(``consumer.…``, ``share.…``, ``streams.…``); what is not set at a group comes from the broker
+(``group.consumer.…``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, call_any
+from kgtool.client.denied import Need
+from kgtool.client.ops import Operation, backoff, gather
+from kgtool.errors import BrokerError, KgError
+from kgtool.protocol import codes
+from kgtool.protocol.api import describe_configs, incremental_alter_configs
+from kgtool.protocol.codes import broker_error
+
+GROUP = 32
+"""``ConfigResource.Type.GROUP``."""
+SET_AT_GROUP = "group"
+SOURCES = {2: "dynamic broker", 3: "dynamic default broker", 4: "static broker", 5: "default",
+           8: SET_AT_GROUP}  # fmt: skip
+"""``DescribeConfigsResponse.ConfigSource``."""
+TYPES = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list",
+         8: "class", 9: "password"}  # fmt: skip
+"""``DescribeConfigsResponse.ConfigType``."""
+
+_GROUPS_AT_ONCE = 200
+_LOOKS = 8
+_SET, _DELETE = 0, 1
+_DESCRIBE = Need(group="DESCRIBE_CONFIGS")
+_ALTER = Need(group="ALTER_CONFIGS")
+
+
+class GroupConfig(NamedTuple):
+    """One config of a group. ``default`` is what would hold if it were not set at the group.
+
+    ``source``: ``group``, ``dynamic broker``, ``dynamic default broker``, ``static broker`` or
+    ``default``. ``type`` and ``documentation`` are None before Kafka 2.6's DescribeConfigs.
+    """
+
+    group: str
+    name: str
+    value: str | None
+    default: str | None
+    source: str | None
+    type: str | None = None
+    documentation: str | None = None
+
+    @property
+    def own(self) -> str | None:
+        """The value that is set at the group itself; None where none is."""
+        return self.value if self.source == SET_AT_GROUP else None
+
+    @property
+    def group_type(self) -> str:
+        """The type of groups that it counts for: ``consumer``, ``share``, ``streams``."""
+        return self.name.partition(".")[0]
+
+
+Configs = dict[str, GroupConfig]
+Wanted = Mapping[str, Mapping[str, "str | None"]]
+"""What configs of groups are to become: group → name → value (None: no longer set there)."""
+
+
+def describe_group_configs(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, Configs | KgError]]:
+    """Return the configs of each group by name, or why they can't be had.
+
+    Needs DESCRIBE_CONFIGS on the group. A group need not exist.
+    """
+    unique = list(dict.fromkeys(groups))
+    parts = [unique[at : at + _GROUPS_AT_ONCE] for at in range(0, len(unique), _GROUPS_AT_ONCE)]
+    found: dict[str, Configs | KgError] = {}
+    for part in (yield from gather([_describe(ids) for ids in parts])):
+        found.update(part)
+    return found
+
+
+def _describe(groups: list[str]) -> Operation[dict[str, Configs | KgError]]:
+    rows = [
+        describe_configs.RequestResource(
+            resource_type=GROUP, resource_name=group, configuration_keys=None
+        )
+        for group in groups
+    ]
+    request = describe_configs.Request(
+        resources=rows, include_synonyms=True, include_documentation=True
+    )
+    reply = yield from call_any(request)
+    if isinstance(reply, KgError) and not reply.maybe_done:
+        # Before v3 there is no documentation to be asked for.
+        reply = yield from call_any(request.replace(include_documentation=False))
+    if isinstance(reply, KgError):
+        return dict.fromkeys(groups, reply)
+    missing = broker_error(codes.UNKNOWN_SERVER_ERROR)
+    found: dict[str, Configs | KgError] = dict.fromkeys(groups, missing)
+    for row in reply.results:
+        name = row.resource_name
+        failed = _failure(name, row, _DESCRIBE)
+        found[name] = failed or {one.name: _config(name, one) for one in row.configs}
+    return found
+
+
+def _failure(group: str, row: Any, need: Need) -> KgError | None:
+    if not row.error_code:
+        return None
+    error = broker_error(row.error_code, row.error_message)
+    if error.name == "INVALID_REQUEST" and error.message == broker_error(row.error_code).message:
+        # What a broker says that does not know the type of resource.
+        error = broker_error(
+            row.error_code, "The broker knows no configs of groups.",
+            hint="They need Kafka ≥ 3.8 with the new group coordinator.",
+        )  # fmt: skip
+    return denied.explain(error, need, group=group)
+
+
+def _config(group: str, row: Any) -> GroupConfig:
+    inherited = [one.value for one in row.synonyms if SOURCES.get(one.source) != SET_AT_GROUP]
+    return GroupConfig(
+        group=group,
+        name=row.name,
+        value=row.value,
+        default=inherited[0] if inherited else None,
+        source=SOURCES.get(row.config_source),
+        type=TYPES.get(row.config_type),
+        documentation=row.documentation,
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Changing
+
+Outcomes = dict[tuple[str, str], "KgError | None"]
+"""What came of each config of each group: None where it is (or may be) as wanted."""
+
+
+def check_group_configs(cluster: Cluster, wanted: Wanted) -> Operation[Outcomes]:
+    """Let the controller check changes without making them (``validate_only``).
+
+    All changes of a group are checked together, for one may need the other; where that fails,
+    each by itself, so that what is wrong fails alone.
+    """
+    parts = yield from gather([_check(group, configs) for group, configs in wanted.items()])
+    outcomes: Outcomes = {}
+    for part in parts:
+        outcomes.update(part)
+    return outcomes
+
+
+def _check(group: str, configs: Mapping[str, str | None]) -> Operation[Outcomes]:
+    problem = yield from _alter(group, configs, validate_only=True)
+    if not isinstance(problem, BrokerError):
+        return {(group, name): problem for name in configs}
+    single = yield from gather([_alter(group, {n: v}, validate_only=True)
+                                for n, v in configs.items()])  # fmt: skip
+    outcomes: Outcomes = {
+        (group, name): answer for name, answer in zip(configs, single, strict=True)
+    }
+    good = {name: value for name, value in configs.items() if outcomes[group, name] is None}
+    if good:
+        problem = yield from _alter(group, good, validate_only=True)
+        outcomes.update({(group, name): problem for name in good})
+    return outcomes
+
+
+def alter_group_configs(
+    cluster: Cluster, wanted: Wanted, before_change: Callable[[], None] | None = None
+) -> Operation[Outcomes]:
+    """Change configs of groups, and look until the change is seen.
+
+    Needs ALTER_CONFIGS on the groups. All configs of one group change together or not at all.
+
+    :param before_change: called before the first request that changes anything; if it raises,
+        nothing is sent.
+    """
+    if before_change is not None:
+        before_change()
+    answers = yield from gather([_alter(group, configs) for group, configs in wanted.items()])
+    outcomes: Outcomes = {}
+    for (group, configs), answer in zip(wanted.items(), answers, strict=True):
+        outcomes.update({(group, name): answer for name in configs})
+    hopeful = {g: c for (g, c), a in zip(wanted.items(), answers, strict=True) if _may_be_done(a)}
+    different = yield from _wait(cluster, hopeful)
+    for group, configs in hopeful.items():
+        if group not in different:  # an answer that got lost is known now
+            outcomes.update({(group, name): None for name in configs})
+    return outcomes
+
+
+def _may_be_done(answer: KgError | None) -> bool:
+    return answer is None or answer.maybe_done
+
+
+def _wait(cluster: Cluster, wanted: Wanted) -> Operation[set[str]]:
+    """Wait until brokers show the values, a few seconds; return the groups that still differ."""
+    left = set(wanted)
+    for attempt in range(_LOOKS):
+        if not left:
+            break
+        if attempt:
+            yield backoff(attempt - 1)
+        found = yield from describe_group_configs(cluster, sorted(left))
+        left = {group for group in left if not _is_as_wanted(found[group], wanted[group])}
+    return left
+
+
+def _is_as_wanted(found: Configs | KgError, wanted: Mapping[str, str | None]) -> bool:
+    if isinstance(found, KgError):
+        return False
+    return all(name in found and found[name].own == value for name, value in wanted.items())
+
+
+def _alter(
+    group: str, configs: Mapping[str, str | None], *, validate_only: bool = False
+) -> Operation[KgError | None]:
+    rows = [
+        incremental_alter_configs.RequestConfig(
+            name=name, operation=_DELETE if value is None else _SET, value=value
+        )
+        for name, value in configs.items()
+    ]
+    resource = incremental_alter_configs.RequestResource(
+        resource_type=GROUP, resource_name=group, configs=rows
+    )
+    request = incremental_alter_configs.Request(resources=[resource], validate_only=validate_only)
+    reply = yield from call_any(request)
+    if isinstance(reply, KgError):
+        return reply
+    return next(filter(None, (_failure(group, row, _ALTER) for row in reply.results)), None)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the config whose name is most like a misspelt one."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(known), n=1)), None)

@@ -1,0 +1,248 @@
+"""``kgtool configs``: the configs of single groups, and changes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kgtool.cli import configchange, consent
+from kgtool.cli.choose import choose
+from kgtool.cli.columns import NAME, Column
+from kgtool.cli.configchange import Item, Refused, Work
+from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
+from kgtool.cli.options import change_options, connection_options, name_options, output_options
+from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
+from kgtool.cli.table import draw_for
+from kgtool.errors import KgError, UsageError
+from kgtool.model import GroupDescription, ItemError, Target
+
+if TYPE_CHECKING:
+    from kgtool.admin.group_configs import Configs, GroupConfig
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+
+KEYS = ("group", "name", "value", "default", "source", "type", "documentation")
+COLUMNS = (
+    Column("group", "GROUP", NAME),
+    Column("name", "CONFIG", NAME),
+    Column("value", "VALUE", NAME),
+    Column("default", "DEFAULT", NAME),
+    Column("source", "SOURCE"),
+)
+_TYPES = ("consumer", "share", "streams")
+
+
+class Wanted(NamedTuple):
+    """What to set (None: no longer at the group), and whatever group type it is for."""
+
+    changes: dict[str, str | None]
+    force: bool
+
+
+@click.command(
+    "configs",
+    epilog=examples(
+        "kgtool configs --group billing",
+        "kgtool configs --group billing --alter --add-config consumer.session.timeout.ms=60000",
+        "kgtool configs --match 'team-a-*' --alter --delete-config consumer.session.timeout.ms "
+        "--dry-run",
+    ),
+)
+@name_options
+@click.option("--describe", is_flag=True, help="Show the configs (default).")
+@click.option("--all", "all_", is_flag=True,
+              help="Also those that count for groups of other types.")  # fmt: skip
+@click.option("--alter", is_flag=True, help="Change configs: --add-config, --delete-config.")
+@click.option("--add-config", "add", multiple=True, metavar="K=V,...",
+              help="Set configs; repeatable. [a,b] is a value with a comma.")  # fmt: skip
+@click.option("--delete-config", "delete", multiple=True, metavar="K,...",
+              help="Let the broker's value hold again; repeatable.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Also configs that count for groups of other types.")
+@change_options
+@connection_options()
+@output_options
+def command(
+    settings: Settings,
+    output: Output,
+    selection: Selection,
+    describe: bool,
+    all_: bool,
+    alter: bool,
+    add: tuple[str, ...],
+    delete: tuple[str, ...],
+    force: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Show and change the configs of single groups (KIP-848).
+
+    VALUE is what holds, DEFAULT what would hold if nothing were set at the group, SOURCE where the
+    value comes from: group, or the broker. Classic groups have none: what is set there holds once
+    they are converted. A group need not exist.
+
+    Changes are checked by the controller before anything is changed, and kept in the journal:
+    kgtool undo takes them back. They take Kafka ≥ 3.8, and the ACL operations DESCRIBE_CONFIGS
+    and ALTER_CONFIGS on the group.
+    """
+    selection.check("configs")
+    if describe and alter:
+        raise UsageError("--describe and --alter are two actions: take one of them.")
+    changes = _changes(add, delete)
+    if not alter and (changes or dry_run):
+        raise UsageError("--add-config, --delete-config and --dry-run go with --alter.")
+    if alter and not changes:
+        raise UsageError("--alter takes --add-config K=V or --delete-config K.")
+    if alter:
+        consent.require(yes, dry_run)
+    from kgtool.net.session import Session
+
+    with Session(settings) as session:
+        keys = configchange.KEYS if alter else KEYS
+        groups = choose(session, output, selection, keys).groups
+        found = _look(session, groups)
+        if alter:
+            items = _items(found, Wanted(changes, force))
+            _say_classic(output, found)
+            work = Work(session, output, dry_run=dry_run, yes=yes)
+            work.run(items, "Change {}?")
+        else:
+            _show(output, found, all_)
+    return output.finish()
+
+
+def _changes(add: Iterable[str], delete: Iterable[str]) -> dict[str, str | None]:
+    """Read ``k=v,k2=[a,b]`` as ``kafka-configs.sh`` does; None stands for a deletion."""
+    changes: dict[str, str | None] = {}
+    for text in add:
+        for part in _split(text):
+            name, equals, value = part.partition("=")
+            if not equals or not name.strip():
+                raise UsageError(f"--add-config takes NAME=VALUE, not '{part}'.")
+            _take(changes, name.strip(), value.strip().removeprefix("[").removesuffix("]"))
+    for text in delete:
+        for name in filter(None, (part.strip() for part in text.split(","))):
+            _take(changes, name, None)
+    return changes
+
+
+def _take(changes: dict[str, str | None], name: str, value: str | None) -> None:
+    if name in changes:
+        raise UsageError(f"{name} is there twice.")
+    changes[name] = value
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas that are not between brackets."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part for part in parts if part.strip()]
+
+
+class Found(NamedTuple):
+    """A group and its configs."""
+
+    description: GroupDescription
+    configs: Configs | KgError
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self.description.group
+
+    @property
+    def type(self) -> str | None:
+        """The group's type; None where there is no such group, or it can't be told."""
+        return None if self.description.error is not None else self.description.type
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The types of configs that count for the group."""
+        return ("consumer",) if self.type in ("classic", "consumer") else (self.type or "",)
+
+    def is_for_it(self, name: str) -> bool:
+        """Whether a config counts for the group, or may."""
+        kind = name.partition(".")[0]
+        return self.type is None or kind not in _TYPES or kind in self.counts
+
+
+def _look(session: Session, groups: Sequence[str]) -> list[Found]:
+    from kgtool.admin.group_configs import describe_group_configs
+    from kgtool.admin.groups import describe_with_type
+
+    if not groups:
+        return []
+    configs = session.run(describe_group_configs(session.cluster, groups))
+    described = session.run(describe_with_type(session.cluster, groups))
+    return [Found(description, configs[description.group]) for description in described]
+
+
+def _say_classic(output: Output, found: Iterable[Found]) -> None:
+    names = [escape(one.group) for one in found if one.type == "classic"]
+    if names:
+        output.note(
+            f"Note: {', '.join(names[:5])}{' and more' if len(names) > 5 else ''} "
+            f"{'is' if len(names) == 1 else 'are'} classic: configs count from the day on when "
+            "the members speak the consumer protocol (KIP-848)."
+        )
+    missing = [escape(one.group) for one in found if one.type is None]
+    if missing:
+        output.note(f"Note: there is no group {', '.join(missing[:5])} now.")
+
+
+# -- describe ---------------------------------------------------------------------------------
+
+
+def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
+    rows: list[dict[str, Any]] = []
+    for one in found:
+        if isinstance(one.configs, KgError):
+            output.failed(ItemError.of(one.configs, Target(group=one.group)))
+            continue
+        output.done += 1
+        configs = sorted(one.configs.values(), key=lambda config: config.name)
+        some = [_row(config) for config in configs if all_ or one.is_for_it(config.name)]
+        rows += some
+        for row in some:
+            output.row(row)
+    _say_classic(output, [one for one in found if not isinstance(one.configs, KgError)])
+    if rows:
+        output.page()
+        output.text(draw_for(output, COLUMNS, rows), end="")
+
+
+def _row(config: GroupConfig) -> dict[str, Any]:
+    fields = config._asdict()
+    return {key: fields[key] for key in KEYS}
+
+
+# -- alter ------------------------------------------------------------------------------------
+
+
+def _items(found: Sequence[Found], wanted: Wanted) -> list[Item]:
+    return [
+        _checked(one, configchange.item(one.group, name, one.configs, value), wanted.force)
+        for one in found
+        for name, value in wanted.changes.items()
+    ]
+
+
+def _checked(found: Found, item: Item, force: bool) -> Item:
+    """Refuse what would never count for the group."""
+    if item.error is not None or force or found.is_for_it(item.name):
+        return item
+    kind = item.name.partition(".")[0]
+    return item.failed(
+        Refused(
+            f"It counts for {kind} groups, and '{found.group}' is a {found.type} group.",
+            hint=f"Take {found.counts[0]}.… configs, or --force to set it all the same.",
+        )
+    )
