@@ -19,6 +19,8 @@ ANALYZE = ["pyspark>=4.0,<5", "pandas>=2.2,<3", "pyarrow>=15", "numpy>=1.26", "c
 GSSAPI = ["gssapi>=1.8"]  # compiled at its installation: it needs libkrb5's headers
 MSK = ["aws-msk-iam-sasl-signer-python>=1.0"]
 DEV = [
+    "build>=1",
+    "pipx>=1.4",
     "pytest>=8",
     "pytest-xdist>=3.5",
     "hypothesis>=6.100",

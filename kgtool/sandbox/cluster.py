@@ -107,7 +107,8 @@ class Cluster:
         return None if found is None else cls(folder, found, watcher)
 
     def _create(self) -> None:
-        if not self.jars:  # before anything is written: no network, no half sandbox
+        # Before anything is written or downloaded: no Java or no network, no half sandbox.
+        if not self.java or not self.jars:
             raise SandboxError("Kafka has no jars")
         if self._state.directory.exists():
             raise SandboxError(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+LAUNCH = Path(__file__).with_name("launch.py")
 
 
 class Run(NamedTuple):
@@ -45,31 +48,30 @@ def run(command: Command) -> Run:
     # As a user has it: this session's PYTHONUNBUFFERED and the like would be measured otherwise.
     plain = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environ = {**plain, **(command.env or {})}
-    with tempfile.TemporaryFile() as notes:  # a pipe would fill up while stdout is read
-        began = time.perf_counter()
+    # Notes go to a file: a pipe would fill up while stdout is read.
+    with tempfile.TemporaryFile() as notes, tempfile.NamedTemporaryFile("r") as report:
         process = subprocess.Popen(
-            list(command.argv), env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=notes,
+            [sys.executable, "-S", str(LAUNCH), report.name, *command.argv], env=environ,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=notes,
         )  # fmt: skip
-        out, first = _drain(process, began)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in command.statuses:
+        out, first = _drain(process)
+        process.wait()
+        began, ended, cpu, peak, status = map(float, report.read().split())
+        if int(status) not in command.statuses:
             notes.seek(0)
             tail = notes.read().decode(errors="replace").strip()[-400:]
-            raise Failed(f"{' '.join(command.argv)[-200:]}: status {process.returncode}: {tail}")
-    cpu = usage.ru_utime + usage.ru_stime
-    return Run(seconds, cpu, usage.ru_maxrss / 1024, first, out)
+            raise Failed(f"{' '.join(command.argv)[-200:]}: status {status:.0f}: {tail}")
+    return Run(ended - began, cpu, peak / 1024, first - began, out)
 
 
-def _drain(process: subprocess.Popen[bytes], began: float) -> tuple[bytes, float]:
+def _drain(process: subprocess.Popen[bytes]) -> tuple[bytes, float]:
+    """Read all of stdout; say when it began, on the monotonic clock."""
     assert process.stdout is not None
     fd = process.stdout.fileno()
     pieces = []
     first = 0.0
     while piece := os.read(fd, 1 << 20):
-        first = first or time.perf_counter() - began
+        first = first or time.monotonic()
         pieces.append(piece)
     process.stdout.close()
     return b"".join(pieces), first

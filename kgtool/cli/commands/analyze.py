@@ -98,7 +98,8 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
     with _extra():
         from kgtool.analysis.session import job_failures
-    _check_targets(options)
+    with _extra():
+        _check_targets(options)
     inputs = _inputs(paths, settings)
     spark = _Spark(options["master"], conf)
     try:
