@@ -24,6 +24,10 @@ soak: venv  ## 200 kills amid changes and undos, a thousand runs through damaged
 	@$(BIN)/python -m tests.safety.soak
 	@$(BIN)/python tools/soak.py
 
+bench: venv  ## how fast it is: ratios against Kafka's tool and against the limits
+	@$(SHELL) tools/java.sh
+	@$(BIN)/python -m tests.bench $(BENCH)
+
 lint: venv  ## ruff, mypy strict and the layer test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -52,4 +56,4 @@ readme: venv  ## run README.rst's commands again and put in what they print
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test soak lint docs format venv clean
+.PHONY: readme help demo test soak bench lint docs format venv clean
