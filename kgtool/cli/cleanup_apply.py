@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kgtool.safety.progress import Progress
 
 GROUPS_AT_ONCE = 250
+_NOT_NOW = ("waiting", "not-reached", "done-before")
+"""Results for which this run has done nothing."""
 RECENT_MS = 86_400_000
 """What was committed within the last day counts as in use: its name is to be typed."""
 
@@ -239,7 +241,7 @@ class Apply:
         for result in results:
             self._results.append(result)
             if result.error is None:
-                self._output.done += result.status not in ("waiting", "not-reached")
+                self._output.done += result.status not in _NOT_NOW
                 self._output.row(row_of(result))
             else:
                 self._output.failed(result.error, row=row_of(result), quiet=True)

@@ -71,6 +71,8 @@ def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
             if item.action != DELETE_OFFSETS:
                 return f"It has an offset on {partition} that the plan does not name."
         elif not _is_same(expected, value):
+            if expected.offset == value.offset:
+                return f"Somebody has committed {partition} with other metadata since."
             return (
                 f"Somebody has committed since: {partition} was at {expected.offset} and is at "
                 f"{value.offset} now."
