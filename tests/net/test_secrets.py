@@ -1,0 +1,135 @@
+"""No secret is left anywhere: not on the terminal, in the journal, in a context, nor in --debug."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from tests.cli.run import Result, call
+from tests.net.test_sasl import PASSWORD_LINES, TOKENS, listener_of, logged_in
+from tests.net.test_tls import key, trust
+from tests.support.certificates import PASSWORD, TRICKY
+from tests.support.clients import commit, committed, create_topic, unique
+from tests.support.oidc import CLIENT
+from tests.support.outcomes import Outcome
+from tests.support.secure import ALICE, SecureKafka
+
+pytestmark = pytest.mark.broker
+TABLE = "Secrets found in output, journal, contexts and wire log"
+
+
+def forms(secret: str) -> set[bytes]:
+    """A secret as it is, and as it is written in headers, forms, logs and dumps."""
+    raw = secret.encode()
+    texts = {
+        secret, base64.b64encode(raw).decode().rstrip("="), quote(secret, safe=""),
+        quote_plus(secret), raw.hex(), repr(secret)[1:-1], ascii(secret)[1:-1],
+    }  # fmt: skip
+    return {text.encode() for text in texts}
+
+
+class Traces(NamedTuple):
+    """Everything that a user's machine keeps or shows of some runs."""
+
+    folder: Path
+    shown: list[str]
+
+    def find(self, *secrets: str) -> list[str]:
+        places = {str(path): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        places |= {f"output {at}": text.encode() for at, text in enumerate(self.shown)}
+        return [
+            place
+            for place, data in places.items()
+            for secret in secrets
+            if any(form in data for form in forms(secret))
+        ]
+
+
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Traces]:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(folder / "journal"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    yield Traces(folder, [])
+
+
+@pytest.mark.parametrize("mechanism", [*PASSWORD_LINES, *TOKENS, "GSSAPI"])
+def test_changes_and_their_undoing_leave_no_secret(
+    secure: SecureKafka, client_file: Callable[..., str], capsys: pytest.CaptureFixture[str],
+    traces: Traces, monkeypatch: pytest.MonkeyPatch, mechanism: str, outcome: Outcome,
+) -> None:  # fmt: skip
+    at = secure.cluster.bootstrap
+    topic, group = create_topic(at, unique("t")), unique("secret")
+    commit(at, group, {(topic, 0): 0})
+    secrets = [ALICE[1], CLIENT[1], PASSWORD, TRICKY]
+
+    def run(*argv: str) -> Result:
+        done = call(capsys, *argv, "--debug")
+        traces.shown.append(done.out + done.err)
+        return done
+
+    with (
+        outcome(TABLE, mechanism, "found") as cell,
+        logged_in(secure, mechanism, monkeypatch) as given,
+    ):
+        tls = {**trust(secure, "trust.jks"), **key(secure, "apart.jks")}
+        file = client_file(**{**tls, **given, "security_protocol": "SASL_SSL"})
+        if mechanism == TOKENS[1]:
+            secrets.append(str(given["sasl_jaas_config"]).split('token="')[1].split('"')[0])
+        login = ["--bootstrap-server", secure.at(listener_of(mechanism, True))]
+        login += ["--command-config", file]
+        assert run("context", "add", "kept", *login).status == 0
+        for argv in (
+            ["describe", "--group", group, "-o", "json"],
+            ["delete-offsets", "--group", group, "--topic", f"{topic}:0", "--yes"],
+            ["undo", "last", "--yes", "-o", "yaml"],
+            ["--delete", "--group", group],
+        ):
+            assert run(*argv, "--context", "kept").status == 0, (argv, traces.shown[-1])
+        assert run("history").status == 0
+        wire = "".join(traces.shown)
+        assert "SaslAuthenticate" in wire, "the wire log is there"
+        assert "OffsetDelete" in wire
+        assert list(traces.folder.rglob("*.jsonl")), "the journal is there"
+        assert traces.find(*secrets) == []
+        cell.says("none")
+    assert committed(at, group) == {}
+
+
+def test_a_context_with_a_password_of_its_own(
+    secure: SecureKafka, capsys: pytest.CaptureFixture[str], traces: Traces,
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("ALICES_PASSWORD", ALICE[1])
+    added = call(
+        capsys, "context", "add", "alice", "--bootstrap-server", secure.at("SASL"), "--user",
+        "alice", "--password", "env:ALICES_PASSWORD", "--property",
+        "security.protocol=SASL_PLAINTEXT", "--property", "sasl.mechanism=SCRAM-SHA-256",
+    )  # fmt: skip
+    assert added.status == 0, added.err
+    with outcome(TABLE, "a context's password", "found") as cell:
+        for argv in (["context", "list", "-o", "json"], ["--context", "alice", "list"]):
+            done = call(capsys, *argv, "--debug")
+            traces.shown.append(done.out + done.err)
+            assert done.status == 0, done.err
+        assert (traces.folder / "config/kgtool/contexts.toml").exists()
+        assert traces.find(ALICE[1]) == []
+        cell.says("none")
+
+
+def test_the_search_would_find_them(traces: Traces) -> None:
+    secret = 'a/b+c "d"'
+    for text in (secret, base64.b64encode(secret.encode()).decode(), quote_plus(secret)):
+        traces.shown[:] = [f"before {text} after"]
+        assert traces.find(secret) == ["output 0"]
+    traces.shown.clear()
+    (traces.folder / "journal").mkdir()
+    (traces.folder / "journal" / "x.jsonl").write_text(f"{{{secret}}}")
+    assert traces.find(secret) == [str(traces.folder / "journal" / "x.jsonl")]
