@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import broker, processes, rawgroup, ready, world
@@ -20,8 +20,12 @@ from kgtool.sandbox.watcher import Watcher
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+T = TypeVar("T")
 WAIT_S = 60.0
-_TOO_EARLY = {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"}
+_TOO_EARLY = {
+    "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART",
+    "UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH",
+}  # fmt: skip
 
 
 def seed(cluster: Cluster, watcher: Watcher) -> None:
@@ -114,28 +118,23 @@ class Seeder:
         return all(part.leader >= 0 for part in found.partitions.values())
 
     def _ends(self, topic: str, partitions: int) -> list[int]:
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         wanted = [TopicPartition(topic, number) for number in range(partitions)]
-        deadline = time.monotonic() + WAIT_S
-        while True:
+
+        def ask() -> list[int]:
             futures = self._admin.list_offsets({part: OffsetSpec.latest() for part in wanted})
-            try:
-                ends = {part.partition: future.result().offset for part, future in futures.items()}
-                return [ends[number] for number in range(partitions)]
-            except KafkaException as error:
-                # Leaders that metadata names already may not know it themselves yet.
-                if error.args[0].name() not in _TOO_EARLY or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.05)
+            ends = {part.partition: future.result().offset for part, future in futures.items()}
+            return [ends[number] for number in range(partitions)]
+
+        return _when_ready(ask)
 
     def _trim_audit(self) -> None:
         from confluent_kafka import TopicPartition
 
-        rows = [TopicPartition("audit", 0, world.AUDIT_START)]
-        for future in self._admin.delete_records(rows).values():
-            future.result(timeout=WAIT_S)
+        row = TopicPartition("audit", 0, world.AUDIT_START)
+        _when_ready(lambda: self._admin.delete_records([row])[row].result(timeout=WAIT_S))
 
     def _recreate_inventory(self) -> None:
         """A consumer that outlives its topic goes on committing its old position."""
@@ -241,6 +240,20 @@ class Seeder:
                 processes.end([folder])
                 raise SandboxError(f"the members of the seeded groups failed:\n{words}")
             time.sleep(0.1)
+
+
+def _when_ready(ask: Callable[[], T]) -> T:
+    """Ask until leaders that metadata names already know it themselves."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].name() not in _TOO_EARLY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 def _come_and_go(home: tuple[str, int], groups: Sequence[str]) -> None:
