@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import expire, group_records, schema
 from kgtool.analysis.families import with_family
-from kgtool.analysis.live import LIFE, latest, snapshot
+from kgtool.analysis.live import LIFE, as_life, snapshot
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
 
@@ -127,9 +127,15 @@ def _states(timeline: DataFrame, rules: RuleSet) -> DataFrame:
     """What the coordinator has of each group now."""
     seen = expire.as_seen_by(rules, snapshot())
     here = F.col(f"{LIFE}.known") if rules.new_coordinator else _is_classic()
-    return latest(timeline).select(
+    was_known = F.when(F.col("known"), F.col("log_offset"))
+    states = timeline.groupBy(*_GROUP).agg(
+        F.max_by(as_life(timeline), "log_offset").alias(LIFE),
+        F.max_by("group_type", was_known).alias("last_type"),
+    )
+    return states.select(
         *_GROUP,
-        F.col(f"{LIFE}.group_type").alias("group_type"),
+        # Of a group that is gone: what it was.
+        F.coalesce("last_type", f"{LIFE}.group_type").alias("group_type"),
         F.when(here, seen.group_state).alias("group_state"),
         F.when(here, F.col(f"{LIFE}.protocol_type")).alias("protocol_type"),
         F.col(f"{LIFE}.members").alias("members"),
