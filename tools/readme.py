@@ -75,6 +75,7 @@ def run(commands: list[str], bootstrap: str, folder: Path) -> str:
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "KGTOOL_BOOTSTRAP_SERVER": bootstrap,
         "KGTOOL_JOURNAL_DIR": str(folder / "journal"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
         "COLUMNS": "100",
     }
     shown = []
