@@ -40,6 +40,7 @@ class Part:
         self._begun = set(progress.begun) if progress is not None else set()
         self._since: dict[str, Any] = {}
         self._skipped: dict[str, ItemError] = {}
+        self._half: dict[str, cleanup.Kept] = {}
 
     def look(self) -> list[Result]:
         """Say what would be done, without doing it."""
@@ -112,15 +113,27 @@ class Part:
 
     def _check(self, description: GroupDescription, committed: Any) -> ItemError | None:
         """Compare a group with the plan; the ``check`` of the operations."""
+        error = self._compare(description, committed)
+        if error is not None:
+            self._skipped[description.group] = error
+            self._look_for_half(self._items[description.group], committed)
+        return error
+
+    def _compare(self, description: GroupDescription, committed: Any) -> ItemError | None:
         since = self._since.get(description.group)
-        error = recheck.changed(
+        return recheck.changed(
             self._items[description.group], description, committed,
             lambda name: cleanup.topic_id(self._session.cluster, name),
             None if isinstance(since, KgError) else since,
         )  # fmt: skip
-        if error is not None:
-            self._skipped[description.group] = error
-        return error
+
+    def _look_for_half(self, item: PlanItem, committed: Any) -> None:
+        """Recognise a group that a killed run has deleted, and what it had not restored yet."""
+        if item.action != REBUILD_GROUP or item.key not in self._begun:
+            return
+        if isinstance(committed, dict) and not any(o.at in committed for o in item.offsets):
+            wanted = recheck.planned_kept(item)
+            self._half[item.group] = {p: v for p, v in wanted.items() if p not in committed}
 
     def _keep(self, change: GroupChange) -> cleanup.Kept | None:
         item = self._items[change.image.group]
@@ -132,17 +145,13 @@ class Part:
 
     def _finish_begun(self, change: Change) -> dict[str, GroupDeletion]:
         """Restore what a killed run had deleted, and had not come to restore."""
-        half = {
-            group: recheck.planned_kept(self._items[group])
-            for group, error in self._skipped.items()
-            if error.name == recheck.GONE
-            and self._items[group].action == REBUILD_GROUP
-            and self._items[group].key in self._begun
-        }
-        if not half:
+        if not self._half:
             return {}
-        done = self._session.run(cleanup.restore(self._session.cluster, half))
-        for group in half:
+        left = {group: kept for group, kept in self._half.items() if kept}
+        done = dict.fromkeys(self._half, None) | self._session.run(
+            cleanup.restore(self._session.cluster, left)
+        )
+        for group in self._half:
             del self._skipped[group]
         rows = {
             group: GroupDeletion(group, "failed" if error else "rebuilt", error)
