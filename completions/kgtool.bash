@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets remove-members keep backup restore diff history undo configs coordinator request cleanup context validate-regex export analyze sandbox ;;
+        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets remove-members keep backup restore diff history undo peek configs coordinator request cleanup context validate-regex export analyze sandbox ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -78,6 +78,10 @@ _kgtool_options() {
         "undo") _kgtool_lines \
             --from --force --all-or-nothing --wait-empty --as-member --dry-run --yes \
             --reason --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "peek") _kgtool_lines \
+            --topic --before --after --format --key-format --committed \
+            --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "configs") _kgtool_lines \
             --group --all-groups --match --regex --exclude --describe --all --alter \
@@ -185,6 +189,8 @@ _kgtool_kind() {
         "history -o"|"history --output") kind="words" choices="text json ndjson csv yaml" ;;
         "undo -o"|"undo --output") kind="words" choices="text json ndjson csv yaml" ;;
         "undo ") kind="any" ;;
+        "peek -o"|"peek --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "peek ") kind="groups" ;;
         "configs -o"|"configs --output") kind="words" choices="text json ndjson csv yaml" ;;
         "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
         "coordinator ") kind="groups" ;;
@@ -241,6 +247,10 @@ _kgtool_kind() {
         --command-config-b) [[ -n $kind ]] || kind="files" ;;
         --prune) [[ -n $kind ]] || kind="any" ;;
         --from) [[ -n $kind ]] || kind="files" ;;
+        --before) [[ -n $kind ]] || kind="any" ;;
+        --after) [[ -n $kind ]] || kind="any" ;;
+        --format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
+        --key-format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
         --add-config) [[ -n $kind ]] || kind="any" ;;
         --delete-config) [[ -n $kind ]] || kind="any" ;;
         --body) [[ -n $kind ]] || kind="files" ;;

@@ -1,8 +1,8 @@
 # fish completion for kgtool. Made by `make docs` from the command line itself: do not edit.
 # Put it into ~/.config/fish/completions.
 
-set -g __kgtool_commands 'list' 'describe' 'explain' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'configs' 'coordinator' 'request' 'cleanup' 'cleanup apply' 'cleanup plan' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --add-config --api-version --as-of --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --from --from-file --group --horizon --idle --instance-id --kafka-version --like --map-group --map-topic --master --match --max-delete --member-id --name --out --output --password --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch -o
+set -g __kgtool_commands 'list' 'describe' 'explain' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'peek' 'configs' 'coordinator' 'request' 'cleanup' 'cleanup apply' 'cleanup plan' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
+set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --instance-id --kafka-version --key-format --like --map-group --map-topic --master --match --max-delete --member-id --name --out --output --password --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -50,6 +50,7 @@ complete -c kgtool -n '__kgtool_in ""' -a restore -d 'Give groups the committed 
 complete -c kgtool -n '__kgtool_in ""' -a diff -d 'Compare the offsets of two files, a file and a cluster, or two clusters.'
 complete -c kgtool -n '__kgtool_in ""' -a history -d 'Show the changes that kgtool made on this machine, newest first.'
 complete -c kgtool -n '__kgtool_in ""' -a undo -d 'Put offsets back where they were before kgtool changed them.'
+complete -c kgtool -n '__kgtool_in ""' -a peek -d 'Show the records around a committed offset.'
 complete -c kgtool -n '__kgtool_in ""' -a configs -d 'Show and change the configs of single groups (KIP-848).'
 complete -c kgtool -n '__kgtool_in ""' -a coordinator -d 'Show which broker looks after a group, and from which partition.'
 complete -c kgtool -n '__kgtool_in ""' -a request -d 'Send one request of Kafka\'s protocol, and show the answer.'
@@ -362,6 +363,21 @@ complete -c kgtool -n '__kgtool_in "undo"' -l no-color -d 'Never use colours (al
 complete -c kgtool -n '__kgtool_in "undo"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "undo"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "undo"'
+complete -c kgtool -n '__kgtool_in "peek"' -l topic -r -f -a '(__kgtool_names topics)' -d 'A topic, or some of its partitions; repeatable (default: all that have a committed offset).'
+complete -c kgtool -n '__kgtool_in "peek"' -l before -r -f -d 'Records before the offset: what was read last (default: 5).'
+complete -c kgtool -n '__kgtool_in "peek"' -l after -r -f -d 'Records from the offset on: what is read next (default: 5).'
+complete -c kgtool -n '__kgtool_in "peek"' -l format -r -f -a 'auto text json hex' -d 'Keys and values; auto, the default, is text where it is text.'
+complete -c kgtool -n '__kgtool_in "peek"' -l key-format -r -f -a 'auto text json hex' -d 'Only the keys.'
+complete -c kgtool -n '__kgtool_in "peek"' -l committed -d 'Without records of open or aborted transactions.'
+complete -c kgtool -n '__kgtool_in "peek"' -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
+complete -c kgtool -n '__kgtool_in "peek"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
+complete -c kgtool -n '__kgtool_in "peek"' -l context -r -f -a '(__kgtool_names contexts)' -d 'A connection profile (kgtool context; also KGTOOL_CONTEXT).'
+complete -c kgtool -n '__kgtool_in "peek"' -l timeout -r -f -d 'How long the whole command may take, in ms (default: 30000).'
+complete -c kgtool -n '__kgtool_in "peek"' -s o -l output -r -f -a 'text json ndjson csv yaml' -d 'The format of the results (default: text).'
+complete -c kgtool -n '__kgtool_in "peek"' -l no-color -d 'Never use colours (also NO_COLOR).'
+complete -c kgtool -n '__kgtool_in "peek"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
+complete -c kgtool -n '__kgtool_in "peek"' -l help -d 'Show this message and exit.'
+complete -c kgtool -n '__kgtool_in "peek"' -a '(__kgtool_names groups)'
 complete -c kgtool -n '__kgtool_in "configs"' -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
 complete -c kgtool -n '__kgtool_in "configs"' -l all-groups -d 'Every group that Kafka\'s own tool lists.'
 complete -c kgtool -n '__kgtool_in "configs"' -l match -r -f -d 'Groups whose name matches, with * ? [a-z]; repeatable.'

@@ -58,7 +58,7 @@ def load_identity(context: ssl.SSLContext, store: Store) -> None:
 
     :raises ConfigError: the store can't be read, or its password is wrong.
     """
-    found = _identity(store)
+    found = read_identity(store)
     name = _name(store)
     password = found.password
 
@@ -122,7 +122,11 @@ def _pem_of(certificate: Any) -> str:
 # -- identity ---------------------------------------------------------------------------------
 
 
-def _identity(store: Store) -> Identity:
+def read_identity(store: Store) -> Identity:
+    """Read the key of a key store with its certificates.
+
+    :raises ConfigError: the store can't be read, or its password is wrong.
+    """
     key_password = store.key_password.reveal() if store.key_password else None
     if store.key is not None and store.certificates is not None:
         return _pem_identity(f"{store.key.reveal()}\n{store.certificates.reveal()}", store)

@@ -20,6 +20,7 @@ COMMANDS = {
     "diff": "Compare the offsets of two files, a file and a cluster, or two clusters.",
     "history": "Show the changes that kgtool made on this machine.",
     "undo": "Put offsets back where they were before kgtool changed them.",
+    "peek": "Show the records around a committed offset.",
     "configs": "Show and change the configs of single groups (KIP-848).",
     "coordinator": "Show which broker looks after a group, and from which partition.",
     "request": "Send one request of Kafka's protocol, and show the answer.",

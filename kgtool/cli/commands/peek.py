@@ -1,0 +1,321 @@
+"""``kgtool peek``: the records around a committed offset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kgtool.cli.columns import NAME, Column
+from kgtool.cli.escape import escape
+from kgtool.cli.help import examples
+from kgtool.cli.options import Name, TopicSpecType, connection_options, output_options
+from kgtool.cli.output import Output
+from kgtool.cli.table import draw_for
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, TopicSpec
+
+if TYPE_CHECKING:
+    from kgtool.admin.lag import LogEnds
+    from kgtool.cli.peeking import Reader, Record, Window
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+
+FORMATS = ("auto", "text", "json", "hex")
+KEYS = (
+    "group", "topic", "partition", "offset", "committed_offset", "is_next", "timestamp_ms",
+    "timestamp_type", "leader_epoch", "key", "key_encoding", "value", "value_encoding", "headers",
+)  # fmt: skip
+_NULL = "(null)"
+_FAR = 10_000
+"""Offsets: farther back than ten times that nobody looks for records before the position."""
+
+
+def _shown(key: str) -> Any:
+    import json
+
+    def text(row: Any) -> str:
+        value, encoding = row[key], row[f"{key}_encoding"]
+        if encoding is None:
+            return _NULL
+        if encoding == "json":
+            return json.dumps(value)
+        return f"0x{value}" if encoding == "hex" else value or '""'
+
+    return text
+
+
+def _headers(row: Any) -> str | None:
+    found = []
+    for header in row["headers"]:
+        value = header["value"] if header["encoding"] is not None else _NULL
+        found.append(f"{header['name']}={'0x' if header['encoding'] == 'hex' else ''}{value}")
+    return " ".join(found) or None
+
+
+def _time(row: Any) -> str | None:
+    at_ms = row["timestamp_ms"]
+    if at_ms is None:
+        return None
+    try:
+        then = time.gmtime(at_ms // 1000)
+    except (OverflowError, ValueError, OSError):
+        return str(at_ms)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', then)}.{at_ms % 1000:03d}Z"
+
+
+COLUMNS = (
+    Column("is_next", "", text=lambda row: "->" if row["is_next"] else ""),
+    Column("offset", "OFFSET"),
+    Column("timestamp_ms", "TIME", text=_time),
+    Column("key", "KEY", NAME, _shown("key")),
+    Column("headers", "HEADERS", NAME, _headers, spare=1),
+    Column("value", "VALUE", NAME, _shown("value")),
+)
+
+
+class Wanted(NamedTuple):
+    """How many records on both sides, and how their bytes are shown."""
+
+    before: int
+    after: int
+    keys: str
+    values: str
+
+
+@click.command(
+    "peek",
+    epilog=examples(
+        "kgtool peek billing --topic payments:0",
+        "kgtool peek billing --topic payments:0,1 --before 0 --after 20 --format json",
+        "kgtool peek billing --topic payments -o ndjson | jq .value",
+    ),
+)
+@click.argument("group", type=Name(), metavar="GROUP")
+@click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
+              help="A topic, or some of its partitions; repeatable (default: all that have a "
+                   "committed offset).")  # fmt: skip
+@click.option("--before", type=click.IntRange(0, 10_000), default=5, metavar="N",
+              help="Records before the offset: what was read last (default: 5).")  # fmt: skip
+@click.option("--after", type=click.IntRange(0, 10_000), default=5, metavar="N",
+              help="Records from the offset on: what is read next (default: 5).")  # fmt: skip
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="auto",
+              help="Keys and values; auto, the default, is text where it is text.")  # fmt: skip
+@click.option("--key-format", type=click.Choice(FORMATS), help="Only the keys.")
+@click.option("--committed", is_flag=True, help="Without records of open or aborted transactions.")
+@connection_options()
+@output_options
+def command(
+    settings: Settings,
+    output: Output,
+    group: str,
+    topics: tuple[TopicSpec, ...],
+    before: int,
+    after: int,
+    format_: str,
+    key_format: str | None,
+    committed: bool,
+) -> int:
+    """Show the records around a committed offset.
+
+    `->` marks the record that the group reads next. Records are decompressed; text is shown only
+    where bytes are text that a terminal can show, everything else as 0x and hexadecimal numbers.
+    The group does not notice: nobody joins it, and nothing is committed. Reading takes the ACL
+    operation READ on the topic. --timeout is the longest time without a record.
+    """
+    from kgtool.net.session import Session
+
+    wanted = Wanted(before, after, key_format or format_, format_)
+    with Session(settings) as session:
+        session.connect()
+        output.begin(KEYS, session.cluster_id)
+        places = _places(session, output, group, topics)
+    if places:
+        from kgtool.cli.peeking import Reader
+
+        output.page()
+        with Reader(settings, group, committed_only=committed) as reader:
+            for place in places:
+                _peek(output, reader, group, place, wanted)
+                if output.reader_gone:
+                    break
+    return output.finish()
+
+
+class Place(NamedTuple):
+    """One partition: what is committed there, and the range of its log."""
+
+    partition: TopicPartition
+    offset: int
+    start: int
+    end: int
+
+
+def _places(
+    session: Session, output: Output, group: str, topics: Sequence[TopicSpec]
+) -> list[Place]:
+    """Find the committed offsets; what can't be shown is a failure of its own."""
+    from kgtool.admin.committed import fetch_committed
+    from kgtool.admin.topics import log_ends
+
+    committed = session.run(fetch_committed(session.cluster, [group]))[group]
+    if isinstance(committed, KgError):
+        raise committed
+    asked = _selected(committed, topics)
+    if not asked:
+        raise KgError(
+            f"Group '{group}' has no committed offset{'' if not topics else ' there'}.",
+            hint="kgtool describe shows what it has.",
+        )
+    ends = session.run(log_ends(session.cluster, asked))
+    places = []
+    for partition in asked:
+        found = _place(partition, committed.get(partition), ends[partition])
+        if isinstance(found, Place):
+            places.append(found)
+        else:
+            output.failed(ItemError.of(found, Target(group, *partition)))
+    return places
+
+
+def _selected(committed: Any, topics: Sequence[TopicSpec]) -> list[TopicPartition]:
+    if not topics:
+        return sorted(committed)
+    asked: list[TopicPartition] = []
+    for spec in topics:
+        if spec.partitions is None:
+            asked += sorted(partition for partition in committed if partition.topic == spec.topic)
+        else:
+            asked += [TopicPartition(spec.topic, number) for number in spec.partitions]
+    return list(dict.fromkeys(asked))
+
+
+class NoCommit(KgError):
+    """There is nothing around which records could be shown."""
+
+    name = "NO_COMMIT"
+
+
+def _place(partition: TopicPartition, value: Any, ends: LogEnds) -> Place | KgError:
+    if isinstance(value, KgError):
+        return value
+    offset = value.offset if isinstance(value, CommittedOffset) else None
+    if isinstance(ends.end, KgError):
+        return ends.end
+    if offset is None:
+        return NoCommit(f"Nothing is committed for {partition}.")
+    return Place(partition, offset, ends.start or 0, ends.end)
+
+
+def _peek(output: Output, reader: Reader, group: str, place: Place, wanted: Wanted) -> None:
+    from kgtool.cli.peeking import Window
+
+    position = min(max(place.offset, place.start), place.end)
+    start = max(place.start, position - wanted.before)
+    end = place.end if wanted.after else position
+    window = Window(place.partition, start, end, position, wanted.before, wanted.after)
+    try:
+        records = reader.read(window)
+        while _is_short(window, records, place):
+            # Compaction and the markers of transactions leave offsets without a record.
+            span = (position - window.start) * 10
+            window = window._replace(start=max(place.start, position - span))
+            records = reader.read(window)
+    except KgError as error:
+        output.failed(ItemError.of(_explained(error, place), Target(group, *place.partition)))
+        return
+    following = next((r.offset for r in records if r.offset >= place.offset), None)
+    rows = [_row(group, place, record, record.offset == following, wanted) for record in records]
+    _show(output, place, rows)
+    for row in rows:
+        output.row(row)
+    output.done += 1
+
+
+def _is_short(window: Window, records: Sequence[Record], place: Place) -> bool:
+    """Whether there may be more records before the position, not too far away."""
+    found = sum(record.offset < window.position for record in records)
+    is_near = 0 < window.position - window.start < _FAR
+    return found < window.before and is_near and window.start > place.start
+
+
+def _explained(error: KgError, place: Place) -> KgError:
+    """Say which ACL is missing."""
+    if not isinstance(error, BrokerError):
+        return error
+    from kgtool.client import denied
+
+    return denied.explain(error, denied.COMMIT, topic=place.partition.topic)
+
+
+def _show(output: Output, place: Place, rows: list[dict[str, Any]]) -> None:
+    output.text(f"{escape(str(place.partition))}: committed {place.offset}, {_what_is_left(place)}")
+    if rows:
+        output.text(draw_for(output, COLUMNS, rows), end="")
+    output.text("")
+
+
+def _what_is_left(place: Place) -> str:
+    log = f"the log has {place.start} to {place.end}"
+    if place.offset > place.end:
+        return f"{log}: beyond its end, which was cut off or made anew"
+    if place.offset < place.start:
+        return f"{log}: before its start, {place.start - place.offset} offsets are gone unread"
+    if place.offset == place.end:
+        return f"{log}: nothing is left to read"
+    left = place.end - place.offset
+    return f"{log}: {left} offset{'' if left == 1 else 's'} left to read"
+
+
+def _row(group: str, place: Place, record: Record, is_next: bool, wanted: Wanted) -> dict[str, Any]:
+    key, key_encoding = decoded(record.key, wanted.keys)
+    value, value_encoding = decoded(record.value, wanted.values)
+    headers = []
+    for name, raw in record.headers:
+        shown, encoding = decoded(raw, "hex" if wanted.values == "hex" else "auto")
+        headers.append({"name": name, "value": shown, "encoding": encoding})
+    return {
+        "group": group,
+        "topic": place.partition.topic,
+        "partition": place.partition.partition,
+        "offset": record.offset,
+        "committed_offset": place.offset,
+        "is_next": is_next,
+        "timestamp_ms": record.timestamp_ms,
+        "timestamp_type": record.timestamp_type,
+        "leader_epoch": record.leader_epoch,
+        "key": key,
+        "key_encoding": key_encoding,
+        "value": value,
+        "value_encoding": value_encoding,
+        "headers": headers,
+    }
+
+
+def decoded(raw: bytes | None, format_: str) -> tuple[Any, str | None]:
+    r"""Return bytes as something to show, and how: ``text``, ``json``, ``hex``, None for null.
+
+    >>> decoded(b"caf\xc3\xa9", "auto"), decoded(b"\x00\x01", "auto"), decoded(b"[1]", "json")
+    (('café', 'text'), ('0001', 'hex'), ([1], 'json'))
+    """
+    import json
+
+    if raw is None:
+        return None, None
+    if format_ == "hex":
+        return raw.hex(), "hex"
+    if format_ == "text":
+        return raw.decode("utf-8", "backslashreplace"), "text"
+    if format_ == "json":
+        try:
+            return json.loads(raw), "json"
+        except (ValueError, RecursionError):
+            pass  # what is no JSON is shown as well as it can be
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.hex(), "hex"
+    is_text = text.isprintable() or all(char.isprintable() or char in "\r\n\t" for char in text)
+    return (text, "text") if is_text else (raw.hex(), "hex")
