@@ -118,7 +118,7 @@ def _is_allowed(path: Path, module: str) -> bool:
         return True
     extra = EXTRA.get(path.relative_to(ROOT).as_posix(), ())
     for name in (*ALLOWED[part], *extra):
-        if name == "" and not module.startswith("kgtool.cli"):
+        if name == "" and not f"{module}.".startswith("kgtool.cli."):
             return True
         prefix = f"kgtool.{name}"
         # ``from kgtool.protocol import codes`` also yields the package itself.
