@@ -13,9 +13,10 @@ from kgtool.cli.cleanup_report import KEYS, Result, report_table, row_of, show_p
 from kgtool.cli.journaled import Change, folder, now_ms
 from kgtool.cli.meter import Meter
 from kgtool.cli.output import Output
+from kgtool.cli.stakes import used
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
-from kgtool.safety.plan import DELETE_GROUP, Plan, PlanItem, totals
+from kgtool.safety.plan import DELETE_GROUP, Plan, PlanItem
 from kgtool.safety.undo import check_cluster
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 GROUPS_AT_ONCE = 250
 _NOT_NOW = ("waiting", "not-reached", "done-before")
 """Results for which this run has done nothing."""
-RECENT_MS = 86_400_000
-"""What was committed within the last day counts as in use: its name is to be typed."""
 
 
 class Options(NamedTuple):
@@ -126,13 +125,8 @@ class Apply:
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str] | None:
         """Return the group that was used last, and when, if that was not long ago."""
-        youngest = totals(left).youngest_ms
-        if youngest is None or now_ms() - youngest > RECENT_MS:
-            return None
-        from kgtool.safety.criteria import span
-
-        group = next(item.group for item in left if item.last_commit_ms == youngest)
-        return group, f"{span(now_ms() - youngest)} ago"
+        times = {i.group: i.last_commit_ms for i in left if i.last_commit_ms is not None}
+        return used(times, now_ms())
 
     # -- working --------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli import consent, render, rows
+from kgtool.cli import consent, render, rows, stakes
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
@@ -64,7 +64,10 @@ def command(
             _report(output, foreseen)
             return output.finish()
         _show_plan(output, foreseen, good, force)
-        consent.ask(session, output, f"Delete {_count(len(good))}?", yes)
+        used = None
+        if not yes:
+            used = stakes.say(session, output, dict.fromkeys(good), selection)
+        consent.ask(session, output, f"Delete {_count(len(good))}?", yes, used)
         change, done = _delete(session, output, good, force)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in foreseen])

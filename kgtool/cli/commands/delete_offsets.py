@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli import consent, render, rows
+from kgtool.cli import consent, render, rows, stakes
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
@@ -22,7 +22,13 @@ from kgtool.cli.options import (
 from kgtool.cli.output import Output, hint_of, sentence
 from kgtool.cli.selection import Selection
 from kgtool.errors import UsageError
-from kgtool.model import GroupOffsetDeletions, GroupOffsets, OffsetDeletion, TopicSpec
+from kgtool.model import (
+    GroupOffsetDeletions,
+    GroupOffsets,
+    OffsetDeletion,
+    TopicPartition,
+    TopicSpec,
+)
 from kgtool.protocol.codes import CODES
 
 if TYPE_CHECKING:
@@ -79,7 +85,8 @@ def command(
         wanted = [group for group, result in results.items() if _would_delete(result)]
         if wanted and not dry_run:
             count = sum(len(_would_delete(results[group])) for group in wanted)
-            consent.ask(session, output, f"Delete {_count(count)}?", yes)
+            used = None if yes else stakes.say(session, output, _going(results), selection)
+            consent.ask(session, output, f"Delete {_count(count)}?", yes, used)
             change, deleted = _delete(session, output, wanted, topics, force)
             results.update(deleted)
     _report(output, results.values(), is_kafka_form=False)
@@ -90,6 +97,15 @@ def command(
 
 def _count(offsets: int) -> str:
     return f"{offsets} committed offset{'' if offsets == 1 else 's'}"
+
+
+def _going(results: Mapping[str, GroupOffsetDeletions]) -> stakes.Partitions:
+    """Return the offsets that are about to go."""
+    found = {
+        group: [TopicPartition(r.topic, r.partition or 0) for r in _would_delete(result)]
+        for group, result in results.items()
+    }
+    return {group: partitions for group, partitions in found.items() if partitions}
 
 
 def _would_delete(result: GroupOffsetDeletions) -> list[OffsetDeletion]:
