@@ -21,6 +21,9 @@ from kgtool.protocol.codes import broker_error
 NAMES_VERSION = 9
 """The last version with topic names; v10 asks by topic id, and a null-topics reply has no names."""
 
+_new = tuple.__new__
+"""Makes a named tuple without its constructor: once for each of perhaps a million offsets."""
+
 Committed = dict[TopicPartition, "CommittedOffset | KgError"]
 """A group's offsets; a partition that could not be read has its error."""
 
@@ -144,16 +147,13 @@ def _committed(group: str, row: Any) -> Committed | KgError:
     for topic in row.topics:
         name = topic.name
         for part in topic.partitions:
+            at = _new(TopicPartition, (name, part.partition))
             if part.error_code:
                 error = broker_error(part.error_code)
-                offsets[TopicPartition(name, part.partition)] = denied.explain(
-                    error, denied.DESCRIBE, topic=name
-                )
+                offsets[at] = denied.explain(error, denied.DESCRIBE, topic=name)
                 continue
             # Brokers store negative offsets too; to their clients that is no commit.
             offset = part.offset if part.offset >= 0 else None
             epoch = part.leader_epoch if part.leader_epoch >= 0 else None
-            offsets[TopicPartition(name, part.partition)] = CommittedOffset(
-                offset, epoch, part.metadata
-            )
+            offsets[at] = _new(CommittedOffset, (offset, epoch, part.metadata, False))
     return offsets

@@ -36,10 +36,13 @@ class Found:
         found: Sequence[OffsetRow] | None = None,
         make: Callable[[OffsetRow], Row] | None = None,
         is_shown: Callable[[OffsetRow], bool] | None = None,
+        is_plain: bool = False,
     ) -> None:
         self.description = description
         self.errors = errors
         self._rows, self._found, self._make = rows, found, make
+        self.is_plain = is_plain
+        """Whether rows have just the contract's columns of an offset."""
         self.shown = found
         """The rows as domain records, in the offsets view."""
         if found is not None and is_shown is not None:
@@ -56,6 +59,11 @@ class Found:
         if self.shown is not None and self._make is not None:
             return [self._make(row) for row in self.shown]
         return self._rows
+
+    @property
+    def records(self) -> Sequence[Sequence[object]]:
+        """The values of ``rows``, where they are plain."""
+        return list(map(rows.offset_values, self.shown or ()))
 
     @property
     def every(self) -> Sequence[Row] | None:
@@ -101,7 +109,7 @@ def _offsets(
             show(
                 Found(
                     found.description, [], found.errors, found=found.rows, make=as_row,
-                    is_shown=is_shown,
+                    is_shown=is_shown, is_plain=not (view.committed or view.expiry),
                 )
             )  # fmt: skip
 

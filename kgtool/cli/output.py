@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kgtool.cli import exits, terminal
 from kgtool.cli.escape import cell, escape
+from kgtool.cli.jsonrows import Form, encode
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 
@@ -70,7 +70,7 @@ class Output:
         self._pager: Pager | None = None
         self._said: set[str] = set()
         self._columns: tuple[str, ...] = ()
-        self._form = ""
+        self._form = Form(())
         self._document: list[Row] = []
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
 
@@ -125,8 +125,7 @@ class Output:
     def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
         """Say what rows will look like; rows get all of these keys, null where unknown."""
         self._columns = tuple(columns)
-        keys = (_json(key).replace("%", "%%") for key in self._columns)
-        self._form = "{" + ", ".join(f"{key}: %s" for key in keys) + "}"
+        self._form = Form(self._columns)
         self.cluster_id = cluster_id
 
     def row(self, row: Row) -> None:
@@ -141,6 +140,21 @@ class Output:
             self._write_csv(self._complete(row))
         elif self.format == "yaml":
             self._document.append(self._complete(row))
+        self._has_rows = True
+
+    def records(self, rows: Sequence[Sequence[object]]) -> None:
+        """Put out results that belong together, each with its values in the columns' order."""
+        if not rows or self.format not in ("json", "ndjson"):
+            for values in rows:
+                self.row(dict(zip(self._columns, values, strict=True)))
+            return
+        lines = self._form.lines(rows)
+        if self.format == "json":
+            self._open_json()
+            self._write(",\n" if self._has_rows else "\n")
+            self._write(",\n".join(lines))
+        else:
+            self._write("\n".join(lines) + "\n")
         self._has_rows = True
 
     def failed(self, error: ItemError, *, row: Row | None = None, quiet: bool = False) -> None:
@@ -204,14 +218,10 @@ class Output:
         return exits.PARTLY_DONE if is_partial else error.exit_code
 
     def _line(self, row: Row) -> str:
-        """Return a row as JSON; most are filled into a form, which takes half as long."""
         complete = self._complete(row)
         if len(complete) != len(self._columns):
-            return _json(complete)
-        scalars = _scalars()
-        return self._form % tuple(
-            [scalars.get(value.__class__, _json)(value) for value in complete.values()]
-        )
+            return encode(complete)
+        return self._form.line(complete.values())
 
     def _complete(self, row: Row) -> Row:
         if tuple(row) == self._columns:
@@ -234,12 +244,12 @@ class Output:
     def _open_json(self) -> None:
         if not self._is_open:
             self._is_open = True
-            head = _json(self._head())
+            head = encode(self._head())
             self._write(head[:-1] + ', "results": [')
 
     def _close_json(self) -> None:
         self._open_json()
-        errors = ",\n".join(_json(error_object(error)) for error in self.errors)
+        errors = ",\n".join(encode(error_object(error)) for error in self.errors)
         body = f"\n{errors}\n" if errors else ""
         self._write(("\n" if self._has_rows else "") + f'], "errors": [{body}]}}\n')
 
@@ -314,28 +324,8 @@ def _point_at_nothing(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-def _json(value: object) -> str:
-    """Return JSON in ASCII: valid for any name and in any locale, harmless for any terminal."""
-    import json
-
-    return json.dumps(value)
-
-
-@cache
-def _scalars() -> dict[type, Callable[[Any], str]]:
-    """Return how the values of most rows become JSON; ``_json`` does the others."""
-    from json.encoder import encode_basestring_ascii
-
-    return {
-        int: int.__repr__,
-        str: encode_basestring_ascii,
-        bool: lambda value: "true" if value else "false",
-        type(None): lambda _: "null",
-    }
-
-
 def _flat(value: object) -> object:
-    return _json(value) if isinstance(value, (dict, list, tuple)) else value
+    return encode(value) if isinstance(value, (dict, list, tuple)) else value
 
 
 def error_object(error: ItemError) -> dict[str, Any]:

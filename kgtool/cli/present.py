@@ -27,7 +27,9 @@ class Presenter:
         """Show one group, and what of it could not be found out."""
         self._note(found)
         self._table(found)
-        if not self.output.is_text:
+        if found.is_plain:
+            self.output.records([] if self.output.is_text else found.records)
+        elif not self.output.is_text:
             for row in found.rows:
                 self.output.row(self._picked(row))
         self._count(found)

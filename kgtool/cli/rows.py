@@ -25,7 +25,8 @@ STATE = (
 DELETE = ("group", "status", "error")
 DELETE_OFFSETS = ("group", "topic", "partition", "status", "error")
 REGEX = ("regex", "valid", "message")
-_OFFSET_VALUES = attrgetter(*OFFSETS)
+offset_values = attrgetter(*OFFSETS)
+"""Returns the values of a row of ``describe --offsets``, in the order of its keys."""
 
 
 def listing(group: GroupListing) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def listing(group: GroupListing) -> dict[str, Any]:
 
 def offset(row: OffsetRow) -> dict[str, Any]:
     """Return a row of ``describe --offsets``."""
-    return dict(zip(OFFSETS, _OFFSET_VALUES(row), strict=True))
+    return dict(zip(OFFSETS, offset_values(row), strict=True))
 
 
 def members(group: GroupDescription) -> list[dict[str, Any]]:
