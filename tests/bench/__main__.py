@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import copying, deleting, describing, listing, startup
+from tests.bench import analyzing, copying, deleting, describing, listing, startup
 from tests.bench.results import Result, save, table
 from tests.bench.world import World, groups, world
 
@@ -46,7 +46,7 @@ def _fill(here: World, count: int, partitions: int) -> None:
 
 
 PARTS: dict[str, Callable[[int], list[Result]]] = {
-    "startup": _startup, "groups": _groups, "delete": _delete,
+    "startup": _startup, "groups": _groups, "delete": _delete, "analyze": analyzing.measure,
 }  # fmt: skip
 
 

@@ -1,0 +1,112 @@
+"""``analyze`` on logs of millions of records, against a plain Spark job and against itself."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench import parquet
+from tests.bench.measure import Command, Run, in_turn, seconds
+from tests.bench.results import Result
+from tests.bench.startup import KGTOOL
+from tests.support import biglog
+
+MILLION = 1_000_000
+HERE = Path(__file__).parent
+
+
+def measure(runs: int, millions: int = 8) -> list[Result]:
+    """Time the rows of issue 8 about the Spark job; ``millions`` of records in the large log."""
+    with tempfile.TemporaryDirectory(prefix="kgtool-bench-") as name:
+        folder = Path(name)
+        log = Log(folder, "log", millions * MILLION)
+        results = [_start_up(folder, runs), log.against_plain(runs), log.everything(runs)]
+        quarter = Log(folder, "quarter", millions * MILLION // 4)
+        results.append(log.grown(quarter, 4, runs))
+        even = Log(folder, "even", millions * MILLION, hot_share=0.1)
+        results.append(log.uneven(even, runs))
+    return results
+
+
+class Log:
+    """Segments on disk, and what ``analyze`` must find in them."""
+
+    def __init__(
+        self, folder: Path, name: str, records: int, hot_share: float = biglog.HOT_SHARE
+    ) -> None:
+        self.folder = folder
+        self.path = folder / name
+        self.out = folder / f"{name}-out"
+        self.expected = biglog.write(self.path, records, hot_share)
+        self.size = f"{records / MILLION:g} M records"
+
+    def live(self) -> Command:
+        """The command that finds what is live."""
+        return self._analyze("--table", "live")
+
+    def _analyze(self, *args: str) -> Command:
+        argv = [KGTOOL, "analyze", str(self.path), "--rules", "4.1", "--out", str(self.out), *args]
+        return Command(argv, before=lambda: shutil.rmtree(self.out, ignore_errors=True))
+
+    def _is_right(self, _run: Run) -> None:
+        found = rows(self.out / "live")
+        assert found == self.expected.live_offsets, (found, self.expected.live_offsets)
+
+    def against_plain(self, runs: int) -> Result:
+        """Against a job that only decodes and aggregates, from Parquet."""
+        source, out = self.folder / "parquet", self.folder / "plain-out"
+        parquet.convert(self.path, source)
+        argv = [sys.executable, str(HERE / "plain_job.py"), str(source), str(out)]
+        plain = Command(argv, before=lambda: shutil.rmtree(out, ignore_errors=True))
+
+        def check(ours: Run, theirs: Run) -> None:
+            self._is_right(ours)
+            assert int(theirs.out) == self.expected.live_offsets
+
+        pair = in_turn(self.live(), plain, runs, check)
+        shutil.rmtree(source)
+        return Result(
+            f"analyze, {self.size}, live", "a plain Spark job", pair.ratio, 1.5,
+            seconds=seconds(pair.ours), note=f"plain {seconds(pair.theirs):.1f} s",
+        )  # fmt: skip
+
+    def everything(self, runs: int) -> Result:
+        """Audit and what-if with five retentions against ``live`` alone."""
+        retentions = ("1d", "3d", "7d", "14d", "30d")
+        given = [word for retention in retentions for word in ("--retention", retention)]
+        audit = self._analyze("--table", "removals", "--table", "whatif", *given)
+        pair = in_turn(audit, self.live(), runs)
+        return Result("analyze, audit and 5 retentions", "the live run", pair.ratio, 2.5,
+                      seconds=seconds(pair.ours))  # fmt: skip
+
+    def grown(self, less: Log, times: int, runs: int) -> Result:
+        """How far from linear ``times`` the records are."""
+        pair = in_turn(self.live(), less.live(), runs)
+        return Result(
+            f"analyze, {less.size} → {self.size}", "linear", pair.ratio / times, 1.1,
+            seconds=seconds(pair.ours), note=f"{less.size}: {seconds(pair.theirs):.1f} s",
+        )  # fmt: skip
+
+    def uneven(self, even: Log, runs: int) -> Result:
+        """One group with most of the records against the same spread out."""
+        pair = in_turn(self.live(), even.live(), runs)
+        return Result("analyze, one group has 80 %", "spread evenly", pair.ratio, 1.3,
+                      seconds=seconds(pair.ours))  # fmt: skip
+
+
+def _start_up(folder: Path, runs: int) -> Result:
+    small = Log(folder, "small", 10_000)
+    bare = Command([sys.executable, str(HERE / "empty_job.py")])
+    pair = in_turn(Command([KGTOOL, "analyze", str(small.path)]), bare, runs)
+    return Result("analyze, 10,000 records, whole process", "PySpark and an empty job",
+                  pair.ratio, 0.8, seconds=seconds(pair.ours),
+                  note=f"empty {seconds(pair.theirs):.1f} s")  # fmt: skip
+
+
+def rows(table: Path) -> int:
+    """Count the rows of a Parquet table."""
+    from pyarrow.parquet import ParquetFile
+
+    return sum(ParquetFile(path).metadata.num_rows for path in table.glob("*.parquet"))
