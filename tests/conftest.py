@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +35,33 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     root = config.stash.get(_root, None)
     if root is not None:
         brokers.close_root(root)
+
+
+_has_failed = False
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    global _has_failed
+    _has_failed = _has_failed or report.failed
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish() -> None:
+    """Collect what a failed test left open: a later test would be blamed for it.
+
+    Its frames hold sockets and files, and warnings are errors: whichever test the garbage
+    collector happens to run in would fail too.
+    """
+    global _has_failed
+    if not _has_failed:
+        return
+    _has_failed = False
+    for name in ("last_exc", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -94,20 +94,20 @@ def _read_batch(lines: list[str], position: int, into: Collected, *, is_last: bo
         elif line.startswith(("| offset: ", "offset: ")):
             try:
                 _read_record(line, batch, position, into)
-            except (ValueError, KeyError):
+            except (ValueError, LookupError):
                 into.leave(line, position, is_last=is_last and number == len(lines) - 1)
         elif not _HEADING.match(line) and number == 0:
             into.leave(line, position)
 
 
 def _read_record(line: str, batch: dict[str, str], position: int, into: Collected) -> None:
-    """One record; ValueError or KeyError if the line is none."""
+    """One record; ValueError or LookupError if the line is none."""
     head, found, tail = line.partition(_KEYS_END)
     fields = dict(_FIELD.findall(head))
     if not found:
         raise ValueError("the line ends before the record")
     log_offset = int(fields["offset"])
-    at_ms = next(int(fields[name]) for name in _TIMES if name in fields)
+    at_ms = [int(fields[name]) for name in _TIMES if name in fields][0]
     size = int(fields["valueSize"] if "valueSize" in fields else fields["valuesize"])
     is_alone = batch is _SHARED  # before 2.2 a record's line has what is its batch's
     shared = fields if is_alone else batch

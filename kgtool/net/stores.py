@@ -44,8 +44,11 @@ def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
         found = read_pem(data.decode("latin-1")).certificates if is_pem else _trusted(data, store)
     if not found:
         raise ConfigError(f"{_name(store)} has no certificate to trust.")
+    texts = "".join(found)
     try:
-        context.load_verify_locations(cadata="".join(found))
+        if not texts.isascii():
+            raise ValueError("something in it is no ASCII")
+        context.load_verify_locations(cadata=texts)
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error)
         raise ConfigError(

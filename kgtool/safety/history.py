@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from kgtool.safety.journal import (
     VERSION,
     ConfigChange,
 )
-from kgtool.safety.lines import Malformed, Recorded, groups, number, records, typed
+from kgtool.safety.lines import Malformed, Recorded, groups, number, record_of, records, typed
 
 TAIL_BYTES = 64 * 1024
 """The end of a journal, and all marks behind it, are found here without reading the rest."""
@@ -193,11 +192,8 @@ def _tail(path: Path) -> list[dict[str, Any]]:
     lines = data.split(b"\n")[:-1]
     found = []
     for line in lines if size <= TAIL_BYTES else lines[1:]:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
+        record = record_of(line)
+        if record is not None:
             found.append(record)
     return found
 
@@ -205,9 +201,12 @@ def _tail(path: Path) -> list[dict[str, Any]]:
 def _count(path: Path) -> dict[str, Any]:
     """Return the counts of a journal that has no end: those of its last ``ready``."""
     counts: dict[str, Any] = {"groups": 0, "changes": 0}
-    for _, record in records(path):
+    for line, record in records(path):
         if record.get("kind") == "ready":
-            counts = record
+            try:
+                counts = {key: number(record, key) for key in counts}
+            except (KeyError, ValueError) as error:
+                raise Malformed(f"{path}, line {line}: {error}.") from error
     return counts
 
 
@@ -236,10 +235,11 @@ def refused(path: Path, is_final: Callable[[int], bool]) -> Answers:
         code = error.get("code")
         if not isinstance(code, int) or not is_final(code):
             continue
-        if record.get("topic") is None:
-            whole.add(str(record.get("group")))
-        else:
-            single.add((str(record["group"]), str(record["topic"]), int(record["partition"])))
+        group, topic, partition = (record.get(key) for key in ("group", "topic", "partition"))
+        if topic is None:
+            whole.add(str(group))
+        elif isinstance(partition, int):
+            single.add((str(group), str(topic), partition))
     return Answers(frozenset(whole), frozenset(single))
 
 

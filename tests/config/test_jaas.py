@@ -50,6 +50,9 @@ BAD = {
 }
 
 
+REFUSALS = ("java.lang.IllegalArgumentException", "org.apache.kafka.common.KafkaException")
+
+
 def of_kafka(java: Any, text: str) -> tuple[str, dict[str, str]] | None:
     """What Kafka reads: the module and its options; None if it refuses the line."""
     from py4j.protocol import Py4JJavaError
@@ -59,7 +62,9 @@ def of_kafka(java: Any, text: str) -> tuple[str, dict[str, str]] | None:
     configs.put("sasl.jaas.config", common.config.types.Password(text))
     try:
         context = common.security.JaasContext.loadClientContext(configs)
-    except Py4JJavaError:
+    except Py4JJavaError as error:
+        refusal = error.java_exception.getClass().getName()
+        assert refusal in REFUSALS, f"Java has a problem of its own with {text!r}: {error}"
         return None
     entry = context.configurationEntries()[0]
     options = entry.getOptions()
