@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe explain delete delete-offsets reset-offsets remove-members keep backup restore diff history undo peek configs coordinator request cleanup context validate-regex export analyze sandbox ;;
+        "") _kgtool_lines list describe explain doctor delete delete-offsets reset-offsets remove-members keep backup restore diff history undo peek configs coordinator request cleanup context validate-regex export analyze sandbox ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -36,6 +36,10 @@ _kgtool_options() {
         "explain") _kgtool_lines \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
+        "doctor") _kgtool_lines \
+            --group --all-groups --match --regex --exclude --state --type --within \
+            --fail-on --ignore --findings --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
             --group --all-groups --match --regex --exclude --state --type --force \
             --dry-run --yes --reason --bootstrap-server --command-config --context \
@@ -163,6 +167,10 @@ _kgtool_kind() {
         "describe -o"|"describe --output") kind="words" choices="text json ndjson csv yaml" ;;
         "explain -o"|"explain --output") kind="words" choices="text json ndjson csv yaml" ;;
         "explain ") kind="groups" ;;
+        "doctor --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "doctor --type") kind="list" choices="consumer classic" ;;
+        "doctor --fail-on") kind="words" choices="problem warning note none" ;;
+        "doctor -o"|"doctor --output") kind="words" choices="text json ndjson csv yaml" ;;
         "delete --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "delete --type") kind="list" choices="consumer classic" ;;
         "delete -o"|"delete --output") kind="words" choices="text json ndjson csv yaml" ;;
@@ -211,6 +219,7 @@ _kgtool_kind() {
         "validate-regex -o"|"validate-regex --output") kind="words" choices="text json ndjson csv yaml" ;;
         "validate-regex ") kind="any" ;;
         "export -o"|"export --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "analyze --fail-on") kind="any" ;;
         "analyze -o"|"analyze --output") kind="words" choices="text json ndjson csv yaml" ;;
         "analyze ") kind="files" ;;
         "sandbox status -o"|"sandbox status --output") kind="words" choices="text json" ;;
@@ -236,6 +245,8 @@ _kgtool_kind() {
         --command-config) [[ -n $kind ]] || kind="files" ;;
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
+        --within) [[ -n $kind ]] || kind="any" ;;
+        --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old brokers-mixed denied" ;;
         --instance-id) [[ -n $kind ]] || kind="any" ;;
         --member-id) [[ -n $kind ]] || kind="any" ;;
         --client-id) [[ -n $kind ]] || kind="any" ;;
@@ -273,7 +284,6 @@ _kgtool_kind() {
         --report) [[ -n $kind ]] || kind="files" ;;
         --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
         --bucket) [[ -n $kind ]] || kind="any" ;;
-        --fail-on) [[ -n $kind ]] || kind="any" ;;
         --master) [[ -n $kind ]] || kind="any" ;;
         --conf) [[ -n $kind ]] || kind="any" ;;
         --name) [[ -n $kind ]] || kind="any" ;;

@@ -1,8 +1,8 @@
 # fish completion for kgtool. Made by `make docs` from the command line itself: do not edit.
 # Put it into ~/.config/fish/completions.
 
-set -g __kgtool_commands 'list' 'describe' 'explain' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'peek' 'configs' 'coordinator' 'request' 'cleanup' 'cleanup apply' 'cleanup plan' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --instance-id --kafka-version --key-format --like --map-group --map-topic --master --match --max-delete --member-id --name --out --output --password --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch -o
+set -g __kgtool_commands 'list' 'describe' 'explain' 'doctor' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'peek' 'configs' 'coordinator' 'request' 'cleanup' 'cleanup apply' 'cleanup plan' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
+set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --kafka-version --key-format --like --map-group --map-topic --master --match --max-delete --member-id --name --out --output --password --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch --within -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -40,6 +40,7 @@ complete -c kgtool -f
 complete -c kgtool -n '__kgtool_in ""' -a list -d 'Show the groups with type, state and coordinator.'
 complete -c kgtool -n '__kgtool_in ""' -a describe -d 'Show groups: committed offsets and lag, members, or state.'
 complete -c kgtool -n '__kgtool_in ""' -a explain -d 'Say why a group is as it is, what expires when, and what to type next.'
+complete -c kgtool -n '__kgtool_in ""' -a doctor -d 'Find what is wrong with groups, and say which command fixes it.'
 complete -c kgtool -n '__kgtool_in ""' -a delete -d 'Delete groups that have no members.'
 complete -c kgtool -n '__kgtool_in ""' -a delete-offsets -d 'Delete committed offsets of groups, living ones too (KIP-496).'
 complete -c kgtool -n '__kgtool_in ""' -a reset-offsets -d 'Set committed offsets of groups that have no members.'
@@ -168,6 +169,25 @@ complete -c kgtool -n '__kgtool_in "explain"' -l no-color -d 'Never use colours 
 complete -c kgtool -n '__kgtool_in "explain"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "explain"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "explain"' -a '(__kgtool_names groups)'
+complete -c kgtool -n '__kgtool_in "doctor"' -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l all-groups -d 'Every group that Kafka\'s own tool lists.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l match -r -f -d 'Groups whose name matches, with * ? [a-z]; repeatable.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l regex -r -f -d 'Groups whose whole name matches (RE2).'
+complete -c kgtool -n '__kgtool_in "doctor"' -l exclude -r -f -d 'But not groups whose name matches; repeatable.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l state -r -f -a '(__kgtool_list Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance)' -d 'Of those, only groups in these states: Empty,Dead,...'
+complete -c kgtool -n '__kgtool_in "doctor"' -l type -r -f -a '(__kgtool_list consumer classic)' -d 'Of those, only groups of these types: classic,consumer.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l within -r -f -d 'Warn of offsets that expire within that time (default: 48h).'
+complete -c kgtool -n '__kgtool_in "doctor"' -l fail-on -r -f -a 'problem warning note none' -d 'Exit status 5 from there on: problem, warning (default), note or none.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l ignore -r -f -a 'broker-down offsets-no-leader coordinator-loading offsets-not-compacted offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old brokers-mixed denied' -d 'Leave out such findings (beyond-end, ghost-topic, ...); repeatable.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l findings -d 'Say what can be found and what it means; no cluster is asked.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
+complete -c kgtool -n '__kgtool_in "doctor"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l context -r -f -a '(__kgtool_names contexts)' -d 'A connection profile (kgtool context; also KGTOOL_CONTEXT).'
+complete -c kgtool -n '__kgtool_in "doctor"' -l timeout -r -f -d 'How long the whole command may take, in ms (default: 30000).'
+complete -c kgtool -n '__kgtool_in "doctor"' -s o -l output -r -f -a 'text json ndjson csv yaml' -d 'The format of the results (default: text).'
+complete -c kgtool -n '__kgtool_in "doctor"' -l no-color -d 'Never use colours (also NO_COLOR).'
+complete -c kgtool -n '__kgtool_in "doctor"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
+complete -c kgtool -n '__kgtool_in "doctor"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "delete"' -l group -r -f -a '(__kgtool_names groups)' -d 'A group\'s exact name; repeatable.'
 complete -c kgtool -n '__kgtool_in "delete"' -l all-groups -d 'Every group that Kafka\'s own tool lists.'
 complete -c kgtool -n '__kgtool_in "delete"' -l match -r -f -d 'Groups whose name matches, with * ? [a-z]; repeatable.'

@@ -10,6 +10,7 @@ COMMANDS = {
     "list": "Show the groups with type, state and coordinator.",
     "describe": "Show groups: committed offsets and lag, members, or state.",
     "explain": "Say why a group is as it is, what expires when, and what to type next.",
+    "doctor": "Find what is wrong with groups, and say which command fixes it.",
     "delete": "Delete groups that have no members.",
     "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
     "reset-offsets": "Set committed offsets of groups that have no members.",

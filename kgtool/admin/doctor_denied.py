@@ -1,0 +1,96 @@
+"""What a login may not see, and which findings that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgtool.admin.broker_rules import BrokerRules
+from kgtool.admin.doctor_brokers import TOPIC
+from kgtool.admin.doctor_facts import Facts
+from kgtool.admin.doctor_finding import NOTE, WARNING, Finding
+from kgtool.errors import KgError
+from kgtool.model import ItemError
+from kgtool.protocol import codes
+
+_DENIED = (codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED,
+           codes.CLUSTER_AUTHORIZATION_FAILED)  # fmt: skip
+OF_THE_LOG = ("expiring", "loses-when-empty", "retention-gap", "topic-recreated")
+"""Findings that only ``__consumer_offsets`` has the evidence for."""
+OF_CONFIGS = ("expiring", "loses-when-empty", "retention-gap", "retention-short",
+              "retention-differs", "check-interval")  # fmt: skip
+
+
+def is_denied(error: ItemError) -> bool:
+    """Whether an error says that the log or the configuration may not be read at all."""
+    return error.code in _DENIED and error.target.group is None
+
+
+def find_denied(facts: Facts) -> Iterator[Finding]:
+    """Say what is forbidden; of single groups it is a warning, for they are looked at in vain."""
+    if facts.brokers.sees_all is False and facts.ask.everywhere:
+        yield _cluster("DESCRIBE", "groups that this login may not DESCRIBE are left out", ())
+    if _log_is_denied(facts):
+        yield _log()
+    if any(_configs_denied(rules) for rules in facts.brokers.rules.values()):
+        yield _cluster("DESCRIBE_CONFIGS", "how long brokers keep offsets", OF_CONFIGS)
+    for found in facts.groups:
+        seen = dict.fromkeys(_resource(error) for error in found.errors if error.code in _DENIED)
+        for kind, name in seen:
+            yield _of_group(found.description.group, kind, name)
+
+
+def _configs_denied(rules: BrokerRules | KgError) -> bool:
+    error = rules.error if isinstance(rules, BrokerRules) else rules
+    return error is not None and error.code in _DENIED
+
+
+def _log_is_denied(facts: Facts) -> bool:
+    errors = [each for each in facts.times.values() if isinstance(each, KgError)]
+    home = facts.brokers.home.error
+    return any(error.code in _DENIED for error in [*errors, *([home] if home else [])])
+
+
+def _log() -> Finding:
+    return Finding(
+        "denied", NOTE, f"{TOPIC}: not looked for without it: {', '.join(OF_THE_LOG)}",
+        _evidence("READ", "topic", TOPIC, OF_THE_LOG), _acl("Read", "--topic", TOPIC), topic=TOPIC,
+    )  # fmt: skip
+
+
+def _cluster(operation: str, what: str, costs: tuple[str, ...]) -> Finding:
+    without = f": not looked for without it: {', '.join(costs)}" if costs else ""
+    return Finding(
+        "denied", NOTE, f"{what}{without}", _evidence(operation, "cluster", "kafka-cluster", costs),
+        _acl("".join(part.capitalize() for part in operation.split("_")), "--cluster"),
+    )  # fmt: skip
+
+
+def _of_group(group: str, kind: str, name: str | None) -> Finding:
+    where = f"{kind} {name}" if name is not None else "a topic that its members subscribe to"
+    fix = () if name is None else _acl("Describe", f"--{kind}", name)
+    return Finding(
+        "denied", WARNING, f"it takes DESCRIBE on {where}", _evidence("DESCRIBE", kind, name, ()),
+        fix, group, name if kind == "topic" else None,
+    )  # fmt: skip
+
+
+def _resource(error: ItemError) -> tuple[str, str | None]:
+    if error.code == codes.TOPIC_AUTHORIZATION_FAILED:
+        return "topic", error.target.topic
+    return "group", error.target.group
+
+
+def _evidence(
+    operation: str, kind: str, name: str | None, costs: tuple[str, ...]
+) -> dict[str, object]:
+    return {
+        "operation": operation, "resource_type": kind, "resource": name,
+        "findings_missing": list(costs),
+    }  # fmt: skip
+
+
+def _acl(operation: str, *resource: str) -> tuple[str, ...]:
+    return (
+        "kafka-acls.sh", "--add", "--allow-principal", "User:YOU", "--operation", operation,
+        *resource,
+    )  # fmt: skip

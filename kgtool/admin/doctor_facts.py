@@ -1,0 +1,157 @@
+"""Everything that ``doctor`` looks at, gathered with as few requests as that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kgtool.admin.commit_times import CommitTimes, commit_times
+from kgtool.admin.doctor_brokers import Brokers, look_at_brokers
+from kgtool.admin.doctor_transactions import Transactions, open_transactions
+from kgtool.admin.expiry import SLACK_MS, USUAL_RETENTION_MS, Expiries, Question, find_expiries
+from kgtool.admin.groups import describe_groups
+from kgtool.admin.images import id_text
+from kgtool.admin.offsets import describe_offsets
+from kgtool.admin.partition import offsets_partition
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import READING_SHARE, Operation, Pause, gather, within
+from kgtool.errors import KgError
+from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, TopicPartition
+from kgtool.protocol import codes
+
+SETTLE_S = 6.0
+"""Between two looks at a group that rebalances: more than the 5 s between the heartbeats of
+KIP-848 members (``group.consumer.heartbeat.interval.ms``)."""
+_HOUR_MS = 3_600_000
+
+Family = Callable[[str], "str | None"]
+"""Returns the family of a name that a tool has made up; None for other names."""
+
+
+class Ask(NamedTuple):
+    """What is asked for. Times in ms; ``everywhere``: of the whole cluster, not of some groups."""
+
+    now_ms: int
+    within_ms: int
+    everywhere: bool
+    family: Family
+
+
+class Facts(NamedTuple):
+    """What was found. ``groups`` without those that were deleted since they were listed.
+
+    ``times`` and ``expiries`` are empty where no group has offsets; ``later``: how groups were,
+    some seconds on, that did not look settled; ``topic_ids``: as they are now.
+    """
+
+    ask: Ask
+    groups: list[GroupOffsets]
+    brokers: Brokers
+    times: Mapping[str, CommitTimes | KgError]
+    expiries: Expiries
+    transactions: Transactions
+    later: Mapping[str, GroupDescription]
+    topic_ids: Mapping[str, str | None]
+    errors: list[ItemError]
+    """What could not be looked at, but for the errors that groups have themselves."""
+
+
+def gather_facts(
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], ask: Ask
+) -> Operation[Facts]:
+    """Look at the cluster and at groups.
+
+    :param kinds: the types of groups that were listed: those may go away unnoticed.
+    """
+    described, brokers = yield from gather(
+        [
+            within(describe_offsets(cluster, groups, kinds=kinds), READING_SHARE),
+            look_at_brokers(cluster, groups, everywhere=ask.everywhere),
+        ]
+    )
+    found = [g for g in described if not (_is_gone(g) and g.description.group in kinds)]
+    topic_ids = {
+        name: id_text(topic.topic_id) for name, topic in cluster.topics.items() if not topic.error
+    }
+    (times, expiries, errors), transactions, later = yield from gather(
+        [
+            within(_of_the_log(cluster, found, brokers, ask), 0.8),
+            open_transactions(cluster, _leaders(found, brokers)),
+            _look_again(cluster, found, kinds),
+        ]
+    )
+    return Facts(ask, found, brokers, times, expiries, transactions, later, topic_ids, errors)
+
+
+def _is_gone(found: GroupOffsets) -> bool:
+    error = found.description.error
+    return error is not None and error.code == codes.GROUP_ID_NOT_FOUND
+
+
+_Log = tuple[dict[str, "CommitTimes | KgError"], Expiries, list[ItemError]]
+
+
+def _of_the_log(
+    cluster: Cluster, groups: Sequence[GroupOffsets], brokers: Brokers, ask: Ask
+) -> Operation[_Log]:
+    """Find out when offsets were committed, of which topic, and when they expire."""
+    pending = {
+        found.description.group: {
+            TopicPartition(row.topic, row.partition): row.is_pending
+            for row in found.rows
+            if row.current_offset is not None
+        }
+        for found in groups
+        if found.description.error is None
+    }
+    wanted = {group: parts for group, parts in pending.items() if parts}
+    if not wanted:
+        return {}, Expiries({}, [], []), []
+    since_ms = ask.now_ms - (brokers.retention_ms or USUAL_RETENTION_MS) - SLACK_MS
+    questions = [
+        Question(found.description, wanted[found.description.group])
+        for found in groups
+        if found.description.group in wanted
+    ]
+    try:
+        times = yield from commit_times(cluster, wanted, since_ms)
+        expiries = yield from find_expiries(cluster, questions, ask.now_ms, all_times=False)
+    except KgError as error:
+        return {}, Expiries({}, [], []), [ItemError.of(error, Target())]
+    return times, expiries, expiries.errors
+
+
+def _leaders(groups: Sequence[GroupOffsets], brokers: Brokers) -> dict[int, int]:
+    """Return the leaders of those partitions where transactions hold back commits."""
+    rows, count = brokers.home.partitions, brokers.home.size
+    numbers = {
+        offsets_partition(found.description.group, count)
+        for found in groups
+        if count and any(row.is_pending for row in found.rows)
+    }
+    return {n: rows[n].leader_id for n in numbers if n in rows and rows[n].leader_id >= 0}
+
+
+def _look_again(
+    cluster: Cluster, groups: Sequence[GroupOffsets], kinds: dict[str, str]
+) -> Operation[dict[str, GroupDescription]]:
+    """Describe groups that are not settled once more, some seconds later."""
+    names = [found.description.group for found in groups if not is_settled(found.description)]
+    if not names:
+        return {}
+    yield Pause(SETTLE_S)
+    later = yield from describe_groups(cluster, names, kinds)
+    return {found.group: found for found in later}
+
+
+def is_settled(group: GroupDescription) -> bool:
+    """Whether every member has what it is to have."""
+    if group.error is not None:
+        return True
+    behind = any(
+        member.target is not None
+        and not member.is_classic
+        and (member.target != member.assignment or (member.epoch or 0) < (group.group_epoch or 0))
+        for member in group.members
+    )
+    return not (group.is_rebalancing or behind)

@@ -1,0 +1,161 @@
+"""What ``doctor`` can find: the kinds of findings, and one finding with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+PROBLEM, WARNING, NOTE = "problem", "warning", "note"
+SEVERITIES = (PROBLEM, WARNING, NOTE)
+"""``problem``: data is lost or unreachable, or is about to be read twice; ``warning``: it comes to
+that if nobody does anything, or lags are wrong; ``note``: good to know, nothing is wrong."""
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "broker-down": (
+        "brokers that don't answer",
+        "Start them: groups whose coordinator has no other replica can't commit.",
+    ),
+    "offsets-no-leader": (
+        "partitions of __consumer_offsets without a leader",
+        "The groups in them can't commit, and can't be listed.",
+    ),
+    "coordinator-loading": (
+        "coordinators that are still loading",
+        "Their groups can't commit until they have read their partitions.",
+    ),
+    "offsets-not-compacted": (
+        "__consumer_offsets is not compacted",
+        "The log cleaner deletes committed offsets of groups that are well.",
+    ),
+    "offsets-under-replicated": (
+        "partitions of __consumer_offsets with replicas out of sync",
+        "One more broker that fails may make their groups stand still.",
+    ),
+    "offsets-replication": (
+        "__consumer_offsets has few replicas",
+        "Its groups stand still with every broker that fails.",
+    ),
+    "no-leader": (
+        "partitions without a leader",
+        "Nobody can read them, and their lag is unknown.",
+    ),
+    "topic-recreated": (
+        "topics that were created anew since the commit",
+        "The offset belongs to records of the old topic: records are skipped or read twice.",
+    ),
+    "beyond-end": (
+        "committed beyond the end of the log",
+        "Truncated or created anew; consumers fall back on auto.offset.reset.",
+    ),
+    "before-start": (
+        "committed before the start of the log",
+        "Records were removed before they were read; auto.offset.reset decides what follows.",
+    ),
+    "pending-transaction": (
+        "transactions that hold back committed offsets",
+        "Consumers that join with read_committed wait for their end.",
+    ),
+    "expiring": (
+        "offsets that expire soon",
+        "Without them a consumer starts where auto.offset.reset says.",
+    ),
+    "loses-when-empty": (
+        "offsets that go when the last member leaves",
+        "KIP-848 groups have no grace: commits older than the retention go at the next check.",
+    ),
+    "retention-gap": (
+        "commits almost as rare as the retention is long",
+        "A partition with little traffic loses its offset while the group goes on working.",
+    ),
+    "retention-short": (
+        "offsets are kept for a short time",
+        "Consumers that are down for a long weekend lose their place.",
+    ),
+    "retention-differs": (
+        "brokers keep offsets for different times",
+        "When an offset goes depends on which broker coordinates the group.",
+    ),
+    "check-interval": (
+        "expired offsets are looked for rarely",
+        "They, and their lags, stay that much longer than the retention says.",
+    ),
+    "ghost-topic": (
+        "offsets of topics that no member subscribes to",
+        "Nobody reads them, their lag grows and alerts fire.",
+    ),
+    "topic-gone": (
+        "offsets of topics or partitions that don't exist",
+        "They can't be deleted one by one: brokers refuse it for topics that are gone.",
+    ),
+    "rebalancing": (
+        "groups that don't get out of a rebalance",
+        "Nobody in them reads anything.",
+    ),
+    "member-behind": (
+        "members that don't follow the target assignment",
+        "What they are to give up nobody else can read (KIP-848).",
+    ),
+    "piling-up": (
+        "groups that tools make up and nobody comes back to",
+        "They fill the coordinator's memory and every listing.",
+    ),
+    "broker-old": (
+        "brokers that are too old for what groups need",
+        "Upgrade them.",
+    ),
+    "brokers-mixed": (
+        "brokers of different versions",
+        "Finish the upgrade: what works depends on which broker is asked.",
+    ),
+    "denied": (
+        "what this login may not see",
+        "Findings may be missing because of it.",
+    ),
+}  # fmt: skip
+"""Each kind with its title and why it matters, in the order of the page. The words of the keys are
+what scripts look for, so they never change."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong, or worth knowing.
+
+    ``detail`` says it in words, ``evidence`` in numbers (JSON values; times in ms since the epoch
+    or spans in ms). ``fix`` is a command line, word by word, without connection options; empty
+    where no single command helps.
+    """
+
+    kind: str
+    severity: str
+    detail: str
+    evidence: Mapping[str, Any]
+    fix: tuple[str, ...] = ()
+    group: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+
+
+def span(ms: int) -> str:
+    """Write a time span in its two largest units.
+
+    >>> span(90_000_000), span(400)
+    ('1d 1h', '0s')
+    """
+    seconds = max(ms, 0) // 1000
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0s"
+
+
+def counted(count: int, word: str) -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "offset"), counted(3, "offset")
+    ('1 offset', '3 offsets')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"

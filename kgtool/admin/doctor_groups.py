@@ -1,0 +1,192 @@
+"""What ``doctor`` finds wrong with the offsets that groups have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kgtool.admin.commit_times import CommitTimes
+from kgtool.admin.doctor_facts import Facts
+from kgtool.admin.doctor_finding import PROBLEM, WARNING, Finding, counted
+from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
+
+Rows = dict[str, list[OffsetRow]]
+"""Rows of one group by topic."""
+
+
+def find_in_offsets(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
+    """Say what is wrong with one group's offsets, an offset at a time."""
+    if found.description.error is not None:
+        return
+    kinds: dict[Callable[..., Iterator[Finding]], Rows] = {}
+    for row in found.rows:
+        kind = _kind(facts, found.description, row)
+        if kind is not None:
+            kinds.setdefault(kind, {}).setdefault(row.topic, []).append(row)
+    for kind, topics in kinds.items():
+        for rows in topics.values():
+            yield from kind(facts, found.description, rows)
+
+
+def _kind(
+    facts: Facts, group: GroupDescription, row: OffsetRow
+) -> Callable[..., Iterator[Finding]] | None:
+    """Choose the one thing to say of an offset: where nobody reads, its place does not matter."""
+    if row.current_offset is None:
+        return None
+    if row.status == "unknown-topic":
+        return topic_gone
+    if is_ghost(group, row):
+        return ghost_topic
+    if row.status in _WRONG:
+        return _WRONG[row.status]
+    if _is_other_topic(facts, row):
+        return topic_recreated
+    return None
+
+
+def is_ghost(group: GroupDescription, row: OffsetRow) -> bool:
+    """Whether no member of a living group subscribes to the topic of a committed offset."""
+    if group.is_empty or group.is_rebalancing or not group.members:
+        return False
+    return row.subscribed is False and row.current_offset is not None
+
+
+def _ids(facts: Facts, row: OffsetRow) -> tuple[str | None, str | None]:
+    """Return the topic's id at the commit, and now; None where it is not known."""
+    times = facts.times.get(row.group)
+    if not isinstance(times, CommitTimes):
+        return None, facts.topic_ids.get(row.topic)
+    at = times.at.get(TopicPartition(row.topic, row.partition))
+    return at.topic_id if at else None, facts.topic_ids.get(row.topic)
+
+
+def _is_other_topic(facts: Facts, row: OffsetRow) -> bool:
+    before, now = _ids(facts, row)
+    return before is not None and now is not None and before != now
+
+
+# ---------------------------------------------------------------------------------------------
+# One finding each
+
+
+def beyond_end(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """Committed > log end, asked twice: truncated (unclean election), or created anew."""
+    # Whatever has happened, nothing is skipped so; what is read again the plan of the reset says.
+    fix = _reset(group, rows, "--to-earliest")
+    for row in rows:
+        before, now = _ids(facts, row)
+        why = ", the topic was created anew" if _is_other_topic(facts, row) else ""
+        detail = f"committed {row.current_offset}, the log ends at {row.log_end_offset}{why}"
+        evidence = {**_numbers(group, row), "committed_topic_id": before, "topic_id": now}
+        yield _offset("beyond-end", PROBLEM, row, detail, evidence, fix)
+
+
+def topic_recreated(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """The commit's topic id (OffsetCommitValue v4, 4.1+) is another than the topic's now."""
+    fix = _reset(group, rows, "--to-earliest")
+    for row in rows:
+        before, now = _ids(facts, row)
+        detail = f"committed {row.current_offset} in a topic of the same name, which is gone"
+        evidence = {**_numbers(group, row), "committed_topic_id": before, "topic_id": now}
+        yield _offset("topic-recreated", PROBLEM, row, detail, evidence, fix)
+
+
+def before_start(
+    _facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """Committed < log start: retention or DeleteRecords has overtaken the group."""
+    fix = _reset(group, rows, "--to-earliest")
+    for row in rows:
+        lost = (row.log_start_offset or 0) - (row.current_offset or 0)
+        detail = (
+            f"committed {row.current_offset}, the log starts at {row.log_start_offset}: "
+            f"{counted(lost, 'record')} gone unread"
+        )
+        evidence = {**_numbers(group, row), "lost_records": lost}
+        yield _offset("before-start", WARNING, row, detail, evidence, fix)
+
+
+def topic_gone(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """Brokers refuse OffsetDelete where the topic is gone: the group is rebuilt without it."""
+    topic = rows[0].topic
+    name = ("--group", group.group) if group.is_empty else ()
+    fix = ("kgtool", "cleanup", "plan", "--orphaned", *name, "--out", "orphaned.json")
+    exists = topic in facts.topic_ids
+    what = "there are fewer partitions now" if exists else "there is no such topic"
+    for row in rows:
+        detail = f"committed {row.current_offset}, and {what}"
+        yield _offset(
+            "topic-gone", WARNING, row, detail,
+            {**_numbers(group, row), "topic_exists": exists}, fix if group.is_empty else (),
+        )  # fmt: skip
+
+
+def ghost_topic(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """The group has dropped the topic: delete-offsets works on living groups (KIP-496)."""
+    known = facts.expiries.groups.get(group.group)
+    places = [TopicPartition(row.topic, row.partition) for row in rows]
+    dates = [known.offsets[p].expires_at_ms for p in places if known and p in known.offsets]
+    last = max((ms for ms in dates if ms is not None), default=None)
+    lag = sum(max(row.lag or 0, 0) for row in rows)
+    evidence = {
+        "offsets": len(rows), "lag": lag, "members": len(group.members),
+        "partitions": [row.partition for row in rows], "expires_at_ms": last,
+    }  # fmt: skip
+    detail = f"{counted(len(rows), 'offset')} with a lag of {lag}"
+    fix = ("kgtool", "delete-offsets", "--group", group.group, "--topic", rows[0].topic)
+    yield Finding("ghost-topic", WARNING, detail, evidence, fix, group.group, rows[0].topic)
+
+
+_WRONG = {"beyond-end": beyond_end, "before-start": before_start}
+
+
+def no_leader(groups: Sequence[GroupOffsets]) -> Iterator[Finding]:
+    """Say of each partition that nobody leads how many groups wait for it."""
+    waiting: dict[TopicPartition, int] = {}
+    for found in groups:
+        for row in found.rows:
+            if row.status == "no-leader":
+                place = TopicPartition(row.topic, row.partition)
+                waiting[place] = waiting.get(place, 0) + 1
+    for place, count in sorted(waiting.items()):
+        yield Finding(
+            "no-leader", PROBLEM, f"{counted(count, 'group')} can't read it", {"groups": count},
+            topic=place.topic, partition=place.partition,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _numbers(group: GroupDescription, row: OffsetRow) -> dict[str, Any]:
+    return {
+        "committed_offset": row.current_offset,
+        "log_start_offset": row.log_start_offset,
+        "log_end_offset": row.log_end_offset,
+        "members": len(group.members),
+    }
+
+
+def _offset(
+    kind: str, severity: str, row: OffsetRow, detail: str, evidence: dict[str, Any],
+    fix: tuple[str, ...],
+) -> Finding:  # fmt: skip
+    return Finding(kind, severity, detail, evidence, fix, row.group, row.topic, row.partition)
+
+
+def _reset(group: GroupDescription, rows: Sequence[OffsetRow], to: str) -> tuple[str, ...]:
+    """Return the command that moves offsets; a group with members has to be stopped meanwhile."""
+    place = f"{rows[0].topic}:{','.join(str(row.partition) for row in rows)}"
+    wait = () if group.is_empty else ("--wait-empty", "10m")
+    return (
+        "kgtool", "reset-offsets", "--group", group.group, "--topic", place, to, *wait, "--execute",
+    )  # fmt: skip

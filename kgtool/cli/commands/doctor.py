@@ -1,0 +1,140 @@
+"""``kgtool doctor``: what is wrong with a cluster's groups, and the command that fixes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from kgtool.admin.doctor_finding import KINDS, SEVERITIES
+from kgtool.cli import doctor_page, exits
+from kgtool.cli.doctor_page import Connection
+from kgtool.cli.expiry import now_ms
+from kgtool.cli.help import examples
+from kgtool.cli.named import Named
+from kgtool.cli.options import connection_options, output_options, selection_options
+from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
+from kgtool.cli.times import Duration
+
+if TYPE_CHECKING:
+    from kgtool.admin.doctor import Diagnosis
+    from kgtool.config import Settings
+
+NEVER = "none"
+
+
+def _catalogue(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        click.echo(doctor_page.catalogue(), nl=False)
+        context.exit()
+
+
+class Wanted(NamedTuple):
+    """What to look at, and what to be warned of."""
+
+    selection: Selection
+    within_ms: int
+    fail_on: str
+    ignored: tuple[str, ...]
+
+
+# fmt: off
+@click.command(
+    "doctor",
+    epilog=examples(
+        "kgtool doctor",
+        "kgtool doctor --match 'billing-*' --within 7d",
+        "kgtool doctor --fail-on problem --ignore piling-up -o json",
+    ),
+)
+@selection_options
+@click.option("--within", type=Duration(), metavar="TIME", default="48h",
+              help="Warn of offsets that expire within that time (default: 48h).")
+@click.option("--fail-on", type=Named([*SEVERITIES, NEVER]), metavar="SEVERITY",
+              default="warning",
+              help="Exit status 5 from there on: problem, warning (default), note or none.")
+@click.option("--ignore", "ignored", multiple=True, type=Named(list(KINDS)), metavar="FINDING",
+              help="Leave out such findings (beyond-end, ghost-topic, ...); repeatable.")
+@click.option("--findings", is_flag=True, is_eager=True, expose_value=False, callback=_catalogue,
+              help="Say what can be found and what it means; no cluster is asked.")
+@connection_options()
+@output_options
+# fmt: on
+def command(
+    settings: Settings, output: Output, selection: Selection, within: int, fail_on: str,
+    ignored: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Find what is wrong with groups, and say which command fixes it.
+
+    Without a selection the brokers and __consumer_offsets are looked at too. Groups are those that
+    Kafka's own tool lists. A problem loses data or stops somebody, a warning comes to that, a note
+    is good to know. Nothing is changed, not by its commands either before you have seen a plan.
+
+    In JSON, NDJSON, CSV and YAML each row has finding (a word that never changes), severity, group,
+    topic, partition, broker, message, evidence (numbers) and fix (a command line); null where a
+    part does not apply. What may not be read is a note: denied, with the findings that it costs.
+    """
+    if selection.is_given:
+        selection.check("doctor")
+    selection.predicate()
+    wanted = Wanted(selection, within, fail_on, ignored)
+    connection = _connection(click.get_current_context(), settings)
+    found = _examine(settings, output, wanted)
+    _show(output, wanted, found, connection)
+    status = output.finish()
+    until = -1 if fail_on == NEVER else SEVERITIES.index(fail_on)
+    is_found = any(SEVERITIES.index(each.severity) <= until for each in found.findings)
+    return exits.FOUND if is_found else status
+
+
+def _connection(context: click.Context, settings: Settings) -> Connection:
+    """Return the options that the commands of findings need, as far as they were typed."""
+    own: list[str] = []
+    for name in ("bootstrap_server", "command_config", "context"):
+        given = context.params.get(name) or context.find_root().params.get(name)
+        if given is not None:
+            own += [f"--{name.replace('_', '-')}", str(given)]
+    brokers = ",".join(_address(host, port) for host, port in settings.bootstrap)
+    config = context.params.get("command_config") or context.find_root().params.get(
+        "command_config"
+    )
+    tools = ["--bootstrap-server", brokers]
+    return Connection(tuple(own), (*tools, *(("--command-config", str(config)) if config else ())))
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
+    from kgtool.admin.doctor import Ask, diagnose
+    from kgtool.cli.choose import choose
+    from kgtool.net.session import Session
+    from kgtool.safety.generated import family
+
+    selection = wanted.selection
+    # What only narrows a choice (--exclude, --state) narrows all groups here, as in cleanup plan.
+    is_whole = not (selection.groups or selection.has_filter)
+    if not selection.is_given:
+        selection = selection._replace(all_groups=True)
+    with Session(settings) as session:
+        chosen = choose(session, output, selection, doctor_page.KEYS)
+        ask = Ask(now_ms(), wanted.within_ms, is_whole, family)
+        operation = diagnose(session.cluster, chosen.groups, chosen.kinds, ask)
+        found = session.run(operation)
+    return found._replace(findings=[f for f in found.findings if f.kind not in wanted.ignored])
+
+
+def _show(output: Output, wanted: Wanted, found: Diagnosis, connection: Connection) -> None:
+    for finding in found.findings:
+        output.row(doctor_page.row(finding, connection))
+    for error in found.errors:
+        if error not in output.errors:
+            output.failed(error)
+    output.done += found.groups + found.is_whole
+    if output.is_text:
+        output.page()
+        if found.findings:
+            output.text(doctor_page.page(output, found.findings, connection))
+        output.text(doctor_page.summary(found))
