@@ -345,7 +345,8 @@ def _is_held(member: Member, topic: str) -> bool:
 def _holders(description: GroupDescription, topic: str) -> str:
     """Name who is in the way: members that hold the topic or subscribe to it."""
     holders = [m for m in description.members if _is_held(m, topic)]
-    names = sorted({f"{m.client_id} on {m.host}" for m in holders})
+    # A static member by the name that its owner gave it: that is what remove-members takes.
+    names = sorted(f"{m.client_id} on {m.host} ({m.instance_id or m.member_id})" for m in holders)
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"Subscribed to {topic}: {shown}." if names else "Stop the group's members first."
 

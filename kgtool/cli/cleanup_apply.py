@@ -56,6 +56,7 @@ class Apply:
         self._options = options
         self._results: list[Result] = []
         self._journals: list[str] = []
+        self._change: Change | None = None
 
     def run(self) -> int:
         """Do it; return the exit status."""
@@ -164,9 +165,8 @@ class Apply:
             )
             raise
         if change.journal_id is not None:
-            change.say()
             self._journals.append(change.journal_id)
-        self._say_older()
+            self._change = change
 
     def _parts(self, left: Sequence[PlanItem]) -> Iterator[list[PlanItem]]:
         """Cut the work into parts: the canary first, then as many as the rate lets pass at once."""
@@ -244,15 +244,18 @@ class Apply:
         counted = Counter(result.status for result in self._results)
         return counted["skipped"], counted["failed"]
 
-    def _say_older(self) -> None:
-        """Say how to take back what earlier, interrupted runs did."""
-        older = self._journals[:-1]
+    def _say_way_back(self) -> None:
+        """Say how to take back what this run did, and what earlier, interrupted ones did."""
+        if self._change is not None:
+            self._change.say()
+        older = self._journals if self._change is None else self._journals[:-1]
         if older:
             listed = ", then ".join(f"kgtool undo {journal}" for journal in reversed(older))
             self._output.note(f"Earlier runs of this plan are taken back by {listed}.")
 
     def _report(self) -> int:
         report_table(self._output, self._results)
+        self._say_way_back()
         status = self._output.finish()
         if any(result.status == "not-reached" for result in self._results) and not status:
             return 3
