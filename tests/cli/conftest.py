@@ -29,6 +29,9 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     A result that is callable gets the operation's arguments (without the cluster).
     """
     monkeypatch.setattr("kgtool.net.session.Session", FakeSession)
+    # What is missing is no share or streams group either.
+    name = "kgtool.admin.other_groups.describe_other_groups"
+    monkeypatch.setattr(name, lambda _cluster, groups: dict.fromkeys(groups))
 
     def use(**results: Any) -> None:
         for name, result in results.items():

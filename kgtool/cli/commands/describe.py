@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.checks import STATES, TYPES, parse_choices
+from kgtool.cli.heldback import HeldBack
 from kgtool.cli.help import examples
 from kgtool.cli.look import Show, look
 from kgtool.cli.options import (
@@ -97,9 +98,15 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
         if view.prometheus is not None:
             exporter = prometheus.Exporter(view.prometheus)
             show = exporter.listen(show)
+        if view.name != "offsets":
+            from kgtool.cli import epochs
+
+            show = epochs.listen(show, output)
         output.page()
-        look(session, output, selection, view, show, ordered=output.format != "ndjson")
+        held = HeldBack(output, selection.groups)
+        look(session, held, selection, view, show, ordered=output.format != "ndjson")
         presenter.end()
+        held.describe(session, view)
         if exporter is not None:
             exporter.write(session.cluster_id, len(output.errors), int(time.time() * 1000))
     return output.finish()

@@ -1,0 +1,226 @@
+"""``describe`` for share and streams groups, which have APIs and tables of their own.
+
+What no API of consumer groups knows comes here (``heldback``), and the other two are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli import columns as columns_of
+from kgtool.cli import epochs, render, rows
+from kgtool.cli.columns import NAME, STATUS, Column
+from kgtool.cli.escape import escape
+from kgtool.cli.output import Output
+from kgtool.cli.table import draw_for
+from kgtool.errors import KgError
+from kgtool.model import Assignment, ItemError
+
+if TYPE_CHECKING:
+    from kgtool.admin.other_groups import OtherGroup, StreamsMember
+    from kgtool.cli.view import View
+    from kgtool.net.session import Session
+
+Row = dict[str, Any]
+
+_GROUP = Column("group", "GROUP", NAME)
+_START = (
+    _GROUP,
+    Column("topic", "TOPIC", NAME),
+    Column("partition", "PARTITION"),
+    Column("leader_epoch", "LEADER-EPOCH"),
+    Column("start_offset", "START-OFFSET"),
+    Column("log_end_offset", "LOG-END-OFFSET"),
+    Column("lag", "LAG"),
+    Column("status", "STATUS", STATUS),
+)
+_COMMITTED = (
+    *_START[:4],
+    Column("current_offset", "CURRENT-OFFSET"),
+    *_START[5:7],
+    Column("member_id", "MEMBER", NAME, spare=2),
+    Column("client_id", "CLIENT-ID", NAME, spare=1),
+    _START[7],
+)
+_SHARE_MEMBERS = (
+    _GROUP,
+    Column("consumer_id", "CONSUMER-ID", NAME, spare=2),
+    Column("host", "HOST", NAME),
+    Column("client_id", "CLIENT-ID", NAME),
+    Column("partitions", "#PARTITIONS"),
+    Column("current_epoch", "MEMBER-EPOCH"),
+    Column("current_assignment", "ASSIGNMENT", NAME),
+)
+_STREAMS_MEMBERS = (
+    _GROUP,
+    Column("consumer_id", "MEMBER", NAME, spare=3),
+    Column("host", "HOST", NAME, spare=1),
+    Column("client_id", "CLIENT-ID", NAME),
+    Column("process_id", "PROCESS", NAME, spare=2),
+    Column("topology_epoch", "TOPOLOGY-EPOCH"),
+    Column("current_epoch", "MEMBER-EPOCH"),
+    Column("current_assignment", "TASKS", NAME),
+    Column("target_assignment", "TARGET-TASKS", NAME),
+)
+_STATE = (
+    _GROUP,
+    columns_of.STATE[1],
+    Column("assignment_strategy", "ASSIGNMENT-STRATEGY", NAME, spare=1),
+    Column("state", "STATE", STATUS),
+    Column("group_epoch", "GROUP-EPOCH"),
+    Column("target_assignment_epoch", "ASSIGNMENT-EPOCH"),
+    Column("topology_epoch", "TOPOLOGY-EPOCH"),
+    Column("members", "#MEMBERS"),
+)
+_TABLES = {
+    ("share", "offsets"): _START, ("streams", "offsets"): _COMMITTED,
+    ("share", "members"): _SHARE_MEMBERS, ("streams", "members"): _STREAMS_MEMBERS,
+    ("share", "state"): _STATE, ("streams", "state"): _STATE,
+}  # fmt: skip
+_VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "topology_epoch",
+            "current_epoch", "target_assignment"}  # fmt: skip
+
+
+def describe(
+    session: Session, output: Output, missing: Mapping[str, ItemError], view: View
+) -> None:
+    """Show the share and streams groups among those that seem to be missing."""
+    from kgtool.admin.other_groups import describe_other_groups
+
+    names = list(missing)
+    found = session.run(describe_other_groups(session.cluster, names))
+    others = [one for one in found.values() if one is not None and not isinstance(one, KgError)]
+    for name, error in missing.items():
+        other = found[name]
+        if isinstance(other, KgError):
+            output.failed(ItemError.of(other, error.target))
+        elif other is None:
+            output.failed(error)
+        elif view.kafka_form:
+            kind = other.description.type
+            hint = f"It is a {kind} group: kgtool describe --group {name} shows it."
+            output.failed(error._replace(hint=hint))
+    if not view.kafka_form:
+        _SHOW[view.name](session, output, view, others)
+
+
+def _table(output: Output, view: View, kind: str, found: Sequence[Row]) -> None:
+    """Put out the rows of one type of groups: their own table, or the columns asked for."""
+    shown = found if not view.lagging else [row for row in found if (row["lag"] or 0) > 0]
+    if view.sort is not None:
+        shown = columns_of.sort(shown, view.sort, lambda row: row)
+    if output.is_text and shown:
+        output.text("\n" + draw_for(output, _columns(view, kind, shown), shown), end="")
+    for row in shown:
+        output.row(columns_of.pick(row, view.columns) if view.columns else row)
+
+
+def _columns(view: View, kind: str, found: Sequence[Row]) -> Sequence[Column]:
+    if view.columns:
+        return view.columns
+    return [column for column in _TABLES[kind, view.name] if _is_shown(view, column.key, found)]
+
+
+def _is_shown(view: View, key: str, found: Sequence[Row]) -> bool:
+    if key in _VERBOSE and not view.verbose:
+        return False
+    return key != "topology_epoch" or any(row[key] is not None for row in found)
+
+
+def _show_offsets(
+    session: Session, output: Output, view: View, others: Sequence[OtherGroup]
+) -> None:
+    from kgtool.admin.other_groups import describe_other_offsets
+
+    for found in session.run(describe_other_offsets(session.cluster, others)):
+        kind = str(found.description.type)
+        note = render.group_note(found.description)
+        if note is not None and output.is_text:
+            output.note(note.replace("Consumer group", f"{kind.capitalize()} group"))
+        wanted = [row for row in found.rows if _is_selected(row.topic, row.partition, view)]
+        as_rows = [
+            rows.offset(row)
+            | {"type": kind, "start_offset": row.current_offset if kind == "share" else None}
+            for row in wanted
+        ]
+        if not as_rows and not found.errors:
+            what = "start offsets" if kind == "share" else "committed offsets"
+            output.note(
+                f"{kind.capitalize()} group {escape(found.description.group)} has no {what}."
+            )
+        _table(output, view, kind, as_rows)
+        for error in found.errors:
+            output.failed(error)
+        output.done += bool(as_rows or not found.errors)
+
+
+def _is_selected(topic: str, partition: int, view: View) -> bool:
+    return not view.topics or any(
+        spec.topic == topic and (spec.partitions is None or partition in spec.partitions)
+        for spec in view.topics
+    )
+
+
+def _show_members(
+    _session: Session, output: Output, view: View, others: Sequence[OtherGroup]
+) -> None:
+    for kind in ("share", "streams"):
+        found: list[Row] = []
+        for other in others:
+            if other.description.type == kind:
+                found += _member_rows(other)
+                output.done += 1
+                if output.is_text:
+                    epochs.note(output, other.description)
+        _table(output, view, kind, found)
+
+
+def _member_rows(other: OtherGroup) -> list[Row]:
+    found: list[Row] = []
+    for row in rows.members(other.description):
+        one = other.streams.get(row["consumer_id"])
+        row |= {"type": other.description.type, "process_id": None, "topology_epoch": None}
+        if one is not None:
+            row |= _streams_fields(one)
+        found.append(row)
+    return found
+
+
+def _streams_fields(one: StreamsMember) -> Row:
+    return {
+        "process_id": one.process_id,
+        "topology_epoch": one.topology_epoch,
+        "current_assignment": _tasks(one.tasks),
+        "target_assignment": _tasks(one.target),
+    }
+
+
+def _tasks(tasks: Sequence[Assignment]) -> str | None:
+    """Return ``active 0:0,1; standby 1:2``; None without any task."""
+    kinds = zip(("active", "standby", "warmup"), tasks, strict=True)
+    return "; ".join(f"{kind} {render.assignment(part)}" for kind, part in kinds if part) or None
+
+
+def _show_state(
+    _session: Session, output: Output, view: View, others: Sequence[OtherGroup]
+) -> None:
+    for kind in ("share", "streams"):
+        found = []
+        for other in others:
+            if other.description.type == kind:
+                topology: Mapping[str, Any] = {
+                    "type": kind,
+                    "topology_epoch": other.topology_epoch,
+                    "subtopologies": len(other.topics) if kind == "streams" else None,
+                }
+                found.append({**rows.state(other.description), **topology})
+                output.done += 1
+                if output.is_text:
+                    epochs.note(output, other.description)
+        _table(output, view, kind, found)
+
+
+_SHOW: dict[str, Callable[[Session, Output, View, Sequence[OtherGroup]], None]] = {
+    "offsets": _show_offsets, "members": _show_members, "state": _show_state,
+}  # fmt: skip

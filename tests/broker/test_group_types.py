@@ -1,0 +1,299 @@
+"""Share, streams and half-migrated groups: each is shown as what it is, by its own numbers."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kgtool.client.ops import call as call_broker
+from kgtool.config import settings
+from kgtool.net.session import Session
+from kgtool.protocol.api import consumer_group_heartbeat as heartbeat
+from kgtool.sandbox.cluster import Cluster
+from tests.cli.run import Result, call
+from tests.support import clients
+from tests.support.streams import StreamsMember
+
+Kgtool = Callable[..., Result]
+
+
+@pytest.fixture
+def kgtool(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Kgtool:
+    return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    assert result.status == 0, result.err
+    found: list[dict[str, Any]] = result.json["results"]
+    return found
+
+
+def by_their_tool(kafka: Cluster, tool: str, group: str, *argv: str) -> list[dict[str, str]]:
+    """The table of Kafka's own tool, row by row."""
+    out = kafka.run_tool(tool, "--describe", "--group", group, *argv).stdout
+    lines = [line for line in out.splitlines() if line.strip()]
+    header = lines[0].replace("COORDINATOR (ID)", "COORDINATOR")
+    text = [re.sub(r" +\((\d+)\)", r"(\1)", line) for line in lines[1:]]
+    return [dict(zip(header.split(), line.split(maxsplit=len(header.split()) - 1), strict=True))
+            for line in text]  # fmt: skip
+
+
+class TestShareGroups:
+    @pytest.fixture
+    def group(
+        self, bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str]
+    ) -> Iterator[tuple[str, str]]:
+        """A share group with a member that is done with 4 of 10 records."""
+        from confluent_kafka import ShareConsumer
+
+        topic, name = new_topic(), clients.unique("share")
+        clients.produce(bootstrap, topic, 4)
+        added = ("--add-config", "share.auto.offset.reset=earliest")
+        kgtool("configs", "--group", name, "--alter", *added, "--yes")
+        member = ShareConsumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": name,
+                "client.id": "sharer",
+                "log_level": 0,
+            }
+        )
+        member.subscribe([topic])
+
+        def lag() -> int | None:
+            found: int | None
+            found = rows(kgtool("describe", "--group", name, "-o", "json"))[0]["lag"]
+            return found
+
+        try:
+            # Records are acknowledged by the poll that comes after theirs.
+            clients.wait_for(lambda: len(member.poll(0.5)) >= 4, "four records")
+            clients.wait_for(lambda: member.poll(0.2) is not None and lag() == 0, "no lag")
+            clients.produce(bootstrap, topic, 6)
+            clients.wait_for(lambda: lag() == 6, "the lag")
+            yield name, topic
+        finally:
+            member.close()
+
+    def test_start_offsets_and_lag(
+        self, kafka: Cluster, kgtool: Kgtool, group: tuple[str, str]
+    ) -> None:
+        name, topic = group
+        (row,) = rows(kgtool("describe", "--group", name, "-o", "json"))
+        assert (row["type"], row["topic"], row["partition"]) == ("share", topic, 0)
+        assert row["start_offset"] == row["current_offset"]
+        assert (row["lag"], row["log_end_offset"], row["status"]) == (6, 10, "ok")
+        (theirs,) = by_their_tool(kafka, "kafka-share-groups", name, "--verbose")
+        assert [theirs["START-OFFSET"], theirs["LAG"]] == [str(row["start_offset"]), "6"]
+        text = kgtool("describe", "--group", name).out.split()
+        assert text[:7] == ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LOG-END-OFFSET", "LAG",
+                            "STATUS"]  # fmt: skip
+
+    def test_members_and_state(
+        self, kafka: Cluster, kgtool: Kgtool, group: tuple[str, str]
+    ) -> None:
+        name, topic = group
+        (member,) = rows(kgtool("describe", "--group", name, "--members", "-o", "json"))
+        (theirs,) = by_their_tool(kafka, "kafka-share-groups", name, "--members", "--verbose")
+        assert [str(member[key]) for key in ("consumer_id", "client_id", "current_epoch")] == [
+            theirs["CONSUMER-ID"], theirs["CLIENT-ID"], theirs["MEMBER-EPOCH"],
+        ]  # fmt: skip
+        assert member["current_assignment"] == theirs["ASSIGNMENT"] == f"{topic}:0"
+        (state,) = rows(kgtool("describe", "--group", name, "--state", "-o", "json"))
+        (theirs,) = by_their_tool(kafka, "kafka-share-groups", name, "--state", "--verbose")
+        ours = (state[key] for key in ("state", "group_epoch", "target_assignment_epoch"))
+        assert [str(value) for value in ours] == [
+            theirs["STATE"], theirs["GROUP-EPOCH"], theirs["ASSIGNMENT-EPOCH"],
+        ]  # fmt: skip
+
+    def test_verbs_that_do_not_apply_name_the_tool(
+        self, kgtool: Kgtool, group: tuple[str, str]
+    ) -> None:
+        name, topic = group
+        for argv in (
+            ["delete", "--yes"],
+            ["delete-offsets", "--topic", topic, "--yes"],
+            ["reset-offsets", "--topic", topic, "--to-earliest", "--execute", "--yes"],
+        ):
+            result = kgtool(argv[0], "--group", name, *argv[1:])
+            assert result.status == 1, argv
+            assert "is a share group" in result.err, argv
+            assert "kafka-share-groups.sh" in result.err, argv
+        drop_in = kgtool("--describe", "--group", name)
+        assert drop_in.status == 1
+        assert f"kgtool describe --group {name}" in drop_in.err
+
+
+def test_a_start_offset_that_was_set(
+    kafka: Cluster, kgtool: Kgtool, new_topic: Callable[..., str]
+) -> None:
+    topic, name = new_topic(), clients.unique("share-set")
+    clients.produce(kafka.bootstrap, topic, 9)
+    body = (
+        f'{{"groupId": "{name}", "topics": [{{"topicName": "{topic}", "partitions": '
+        '[{"partitionIndex": 0, "startOffset": 2}]}]}'
+    )
+    from confluent_kafka import ShareConsumer
+
+    member = ShareConsumer({"bootstrap.servers": kafka.bootstrap, "group.id": name, "log_level": 0})
+    member.subscribe([topic])
+    seen = clients.wait_for(
+        lambda: member.poll(0.2) is not None
+        and kgtool("describe", "--group", name, "--state", "-o", "json").json["results"],
+        "the group",
+    )  # fmt: skip
+    member.close()
+    assert seen[0]["type"] == "share"
+    clients.wait_for(
+        lambda: kgtool("request", "AlterShareGroupOffsets", "--body", body, "--yes").status == 0,
+        "the group to be empty",
+    )
+    (row,) = rows(kgtool("describe", "--group", name, "-o", "json"))
+    assert (row["start_offset"], row["lag"], row["log_end_offset"]) == (2, 7, 9)
+    empty = kgtool("describe", "--group", name)
+    assert f"Share group '{name}' has no active members." in empty.err
+
+
+class TestStreamsGroups:
+    @pytest.fixture
+    def group(
+        self, bootstrap: str, new_topic: Callable[..., str]
+    ) -> Iterator[tuple[str, str, StreamsMember]]:
+        """A streams group with one member that reads a topic of two partitions."""
+        topic, name = new_topic(partitions=2), clients.unique("streams")
+        clients.produce(bootstrap, topic, 5)
+        with StreamsMember(bootstrap, name, [topic], topology_epoch=3) as member:
+            yield name, topic, member
+
+    def test_tasks_and_topology(
+        self, kafka: Cluster, kgtool: Kgtool, group: tuple[str, str, StreamsMember]
+    ) -> None:
+        name, _, member = group
+        (row,) = rows(kgtool("describe", "--group", name, "--members", "-o", "json"))
+        assert (row["consumer_id"], row["client_id"]) == (member.member_id, "streamer")
+        assert (row["process_id"], row["topology_epoch"]) == ("process-1", 3)
+        assert row["current_assignment"] == row["target_assignment"] == "active 0:0,1"
+        (theirs,) = by_their_tool(kafka, "kafka-streams-groups", name, "--members", "--verbose")
+        assert [theirs["MEMBER"], theirs["TOPOLOGY-EPOCH"], theirs["MEMBER-EPOCH"]] == [
+            row["consumer_id"], "3", str(row["current_epoch"]),
+        ]  # fmt: skip
+        assert "0:[0,1]" in theirs["ASSIGNMENTS"]
+        (state,) = rows(kgtool("describe", "--group", name, "--state", "-o", "json"))
+        assert (state["type"], state["topology_epoch"], state["subtopologies"]) == ("streams", 3, 1)
+        (theirs,) = by_their_tool(kafka, "kafka-streams-groups", name, "--state", "--verbose")
+        assert [state["state"], str(state["group_epoch"])] == [
+            theirs["STATE"], theirs["GROUP-EPOCH"],
+        ]  # fmt: skip
+        text = kgtool("describe", "--group", name, "--state", "--verbose").out
+        assert "TOPOLOGY-EPOCH" in text
+
+    def test_offsets_of_what_it_reads(
+        self, bootstrap: str, kgtool: Kgtool, group: tuple[str, str, StreamsMember]
+    ) -> None:
+        name, topic, member = group
+        body = (
+            f'{{"groupId": "{name}", "generationIdOrMemberEpoch": {member.epoch}, '
+            f'"memberId": "{member.member_id}", "topics": [{{"name": "{topic}", "partitions": '
+            '[{"partitionIndex": 0, "committedOffset": 2}]}]}'
+        )
+        argv = ("request", "OffsetCommit", "--version", "9", "--body", body, "--yes")
+        assert kgtool(*argv).status == 0
+        first, second = rows(kgtool("describe", "--group", name, "-o", "json"))
+        assert (first["current_offset"], first["log_end_offset"], first["lag"]) == (2, 5, 3)
+        assert (first["member_id"], first["subscribed"]) == (member.member_id, True)
+        assert (second["current_offset"], second["status"]) == (None, "no-commit")
+
+    def test_verbs_that_do_not_apply_name_the_tool(
+        self, kgtool: Kgtool, group: tuple[str, str, StreamsMember]
+    ) -> None:
+        name, topic, _ = group
+        result = kgtool("reset-offsets", "--group", name, "--topic", topic, "--to-earliest")
+        assert (result.status, "kafka-streams-groups.sh" in result.err) == (1, True)
+
+
+def test_all_types_and_a_missing_group_together(
+    bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str]
+) -> None:
+    topic, plain, streams = new_topic(), clients.unique("plain"), clients.unique("streams")
+    clients.commit(bootstrap, plain, {(topic, 0): 0})
+    with StreamsMember(bootstrap, streams, [topic]):
+        groups = ("--group", plain, "--group", streams, "--group", "not-there")
+        result = kgtool("describe", *groups, "-o", "json")
+        types = {
+            row["group"]: row["type"]
+            for row in kgtool("list", "--match", "*", "-o", "json").json["results"]
+        }
+    assert result.status == 3
+    assert {row["group"] for row in result.json["results"]} == {plain, streams}
+    assert [error["target"]["group"] for error in result.json["errors"]] == ["not-there"]
+    assert (types[plain], types[streams]) == ("classic", "streams")
+
+
+def test_a_group_in_migration_says_who_is_still_classic(
+    bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str]
+) -> None:
+    topic, name = new_topic(partitions=2), clients.unique("migrating")
+    old = clients.join(bootstrap, name, [topic], client_id="old-client")
+    new = clients.consumer(bootstrap, name, group_protocol="consumer", client_id="new-client")
+    try:
+        new.subscribe([topic])
+
+        def both() -> bool:
+            old.poll(0.1)
+            new.poll(0.1)
+            return bool(old.assignment() and new.assignment())
+
+        clients.wait_for(both, "both members")
+        result = kgtool("describe", "--group", name, "--members", "--verbose")
+    finally:
+        new.close()
+        old.close()
+    assert result.status == 0, result.err
+    assert "1 of 2 members still speak the classic protocol: old-client on" in result.err
+    assert "new-client" not in result.err.split("classic protocol:")[1]
+    upgraded = {line.split()[3]: line.split()[-1] for line in result.out.splitlines()[1:]}
+    assert upgraded == {"old-client": "false", "new-client": "true"}
+
+
+def test_who_lags_behind_the_target_is_named(
+    bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str]
+) -> None:
+    """Two members by hand; the first one never hears that it is to give up a partition."""
+    topic, name = new_topic(partitions=2), clients.unique("behind")
+    with Session(settings(bootstrap)) as session:  # type: ignore[arg-type]
+        session.connect()
+
+        def beat(member: str, epoch: int, **more: Any) -> Any:
+            request = heartbeat.Request(group_id=name, member_id=member, member_epoch=epoch, **more)
+            reply = session.run(call_broker(1, request))
+            assert reply.error_code == 0, reply
+            return reply
+
+        fresh = {
+            "rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic],
+            "topic_partitions": [],
+        }  # fmt: skip
+        first, second = str(uuid.uuid4()), str(uuid.uuid4())
+        epoch = beat(first, 0, **fresh).member_epoch
+        deadline = time.monotonic() + 20
+        while not kgtool("describe", "--group", name, "-o", "json").json["results"]:
+            assert time.monotonic() < deadline
+            epoch = beat(first, epoch).member_epoch
+            time.sleep(0.2)
+        later = beat(second, 0, **fresh).member_epoch
+
+        def said() -> Result | None:
+            nonlocal later
+            later = beat(second, later, topic_partitions=[]).member_epoch
+            found = kgtool("describe", "--group", name, "--state")
+            return found if "are behind" in found.err else None
+
+        result = clients.wait_for(said, "a target that is not reached")
+        assert re.search(r"of 2 members are behind the target assignment \(epoch \d+\)", result.err)
+        for member in (first, second):
+            beat(member, -1)

@@ -1,0 +1,126 @@
+"""A streams group without Kafka Streams: its heartbeats, written by kio over a plain socket."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import struct
+import uuid
+from io import BytesIO
+from types import TracebackType
+from typing import Any
+
+from kio.schema.request_header.v2.header import RequestHeader
+from kio.schema.response_header.v1.header import ResponseHeader
+from kio.schema.streams_group_heartbeat.v0 import request as schema
+from kio.schema.streams_group_heartbeat.v0.response import StreamsGroupHeartbeatResponse
+from kio.serial import entity_reader, entity_writer
+
+from tests.support.clients import wait_for
+
+KEY, LEAVE = 88, -1
+
+
+class StreamsMember:
+    """One member that reads topics in one subtopology; a context manager, which leaves at its end.
+
+    It takes whatever tasks it is given.
+    """
+
+    def __init__(
+        self, bootstrap: str, group: str, topics: list[str], *, topology_epoch: int = 0,
+        client_id: str = "streamer",
+    ) -> None:  # fmt: skip
+        host, _, port = bootstrap.split(",")[0].rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._group, self._topics = group, topics
+        self._client_id, self._topology_epoch = client_id, topology_epoch
+        self.member_id = str(uuid.uuid4())
+        self.epoch = 0
+        self.active: tuple[Any, ...] = ()
+        self.status: tuple[str, ...] = ()
+
+    def __enter__(self) -> StreamsMember:
+        return self.join()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.beat(LEAVE)
+        self._socket.close()
+
+    def join(self) -> StreamsMember:
+        """Join, and go on until the tasks are there."""
+        self.beat(0)
+        wait_for(lambda: self.beat() or self.active, f"tasks of {self._group}")
+        self.beat()
+        return self
+
+    def beat(self, epoch: int | None = None) -> None:
+        """Send one heartbeat; the first one has the topology."""
+        reply = self._ask(self._heartbeat(self.epoch if epoch is None else epoch))
+        assert reply.error_code == 0, (reply.error_code, reply.error_message)
+        self.epoch = reply.member_epoch
+        self.status = tuple(one.status_detail for one in reply.status or ())
+        if reply.active_tasks is not None:
+            self.active = tuple((one.subtopology_id, one.partitions) for one in reply.active_tasks)
+
+    def _heartbeat(self, epoch: int) -> Any:
+        is_first = epoch == 0
+        part = schema.Subtopology(
+            subtopology_id="0", source_topics=tuple(self._topics), source_topic_regex=(),
+            state_changelog_topics=(), repartition_sink_topics=(), repartition_source_topics=(),
+            copartition_groups=(),
+        )  # fmt: skip
+        tasks = tuple(
+            schema.TaskIds(subtopology_id=name, partitions=numbers) for name, numbers in self.active
+        )
+        return schema.StreamsGroupHeartbeatRequest(
+            group_id=self._group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            endpoint_information_epoch=-1,
+            instance_id=None,
+            rack_id=None,
+            rebalance_timeout=datetime.timedelta(seconds=60 if is_first else 0, milliseconds=0)
+            if is_first
+            else datetime.timedelta(milliseconds=-1),
+            topology=schema.Topology(epoch=self._topology_epoch, subtopologies=(part,))
+            if is_first
+            else None,
+            active_tasks=tasks,
+            standby_tasks=(),
+            warmup_tasks=(),
+            process_id="process-1" if is_first else None,
+            user_endpoint=None,
+            client_tags=() if is_first else None,
+            task_offsets=None,
+            task_end_offsets=None,
+            shutdown_application=False,
+        )
+
+    def _ask(self, request: Any) -> Any:
+        out = BytesIO()
+        header = RequestHeader(
+            request_api_key=KEY, request_api_version=0, correlation_id=1, client_id=self._client_id
+        )
+        entity_writer(RequestHeader)(out, header)
+        entity_writer(type(request))(out, request)
+        body = out.getvalue()
+        self._socket.sendall(struct.pack(">i", len(body)) + body)
+        (size,) = struct.unpack(">i", self._take(4))
+        frame = self._take(size)
+        _, used = entity_reader(ResponseHeader)(frame, 0)
+        reply, _ = entity_reader(StreamsGroupHeartbeatResponse)(frame, used)
+        return reply
+
+    def _take(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = self._socket.recv(size - len(data))
+            assert part, "the broker hung up"
+            data += part
+        return data
