@@ -170,9 +170,9 @@ def read_groups(
     :param partitions: of each group only these, with or without an offset; default: all offsets.
         Those that do not exist are among the errors then.
     """
-    described, committed = yield from gather(
-        [describe_with_type(cluster, groups), fetch_committed(cluster, groups)]
-    )
+    both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
+    # A coordinator that doesn't answer must leave time for what follows for the others' groups.
+    described, committed = yield from within(both, READING_SHARE)
     found: list[tuple[GroupDescription, dict[TopicPartition, CommittedOffset | None]]] = []
     errors: dict[str, list[ItemError]] = {}
     for description in described:

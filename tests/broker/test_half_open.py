@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -123,4 +125,102 @@ def test_reset_offsets(here: Silent, config: str, outcome: Outcome) -> None:
         at = (here.topic, here.partition)
         moved = {g for g in here.homes if clients.committed(here.bootstrap, g)[at] == 5}
         assert moved == here.healthy
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+def test_list(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "list", "outcome") as cell:
+        done = here.run(config, "list")
+        assert done.status == 3, done
+        assert done.seconds < 11
+        listed = {row["group"] for row in done.document["results"]} & set(here.homes)
+        assert listed == here.healthy
+        (error,) = done.document["errors"]
+        assert error["target"]["broker"] == here.silent
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the broker named")
+
+
+def test_coordinator(here: Silent, config: str, outcome: Outcome) -> None:
+    """Any broker knows who coordinates what: nothing is missing."""
+    with outcome(TABLE, "coordinator", "outcome") as cell:
+        done = here.run(config, "coordinator", *here.homes)
+        assert done.status == 0, done
+        assert {row["group"]: row["coordinator"] for row in done.document["results"]} == here.homes
+        cell.says(f"{GROUPS} of {GROUPS}")
+
+
+def test_explain(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "explain", "outcome") as cell:
+        sick = next(group for group, home in here.homes.items() if home == here.silent)
+        done = here.run(config, "explain", sick)
+        assert done.status == 4, done
+        assert done.seconds < 11
+        well = here.run(config, "explain", next(iter(here.healthy)))
+        assert well.seconds < 11
+        assert [row["exists"] for row in well.document["results"]] == [True], well
+        cell.says("a group of another broker as always, one of its own: 4")
+
+
+def test_backup_and_restore(here: Silent, config: str, outcome: Outcome, tmp_path: Path) -> None:
+    with outcome(TABLE, "backup", "outcome") as cell:
+        done = here.run(config, "backup", *here.named, "--out", str(tmp_path / "partly.jsonl"))
+        assert done.status == 3, done
+        assert done.seconds < 11
+        lines = map(json.loads, (tmp_path / "partly.jsonl").read_text().splitlines())
+        assert {line["group"] for line in lines if line["kind"] == "group"} == here.healthy
+        failed = {error["target"]["group"] for error in done.document["errors"]}
+        assert failed == set(here.homes) - here.healthy
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+    with outcome(TABLE, "restore", "outcome") as cell:
+        whole = str(tmp_path / "whole.jsonl")
+        direct = ("--bootstrap-server", here.bootstrap)
+        assert kgtool("backup", *here.named, "--out", whole, *direct).status == 0
+        for group in here.homes:
+            clients.commit(here.bootstrap, group, {(here.topic, here.partition): 4})
+        done = here.run(config, "restore", whole, "--yes", "--topic", here.topic)
+        assert done.status == 3, done
+        assert done.seconds < 18  # long work: --timeout is the longest time without progress
+        at = (here.topic, here.partition)
+        back = {g for g in here.homes if clients.committed(here.bootstrap, g)[at] == 2}
+        assert back == here.healthy
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+def test_undo(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "undo", "outcome") as cell:
+        at = (here.topic, here.partition)
+        argv = ["delete-offsets", *here.named, "--topic", f"{here.topic}:{here.partition}", "--yes"]
+        assert kgtool(*argv, "--bootstrap-server", here.bootstrap).status == 0
+        done = here.run(config, "undo", "last", "--yes")
+        assert done.status == 3, done
+        assert done.seconds < 11
+        back = {g for g in here.homes if at in clients.committed(here.bootstrap, g)}
+        assert back == here.healthy
+        again = kgtool("undo", "last", "--yes", "--bootstrap-server", here.bootstrap)
+        assert again.seconds < 11
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+def test_keep(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "keep", "outcome") as cell:
+        done = here.run(config, "keep", *here.homes, "--yes")
+        assert done.status == 3, done
+        assert done.seconds < 11
+        assert good_groups(done, "kept") == here.healthy
+        cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+@pytest.mark.parametrize("more", ["--expiry", "--time-lag"])
+def test_describe_with_what_is_in_logs(
+    here: Silent, config: str, outcome: Outcome, more: str
+) -> None:
+    """The silent broker leads the log of its own groups, and perhaps nothing else that counts."""
+    with outcome(TABLE, f"describe {more}", "outcome") as cell:
+        topic = f"{here.topic}:{here.partition}"
+        done = here.run(config, "describe", *here.named, "--topic", topic, more)
+        assert done.status == 3, done
+        assert good_groups(done, "ok") == here.healthy, done
+        assert done.seconds < 11
+        key = "expires_at_ms" if more == "--expiry" else "lag_ms"
+        assert all(row[key] is not None for row in done.document["results"]), done
         cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
