@@ -128,7 +128,7 @@ _kgtool_options() {
             --no-color --debug --help ;;
         "analyze") _kgtool_lines \
             --rules --retention --check-interval --horizon --as-of --out --overwrite \
-            --report --table --bucket --fail-on --strict --master --conf \
+            --report --plan --idle --table --bucket --fail-on --strict --master --conf \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "sandbox") _kgtool_lines \
@@ -282,6 +282,7 @@ _kgtool_kind() {
         --horizon) [[ -n $kind ]] || kind="any" ;;
         --as-of) [[ -n $kind ]] || kind="any" ;;
         --report) [[ -n $kind ]] || kind="files" ;;
+        --plan) [[ -n $kind ]] || kind="files" ;;
         --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
         --bucket) [[ -n $kind ]] || kind="any" ;;
         --master) [[ -n $kind ]] || kind="any" ;;

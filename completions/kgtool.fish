@@ -2,7 +2,7 @@
 # Put it into ~/.config/fish/completions.
 
 set -g __kgtool_commands 'list' 'describe' 'explain' 'doctor' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'peek' 'configs' 'coordinator' 'request' 'cleanup' 'cleanup apply' 'cleanup plan' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --kafka-version --key-format --like --map-group --map-topic --master --match --max-delete --member-id --name --out --output --password --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch --within -o
+set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --kafka-version --key-format --like --map-group --map-topic --master --match --max-delete --member-id --name --out --output --password --plan --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch --within -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -542,8 +542,10 @@ complete -c kgtool -n '__kgtool_in "analyze"' -l check-interval -r -f -d 'offset
 complete -c kgtool -n '__kgtool_in "analyze"' -l horizon -r -f -d 'How far to look ahead for losses.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l as-of -r -f -d 'Look at the log as it was then (default: its end).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l out -r -F -d 'Write every table there as Parquet.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l overwrite -d '--out may have something in it.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l overwrite -d '--out may have something in it, --plan exist.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l report -r -F -d 'Write a page of charts and tables there.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l plan -r -F -d 'Write a cleanup plan there: groups without members, and offsets that no member subscribes to (kgtool cleanup apply).'
+complete -c kgtool -n '__kgtool_in "analyze"' -l idle -r -f -d '--plan: only what was committed last so long before the end of the log.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l table -r -f -a 'live removals overdue whatif whatif_families losses groups metrics quality' -d 'Put out this table\'s rows: live, removals, overdue, whatif, whatif_families, losses, groups, metrics, quality.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l bucket -r -f -d 'Time bucket of the table metrics.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l fail-on -r -f -d 'End with status 5 if there is any: overdue, expiring-within=48h, or losses (a scenario removes what was committed again later).'

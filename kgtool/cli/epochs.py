@@ -41,7 +41,8 @@ def sentences(group: GroupDescription) -> list[str]:
     """Say what is unfinished about a group; nothing where all is done."""
     name = escape(group.group)
     said = []
-    if (group.group_epoch or 0) > (group.assignment_epoch or 0):
+    # A group that is empty has nobody to assign anything to.
+    if group.members and (group.group_epoch or 0) > (group.assignment_epoch or 0):
         said.append(
             f"Group {name}: epoch {group.group_epoch}, but the target assignment is still that of "
             f"epoch {group.assignment_epoch}."

@@ -65,6 +65,7 @@ _STREAMS_MEMBERS = (
 )
 _STATE = (
     _GROUP,
+    columns_of.LIST[1],
     columns_of.STATE[1],
     Column("assignment_strategy", "ASSIGNMENT-STRATEGY", NAME, spare=1),
     Column("state", "STATE", STATUS),

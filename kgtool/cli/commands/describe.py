@@ -69,6 +69,10 @@ def command(
     STATUS is ok, or why to look: no-commit, beyond-end (committed past the end of the log, which
     was truncated or re-created), before-start (what comes next is gone), unknown-topic, no-leader,
     pending-transaction, denied.
+
+    Share and streams groups, which are named one by one, have tables of their own: start offsets
+    and lag, or tasks and topology. --members and --state also say which members are behind the
+    target assignment, and which still are classic in a group that is being migrated (KIP-848).
     """
     selection = selection._replace(
         states=parse_choices(",".join(filter(None, states)), "state", STATES),
@@ -98,7 +102,7 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
         if view.prometheus is not None:
             exporter = prometheus.Exporter(view.prometheus)
             show = exporter.listen(show)
-        if view.name != "offsets":
+        if view.name != "offsets" and not view.kafka_form:
             from kgtool.cli import epochs
 
             show = epochs.listen(show, output)
