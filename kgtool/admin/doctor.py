@@ -13,7 +13,7 @@ from kgtool.admin.broker_rules import BrokerRules
 from kgtool.admin.doctor_brokers import TOPIC
 from kgtool.admin.doctor_denied import find_denied, is_denied
 from kgtool.admin.doctor_expiry import find_in_retention, find_in_times
-from kgtool.admin.doctor_facts import Ask, Facts, gather_facts
+from kgtool.admin.doctor_facts import Ask, Facts, errors_of, gather_facts
 from kgtool.admin.doctor_finding import (
     KINDS,
     NOTE,
@@ -88,12 +88,7 @@ def find_all(facts: Facts) -> Iterator[Finding]:
 
 def _errors(facts: Facts) -> list[ItemError]:
     """What could not be looked at, each once; what is only forbidden for all is a finding."""
-    found = [error for group in facts.groups for error in group.errors]
-    found += [
-        group.description.error
-        for group in facts.groups
-        if group.description.error is not None and not group.errors
-    ]
+    found = [error for group in facts.groups for error in errors_of(group)]
     found += [error for error in facts.errors if not is_denied(error)]
     for broker, rules in facts.brokers.rules.items():
         if isinstance(rules, KgError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kgtool.admin.broker_rules import BrokerRules
 from kgtool.admin.doctor_brokers import TOPIC
-from kgtool.admin.doctor_facts import Facts
+from kgtool.admin.doctor_facts import Facts, errors_of
 from kgtool.admin.doctor_finding import NOTE, WARNING, Finding
 from kgtool.errors import KgError
 from kgtool.model import ItemError
@@ -34,7 +34,9 @@ def find_denied(facts: Facts) -> Iterator[Finding]:
     if any(_configs_denied(rules) for rules in facts.brokers.rules.values()):
         yield _cluster("DESCRIBE_CONFIGS", "how long brokers keep offsets", OF_CONFIGS)
     for found in facts.groups:
-        seen = dict.fromkeys(_resource(error) for error in found.errors if error.code in _DENIED)
+        seen = dict.fromkeys(
+            _resource(error) for error in errors_of(found) if error.code in _DENIED
+        )
         for kind, name in seen:
             yield _of_group(found.description.group, kind, name)
 

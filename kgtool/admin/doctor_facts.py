@@ -16,13 +16,19 @@ from kgtool.admin.partition import offsets_partition
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, Pause, gather, within
 from kgtool.errors import KgError
-from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, TopicPartition
+from kgtool.model import (
+    GroupDescription,
+    GroupOffsets,
+    ItemError,
+    Member,
+    Target,
+    TopicPartition,
+)
 from kgtool.protocol import codes
 
 SETTLE_S = 6.0
 """Between two looks at a group that rebalances: more than the 5 s between the heartbeats of
 KIP-848 members (``group.consumer.heartbeat.interval.ms``)."""
-_HOUR_MS = 3_600_000
 
 Family = Callable[[str], "str | None"]
 """Returns the family of a name that a tool has made up; None for other names."""
@@ -144,14 +150,24 @@ def _look_again(
     return {found.group: found for found in later}
 
 
+def errors_of(found: GroupOffsets) -> list[ItemError]:
+    """Return why something of a group is not known."""
+    error = found.description.error
+    return found.errors if error is None or found.errors else [error]
+
+
+def is_behind(member: Member, group: GroupDescription) -> bool:
+    """Whether a member of a KIP-848 group has something to give up, or has not come back since.
+
+    Whoever waits for what others are to give up is at the group's epoch.
+    """
+    if member.epoch is None or group.group_epoch is None:
+        return False
+    return member.epoch < group.group_epoch
+
+
 def is_settled(group: GroupDescription) -> bool:
-    """Whether every member has what it is to have."""
+    """Whether nobody has to do anything before all of the group reads."""
     if group.error is not None:
         return True
-    behind = any(
-        member.target is not None
-        and not member.is_classic
-        and (member.target != member.assignment or (member.epoch or 0) < (group.group_epoch or 0))
-        for member in group.members
-    )
-    return not (group.is_rebalancing or behind)
+    return not (group.is_rebalancing or any(is_behind(m, group) for m in group.members))

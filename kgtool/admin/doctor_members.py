@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kgtool.admin.doctor_facts import SETTLE_S, Facts, is_settled
+from kgtool.admin.doctor_facts import SETTLE_S, Facts, is_behind, is_settled
 from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, counted
 from kgtool.model import GroupDescription, GroupOffsets, Member
 
@@ -23,9 +23,11 @@ def find_in_members(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
     after = facts.later.get(before.group)
     if after is None or after.error is not None or is_settled(after):
         return
-    if before.is_rebalancing and after.is_rebalancing and not _moved(before, after):
+    behind = list(_behind(before, after))
+    yield from behind
+    stands = before.is_rebalancing and after.is_rebalancing and not _moved(before, after)
+    if stands and not behind:
         yield _rebalancing(before, after)
-    yield from _behind(before, after)
 
 
 def _moved(before: GroupDescription, after: GroupDescription) -> bool:
@@ -40,12 +42,13 @@ def _moved(before: GroupDescription, after: GroupDescription) -> bool:
 
 def _rebalancing(before: GroupDescription, after: GroupDescription) -> Finding:
     waited = round(SETTLE_S * 1000)
-    detail = f"{after.state}, {counted(len(after.members), 'member')}, no progress in {waited} ms"
+    who = counted(len(after.members), "member")
+    detail = f"{after.state}, {who}, no progress in {SETTLE_S:.0f} s"
     evidence = {
         "state": after.state, "members": len(after.members), "waited_ms": waited,
         "group_epoch": after.group_epoch,
     }  # fmt: skip
-    fix = ("kgtool", "remove-members", before.group, "--all", "--dry-run")
+    fix = ("kgtool", "remove-members", before.group, "--all")
     return Finding("rebalancing", WARNING, detail, evidence, fix, before.group)
 
 
@@ -54,18 +57,12 @@ def _behind(before: GroupDescription, after: GroupDescription) -> Iterator[Findi
     known = {member.member_id: member for member in before.members}
     for member in after.members:
         old = known.get(member.member_id)
-        if old is None or not _is_behind(member, after):
+        if old is None or not is_behind(member, after):
             continue
         if (old.epoch, old.assignment, old.target) == (
             member.epoch, member.assignment, member.target,
         ):  # fmt: skip
             yield _member(after, member)
-
-
-def _is_behind(member: Member, group: GroupDescription) -> bool:
-    if member.target is None or member.is_classic:
-        return False
-    return member.target != member.assignment or (member.epoch or 0) < (group.group_epoch or 0)
 
 
 def _member(group: GroupDescription, member: Member) -> Finding:

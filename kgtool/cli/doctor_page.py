@@ -21,8 +21,8 @@ KEYS = (
 MOST = 20
 """So many findings of a kind are shown to people; the rest is counted."""
 WIDTH = 80
-_TARGET = 36
-"""A longer name gets a line of its own."""
+_TARGET, _DETAIL = 36, 40
+"""A longer name gets a line of its own, and so does what is said of it where there is less room."""
 _COLORS = {"problem": terminal.RED, "warning": terminal.YELLOW, "note": terminal.BOLD}
 
 
@@ -168,8 +168,8 @@ def _aligned(merged: Sequence[_Line]) -> list[str]:
 def _entry(each: _Line, target: str, room: int, width: int) -> Iterator[str]:
     if not target.strip():
         yield from _wrapped(f"  - {each.detail}", width, "    ")
-    elif len(target) > room:
-        yield f"  {target}"
+    elif len(target) > room or len(target) + 4 + _DETAIL > width:
+        yield f"  {target.rstrip()}"
         yield from _wrapped(f"    {each.detail}", width, "    ")
     else:
         yield from _wrapped(f"  {target}  {each.detail}", width, " " * (room + 4))
