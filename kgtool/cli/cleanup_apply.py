@@ -14,7 +14,7 @@ from kgtool.cli.journaled import Change, folder, now_ms
 from kgtool.cli.meter import Meter
 from kgtool.cli.output import Output
 from kgtool.cli.stakes import used
-from kgtool.errors import KgError
+from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target
 from kgtool.safety.plan import DELETE_GROUP, Plan, PlanItem
 from kgtool.safety.undo import check_cluster
@@ -62,6 +62,11 @@ class Apply:
         """Do it; return the exit status."""
         plan, output = self._plan, self._output
         output.begin(KEYS, self._session.cluster_id)
+        if plan.header.cluster_id is None:
+            raise ConfigError(
+                f"{self._options.path} does not say which cluster it is about.",
+                hint=f'For this one write "cluster_id": "{self._session.cluster_id}" into it.',
+            )
         check_cluster(self._options.path, plan.header.cluster_id, self._session.cluster_id,
                       "a plan made here")  # fmt: skip
         if self._options.dry_run:
@@ -197,7 +202,7 @@ class Apply:
     def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
         from kgtool.cli.cleanup_part import Part
 
-        return Part(self._session, self._output, self._plan.header.made_at_ms, items, progress)
+        return Part(self._session, self._output, self._plan.header.since_ms, items, progress)
 
     def _go_on(self, done: Sequence[PlanItem], left: Sequence[PlanItem]) -> bool:
         """After the canary: ask, or stop where it met with trouble and nobody can be asked."""

@@ -30,12 +30,12 @@ class Part:
     """Some items of a plan, each of another group."""
 
     def __init__(
-        self, session: Session, output: Output, made_at_ms: int, items: Sequence[PlanItem],
+        self, session: Session, output: Output, since_ms: int, items: Sequence[PlanItem],
         progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self._session = session
         self._output = output
-        self._made_at_ms = made_at_ms
+        self._since_ms = since_ms - _SLACK_MS
         self._items = {item.group: item for item in items}
         self._begun = set(progress.begun) if progress is not None else set()
         self._since: dict[str, Any] = {}
@@ -93,8 +93,8 @@ class Part:
             group: [offset.at for offset in (*item.offsets, *item.keep)]
             for group, item in self._items.items()
         }
-        since_ms = self._made_at_ms - _SLACK_MS
-        self._since = self._session.run(cleanup.look_since(self._session.cluster, wanted, since_ms))
+        looked = cleanup.look_since(self._session.cluster, wanted, self._since_ms)
+        self._since = self._session.run(looked)
         blind = next((e for e in self._since.values() if isinstance(e, KgError)), None)
         if blind is not None:
             self._output.note_once(

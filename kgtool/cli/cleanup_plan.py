@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 KEYS = (
     "action", "group", "type", "state", "offsets", "lag", "last_commit_ms", "expires_at_ms", "why",
 )  # fmt: skip
+WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
 REASONS = 5
 """So many reasons for leaving groups out are listed, each with the names of ``NAMES`` groups."""
 NAMES = 3
@@ -86,7 +87,7 @@ def make(session: Session, output: Output, request: Request) -> int:
     _show(output, plan, len(found.groups))
     if request.out is not None:
         write(plan, request.out)
-        output.note(f"Wrote {request.out}: read it, edit it, then kgtool cleanup apply it.")
+        output.note(WRITTEN.format(request.out))
     elif plan.items:
         output.note("Nothing was written: --out PLAN.json makes a file of it.")
     return output.finish()
@@ -134,7 +135,8 @@ def _described(request: Request) -> dict[str, Any]:
 
 
 def header(
-    cluster_id: str | None, at_ms: int, source: str, criteria: dict[str, Any]
+    cluster_id: str | None, at_ms: int, source: str, criteria: dict[str, Any],
+    as_of_ms: int | None = None,
 ) -> PlanHeader:  # fmt: skip
     """Return the header of a plan that is made now."""
     import secrets
@@ -142,7 +144,7 @@ def header(
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at_ms // 1000))
     return PlanHeader(
         f"{stamp}-{secrets.token_hex(4)}", cluster_id, at_ms, expiry.moment(at_ms),
-        "{}@{}".format(*who()), source, criteria, __version__,
+        "{}@{}".format(*who()), source, criteria, __version__, as_of_ms,
     )  # fmt: skip
 
 

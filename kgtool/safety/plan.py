@@ -102,7 +102,10 @@ class PlanItem(NamedTuple):
 
 
 class PlanHeader(NamedTuple):
-    """Who made a plan, when, of which cluster, and by which criteria."""
+    """Who made a plan, when, of which cluster, and by which criteria.
+
+    ``as_of_ms``: the end of what it was made from, where that is older than the plan.
+    """
 
     id: str
     cluster_id: str | None
@@ -112,6 +115,12 @@ class PlanHeader(NamedTuple):
     source: str
     criteria: Mapping[str, Any]
     kgtool: str = ""
+    as_of_ms: int | None = None
+
+    @property
+    def since_ms(self) -> int:
+        """From when on nothing is known."""
+        return self.made_at_ms if self.as_of_ms is None else min(self.as_of_ms, self.made_at_ms)
 
 
 class LeftOut(NamedTuple):

@@ -99,7 +99,8 @@ def _header(path: Path, head: dict[str, Any]) -> PlanHeader:
             _value(head, "made_by", str),
             _value(head, "source", str),
             _value(head, "criteria", dict),
-            _value(head, "kgtool", str) if "kgtool" in head else "",
+            _maybe(head, "kgtool", str) or "",
+            _maybe(head, "as_of_ms", int),
         )
     except ValueError as error:
         raise BadPlan(f"{path}: {error}.") from error

@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from kgtool.cli import exits, terminal
+from kgtool.cli.analyze_plan import write_plan
+from kgtool.cli.cleanup_plan import check_target
 from kgtool.cli.fail_on import LOSSES, Condition
 from kgtool.cli.frames import put_table
 from kgtool.cli.help import examples
@@ -58,11 +60,16 @@ UNKNOWN_BYTES = 1 << 30
               metavar="DURATION", help="How far to look ahead for losses.")
 @click.option("--as-of", type=Moment(), metavar="TIME",
               help="Look at the log as it was then (default: its end).")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
-              help="Write every table there as Parquet.")
-@click.option("--overwrite", is_flag=True, help="--out may have something in it.")
+@click.option("--out", metavar="DIR",
+              help="Write every table there as Parquet; also a URL that Spark can write to.")
+@click.option("--overwrite", is_flag=True, help="--out may have something in it, --plan exist.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page of charts and tables there.")
+@click.option("--plan", type=click.Path(path_type=Path), metavar="FILE.json",
+              help="Write a cleanup plan there: groups without members, and offsets that no "
+                   "member subscribes to (kgtool cleanup apply).")
+@click.option("--idle", type=Duration(), metavar="DURATION",
+              help="--plan: only what was committed last so long before the end of the log.")
 @click.option("--table", type=Named(TABLES), metavar="NAME",
               help=f"Put out this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
@@ -142,6 +149,7 @@ def _analyze(
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
     from kgtool.analysis import scenarios
     from kgtool.analysis.pipeline import Analysis
+    from kgtool.analysis.tables_out import check_url
     from kgtool.analysis.tally import Tally, Watch
 
     basis, played = scenarios.choose(
@@ -154,6 +162,8 @@ def _analyze(
         output.failed(_failure(problem))
     with _progress(output) as progress:
         session = spark.start(sum(file.size for file in inputs.files))
+        if options["out"] is not None:
+            check_url(session, options["out"], overwrite=options["overwrite"])
         tally = Tally.of(session)
         progress.look = Watch(session, tally, _total_bytes(inputs)).look
         wanted = _wanted(options, played)._replace(tally=tally)
@@ -252,7 +262,7 @@ def _check(inputs: Any, options: dict[str, Any]) -> None:
 
 def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     """Put out what was asked for; whether any --fail-on is met."""
-    from kgtool.analysis import pipeline
+    from kgtool.analysis import tables_out
     from kgtool.analysis.summary import damaged_files
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)
@@ -270,8 +280,10 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     if not options["table"]:
         _put_summary(analysis, output, facts)
     if options["out"] is not None:
-        written = pipeline.write_tables(analysis, options["out"])
-        output.note(f"Wrote {', '.join(path.name for path in written)} to {options['out']}")
+        written = tables_out.write_tables(analysis, options["out"])
+        output.note(f"Wrote {', '.join(written)} to {options['out']}")
+    if options["plan"] is not None:
+        write_plan(analysis, output, options["plan"], options["idle"])
     # Each says what it found, so none is left out because another one was met.
     met = [condition.is_met(analysis, output) for condition in options["fail_on"]]
     return any(met)
@@ -280,12 +292,15 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
 def _check_targets(options: dict[str, Any]) -> None:
     """Refuse what can't be written to before anything is computed."""
     from kgtool.analysis import report
-    from kgtool.analysis.pipeline import check_folder
+    from kgtool.analysis.tables_out import check_folder
 
     if options["out"] is not None:
         check_folder(options["out"], overwrite=options["overwrite"])
     if options["report"] is not None:
         report.check_file(options["report"])
+    if options["idle"] is not None and options["plan"] is None:
+        raise UsageError("--idle says what --plan takes: give --plan FILE.json too.")
+    check_target(options["plan"], options["overwrite"])
 
 
 def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] | None:
