@@ -189,6 +189,7 @@ _kgtool_kind() {
         "keep ") kind="groups" ;;
         "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "backup --type") kind="list" choices="consumer classic" ;;
+        "backup --out") kind="files" ;;
         "backup -o"|"backup --output") kind="words" choices="text json ndjson csv yaml" ;;
         "restore -o"|"restore --output") kind="words" choices="text json ndjson csv yaml" ;;
         "restore ") kind="files" ;;
@@ -208,6 +209,7 @@ _kgtool_kind() {
         "cleanup apply ") kind="files" ;;
         "cleanup plan --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "cleanup plan --type") kind="list" choices="consumer classic" ;;
+        "cleanup plan --out") kind="files" ;;
         "cleanup plan -o"|"cleanup plan --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context add -o"|"context add --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context add ") kind="any" ;;
@@ -218,7 +220,9 @@ _kgtool_kind() {
         "context use ") kind="contexts" ;;
         "validate-regex -o"|"validate-regex --output") kind="words" choices="text json ndjson csv yaml" ;;
         "validate-regex ") kind="any" ;;
+        "export --out") kind="files" ;;
         "export -o"|"export --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "analyze --out") kind="dirs" ;;
         "analyze --fail-on") kind="any" ;;
         "analyze -o"|"analyze --output") kind="words" choices="text json ndjson csv yaml" ;;
         "analyze ") kind="files" ;;
@@ -250,7 +254,6 @@ _kgtool_kind() {
         --instance-id) [[ -n $kind ]] || kind="any" ;;
         --member-id) [[ -n $kind ]] || kind="any" ;;
         --client-id) [[ -n $kind ]] || kind="any" ;;
-        --out) [[ -n $kind ]] || kind="files" ;;
         --map-group) [[ -n $kind ]] || kind="any" ;;
         --map-topic) [[ -n $kind ]] || kind="any" ;;
         --cluster-b) [[ -n $kind ]] || kind="any" ;;

@@ -40,9 +40,10 @@ UNKNOWN_BYTES = 1 << 30
     epilog=examples(
         "kgtool analyze offsets",
         "kgtool analyze offsets --retention 3d --table live -o csv",
-        "kgtool analyze offsets --retention 7d --retention 3d --retention 1d",
+        "kgtool analyze offsets --retention 7d --retention 3d",
         "kgtool analyze offsets --rules 2.4 --rules 4.1 --table losses -o ndjson",
         "kgtool analyze offsets --out tables --overwrite --report offsets.html",
+        "kgtool analyze offsets --plan plan.json --idle 30d",
         "kgtool analyze offsets --fail-on overdue --fail-on expiring-within=48h",
     ),
 )
@@ -52,7 +53,7 @@ UNKNOWN_BYTES = 1 << 30
               help="The brokers' generation; auto: as cluster.json says. Several: a what-if.")
 @click.option("--retention", multiple=True, type=Duration(), metavar="DURATION",
               help="offsets.retention.minutes, such as 7d (default: cluster.json's, or 7d). "
-                   "Several: what if it were that?")
+                   "Several: a what-if.")
 @click.option("--check-interval", multiple=True, type=Duration(), metavar="DURATION",
               help="offsets.retention.check.interval.ms, such as 10m (default: likewise). "
                    "Several: a what-if.")
@@ -61,15 +62,14 @@ UNKNOWN_BYTES = 1 << 30
 @click.option("--as-of", type=Moment(), metavar="TIME",
               help="Look at the log as it was then (default: its end).")
 @click.option("--out", metavar="DIR",
-              help="Write every table there as Parquet; also a URL that Spark can write to.")
-@click.option("--overwrite", is_flag=True, help="--out may have something in it, --plan exist.")
+              help="Write every table as Parquet to a folder or URL.")
+@click.option("--overwrite", is_flag=True, help="--out may have something in it.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page of charts and tables there.")
 @click.option("--plan", type=click.Path(path_type=Path), metavar="FILE.json",
-              help="Write a cleanup plan there: groups without members, and offsets that no "
-                   "member subscribes to (kgtool cleanup apply).")
+              help="Write a plan there of what is dead: kgtool cleanup.")
 @click.option("--idle", type=Duration(), metavar="DURATION",
-              help="--plan: only what was committed last so long before the end of the log.")
+              help="--plan: of that, what was idle for so long.")
 @click.option("--table", type=Named(TABLES), metavar="NAME",
               help=f"Put out this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
