@@ -73,13 +73,17 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
     from kgtool.admin.committed import fetch_committed
     from kgtool.admin.expiry import Question
     from kgtool.admin.groups import describe_groups
+    from kgtool.client.ops import READING_SHARE, gather, within
 
     # Share groups keep their offsets elsewhere, and DescribeGroups does not know streams groups.
     asked = [group for group in groups if group.type != "share"]
     known = [group.group for group in asked if group.type != "streams"]
     kinds = {group.group: group.type for group in asked if group.type is not None}
-    described = {d.group: d for d in session.run(describe_groups(session.cluster, known, kinds))}
-    committed = session.run(fetch_committed(session.cluster, [group.group for group in asked]))
+    cluster, names = session.cluster, [group.group for group in asked]
+    both = gather([describe_groups(cluster, known, kinds), fetch_committed(cluster, names)])
+    # A coordinator that doesn't answer must leave time for reading the logs of the others' groups.
+    found, committed = session.run(within(both, READING_SHARE))
+    described = {description.group: description for description in found}
     questions = []
     for group in asked:
         description = described.get(group.group) or _as_listed(group)

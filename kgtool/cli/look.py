@@ -97,6 +97,7 @@ def _offsets(
     ordered: bool,
 ) -> None:  # fmt: skip
     from kgtool.admin.offsets import describe_offsets
+    from kgtool.client.ops import READING_SHARE
 
     expiries: Expiries = {}
 
@@ -123,6 +124,7 @@ def _offsets(
             kinds=chosen.kinds,
             committed=view.committed,
             clock=_now_ms if view.time_lag else None,
+            share=READING_SHARE if view.expiry else 1.0,  # the logs are read afterwards
         )
     )
     if view.expiry:  # groups share the reading of a log, so that nothing is known before the end

@@ -177,11 +177,14 @@ def fetch(settings: Settings, output: Output, wanted: Wanted) -> list[GroupListi
 def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListing]:
     """Return the chosen groups by name; brokers that failed are failures of their own."""
     from kgtool.admin.listing import list_groups
+    from kgtool.client.ops import READING_SHARE
 
     selection = wanted.selection
+    # What expires is read afterwards.
+    share = 1.0 if wanted.horizon is None else READING_SHARE
     types = tuple(name.lower() for name in selection.types)
     found = session.run(
-        list_groups(session.cluster, selection.states, types, complete=wanted.complete)
+        list_groups(session.cluster, selection.states, types, complete=wanted.complete, share=share)
     )
     output.begin(wanted.row_keys, session.cluster_id)
     for error in found.errors:
