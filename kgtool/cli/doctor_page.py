@@ -224,6 +224,6 @@ def catalogue() -> str:
 
     lines: list[str] = []
     for kind, (title, meaning) in KINDS.items():
-        lines.append(f"{kind}: {title}.")
+        lines += _wrapped(f"{kind}: {title}.", WIDTH, "  ")
         lines += _wrapped(f"  {meaning}", WIDTH, "  ")
     return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,370 @@
+"""What ``doctor`` makes of facts that no small broker shows: clocks, versions, transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kgtool.admin import doctor
+from kgtool.admin.broker_rules import BrokerRules
+from kgtool.admin.commit_times import CommitTime, CommitTimes
+from kgtool.admin.doctor_brokers import Brokers, Home, look_at_brokers
+from kgtool.admin.doctor_facts import Ask, Facts
+from kgtool.admin.doctor_finding import KINDS, Finding
+from kgtool.admin.doctor_transactions import Transaction, Transactions, Writer
+from kgtool.admin.expiry import Expiries, Expiry, GroupExpiry
+from kgtool.admin.partition import offsets_partition
+from kgtool.client.cluster import Cluster
+from kgtool.errors import ConnectFailed
+from kgtool.model import Broker, GroupDescription, GroupOffsets, Member, OffsetRow, TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.api import describe_configs, describe_groups, metadata
+from kgtool.protocol.codes import broker_error
+from kgtool.retention import rules as r
+from tests.support.script import Script
+
+NOW = 1_800_000_000_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
+MODERN = BrokerRules(r.RULES_4_1, (4, 1), 7 * DAY, 600_000)
+SIZE = 5
+"""Partitions of ``__consumer_offsets``."""
+
+
+def partition(
+    leader: int, replicas: Sequence[int], isr: Sequence[int], number: int = 0
+) -> metadata.Partition:
+    return metadata.Partition(
+        partition=number, leader_id=leader, replicas=list(replicas), isr=list(isr)
+    )
+
+
+def brokers(*rules: Any, home: Home | None = None, offered: Any = None) -> Brokers:
+    known = dict(enumerate(rules or (MODERN,), 1))
+    whole = {n: partition(1, [1], [1]) for n in range(SIZE)}
+    apis = offered or dict.fromkeys(known, {3: (0, 13)})
+    return Brokers(known, apis, home or Home(whole, SIZE, None, "compact"), True)
+
+
+def row(
+    group: str, number: int = 0, offset: int | None = 5, *, topic: str = "orders",
+    subscribed: bool | None = False, status: str = "ok", is_pending: bool = False,
+) -> OffsetRow:  # fmt: skip
+    return OffsetRow(
+        group, topic, number, offset, 0, 10, 5, None, "", None, None, None, subscribed, status,
+        is_pending=is_pending,
+    )  # fmt: skip
+
+
+def group(name: str, *rows: OffsetRow, state: str = "Empty", **more: Any) -> GroupOffsets:
+    kind = more.pop("type", "classic")
+    members = more.pop("members", ())
+    found = GroupDescription(name, kind, state, "consumer", "", None, members, **more)
+    return GroupOffsets(found, list(rows or (row(name),)), [])
+
+
+def facts(*groups: GroupOffsets, **more: Any) -> Facts:
+    given: dict[str, Any] = {
+        "ask": Ask(NOW, 2 * DAY, True, lambda name: "made-*" if name.startswith("made-") else None),
+        "groups": list(groups), "brokers": brokers(), "times": {},
+        "expiries": Expiries({}, [], []), "transactions": Transactions(), "later": {},
+        "topic_ids": {"orders": None}, "errors": [], **more,
+    }  # fmt: skip
+    return Facts(**given)
+
+
+def found(*groups: GroupOffsets, **more: Any) -> dict[str, Finding]:
+    every = list(doctor.find_all(facts(*groups, **more)))
+    kinds = {finding.kind: finding for finding in every}
+    assert len(kinds) == len(every), every
+    return kinds
+
+
+def expiring(name: str, **expiries: Expiry) -> Expiries:
+    """Offsets of partitions p0, p1, … of ``orders``."""
+    offsets = {TopicPartition("orders", int(p[1:])): expiry for p, expiry in expiries.items()}
+    return Expiries({name: GroupExpiry(name, MODERN, None, offsets)}, [], [])
+
+
+def test_nothing_is_wrong_with_a_quiet_group() -> None:
+    assert found(group("quiet")) == {}
+
+
+# ---------------------------------------------------------------------------------------------
+# Brokers
+
+
+@pytest.mark.parametrize(
+    ("rules", "severity"),
+    [
+        (r.RULES_PRE_2_1, "warning"),
+        (r.RULES_2_1, "warning"),
+        (r.RULES_2_4, None),
+        (r.RULES_3_7_NEW, "warning"),
+        (r.RULES_3_8_NEW, "note"),
+        (r.RULES_4_1, None),
+    ],
+)
+def test_generations_of_brokers(rules: r.RuleSet, severity: str | None) -> None:
+    said = found(brokers=brokers(BrokerRules(rules, (2, 1), 7 * DAY, 600_000)))
+    assert {kind: finding.severity for kind, finding in said.items()} == (
+        {"broker-old": severity} if severity else {}
+    )
+
+
+def test_an_upgrade_that_was_not_finished() -> None:
+    old = BrokerRules(r.RULES_2_4, (3, 9), 7 * DAY, 600_000)
+    home = Home({0: partition(1, [1, 2], [1, 2])}, 1, None, "compact")
+    offered = {1: {3: (0, 13)}, 2: {3: (0, 12)}}
+    said = found(brokers=brokers(MODERN, old, home=home, offered=offered))
+    assert list(said) == ["brokers-mixed"]
+    assert said["brokers-mixed"].evidence["release_at_least"] == {"1": "4.1", "2": "3.9"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "interval", "kinds"),
+    [
+        ([7 * DAY], 600_000, []),
+        ([3 * DAY], 600_000, []),
+        ([DAY], 600_000, ["retention-short"]),
+        ([7 * DAY, 8 * DAY], 600_000, ["retention-differs"]),
+        ([7 * DAY], DAY, ["check-interval"]),
+        ([DAY, 2 * DAY], DAY, ["retention-differs", "retention-short", "check-interval"]),
+        ([None], None, []),
+    ],
+)
+def test_retention(kept: list[Any], interval: Any, kinds: list[str]) -> None:
+    rules = [BrokerRules(r.RULES_4_1, (4, 1), ms, interval) for ms in kept]
+    ids = [*range(1, len(kept) + 1)]
+    home = Home({0: partition(1, ids, ids)}, 1, None, "compact")
+    assert list(found(brokers=brokers(*rules, home=home))) == kinds
+
+
+def test_brokers_that_are_down() -> None:
+    """One that is known and does not answer, one that is only a replica's id any more."""
+    home = Home(
+        {0: partition(1, [1, 2, 3], [1, 2]), 1: partition(-1, [3], []), 2: partition(1, [1], [1])},
+        3, None, "compact",
+    )  # fmt: skip
+    known = brokers(MODERN, ConnectFailed("b2:9092 refuses connections."), home=home,
+                    offered={1: {}})  # fmt: skip
+    every = list(doctor.find_all(facts(brokers=known)))
+    down = {f.broker: f.evidence["offsets_partitions"] for f in every if f.kind == "broker-down"}
+    assert down == {2: 1, 3: 2}
+    rest = {f.kind: f for f in every if f.kind != "broker-down"}
+    assert rest["offsets-no-leader"].partition == 1
+    assert rest["offsets-under-replicated"].evidence["partitions"] == [0]
+    assert rest["offsets-under-replicated"].evidence["not_in_sync"] == [3]
+    assert rest["offsets-replication"].evidence == {"replicas": 1, "brokers": 2}
+    assert len(rest) == 3
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_log_that_is_not_only_compacted(policy: str) -> None:
+    home = Home({0: partition(1, [1], [1])}, 1, None, policy)
+    said = found(brokers=brokers(home=home))["offsets-not-compacted"]
+    assert said.severity == "problem"
+    assert said.fix[0] == "kafka-configs.sh" and "cleanup.policy=compact" in said.fix
+
+
+def test_a_coordinator_that_is_loading() -> None:
+    """It answers 14 to whatever group; nobody lists the groups of such a partition."""
+
+    def answer(_broker: int, request: Any) -> Any:
+        if isinstance(request, metadata.Request):
+            rows = [partition(1 + n % 2, [1, 2], [1, 2], n) for n in range(SIZE)]
+            return metadata.Response(
+                topics=[metadata.Topic(name="__consumer_offsets", partitions=rows)]
+            )
+        if isinstance(request, describe_groups.Request):
+            return describe_groups.Response(
+                groups=[
+                    describe_groups.Group(
+                        group_id=name, error_code=14 if offsets_partition(name, SIZE) == 3 else 69
+                    )
+                    for name in request.groups
+                ]
+            )
+        if isinstance(request, describe_configs.Request):
+            return describe_configs.Response()
+        return broker_error(codes.UNKNOWN_SERVER_ERROR)
+
+    cluster = Cluster()
+    cluster.brokers = {1: Broker(1, "b1", 9092), 2: Broker(2, "b2", 9092)}
+    script = Script(answer)
+    looked = script.run(look_at_brokers(cluster, ["billing"], everywhere=True))
+    assert looked.home.loading == {2: [3]}
+    assert sorted(looked.home.partitions) == list(range(SIZE))
+    probes = [r for _, r in script.calls if isinstance(r, describe_groups.Request)]
+    assert "billing" in [name for request in probes for name in request.groups]
+    assert len(probes) == 2
+    said = found(brokers=looked._replace(rules={1: MODERN, 2: MODERN}, sees_all=True, offered={}))
+    assert (said["coordinator-loading"].broker, said["coordinator-loading"].partition) == (2, 3)
+
+    some = script.run(look_at_brokers(cluster, ["billing"], everywhere=False))
+    assert list(some.home.partitions) == [offsets_partition("billing", SIZE)]
+
+
+# ---------------------------------------------------------------------------------------------
+# Time
+
+
+def test_nobody_misses_what_nobody_reads() -> None:
+    soon = Expiry(NOW - 7 * DAY, NOW + HOUR, r.RULE_COMMIT)
+    member = Member("m", None, "c", "/h", (), ("payments",))
+    ghost = group("ghost", row("ghost"), state="Stable", members=(member,))
+    made = group("made-1")
+    gone = group("gone", row("gone", status="unknown-topic"))
+    for each in (ghost, made, gone):
+        name = each.description.group
+        assert "expiring" not in found(each, expiries=expiring(name, p0=soon))
+    said = found(group("missed"), expiries=expiring("missed", p0=soon))
+    assert said["expiring"].fix == ("kgtool", "keep", "--group", "missed")
+
+
+def test_what_expires_with_its_group_takes_a_join() -> None:
+    soon = Expiry(NOW - 9 * DAY, NOW + HOUR, r.RULE_EMPTY_SINCE)
+    late = Expiry(NOW, NOW + 3 * DAY, r.RULE_COMMIT)
+    each = group("billing", row("billing", 0), row("billing", 1))
+    said = found(each, expiries=expiring("billing", p0=soon, p1=late))["expiring"]
+    assert said.fix[-1] == "--join"
+    assert (said.evidence["offsets"], said.evidence["of"]) == (1, 2)
+    assert said.evidence["first_expires_at_ms"] == NOW + HOUR
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "before_ms", "is_lost"),
+    [
+        (NOW - 8 * DAY, None, True),
+        (NOW - 6 * DAY, None, False),
+        (None, NOW - 8 * DAY, True),  # committed before the stretch that was read
+        (None, NOW - 6 * DAY, False),
+        (None, None, False),
+    ],
+)
+def test_what_a_modern_group_loses_with_its_last_member(
+    at_ms: int | None, before_ms: int | None, is_lost: bool
+) -> None:
+    place = TopicPartition("orders", 0)
+    at = {} if at_ms is None else {place: CommitTime(at_ms)}
+    member = Member("m", None, "c", "/h", (), ("orders",))
+    each = group("new", row("new", subscribed=True), state="Stable", type="consumer",
+                 members=(member,))  # fmt: skip
+    held = expiring("new", p0=Expiry(None, None, r.RULE_SUBSCRIBED))
+    times = {"new": CommitTimes(at, before_ms)}
+    said = found(each, expiries=held, times=times)
+    assert ("loses-when-empty" in said) == is_lost
+    # A classic group is given the whole retention from then on.
+    classic = GroupOffsets(each.description._replace(type="classic"), each.rows, [])
+    assert found(classic, expiries=held, times=times) == {}
+
+
+# ---------------------------------------------------------------------------------------------
+# Transactions
+
+PENDING = group("paid", row("paid", is_pending=True, status="pending-transaction"))
+NUMBER = offsets_partition("paid", SIZE)
+
+
+def pending(transactions: Transactions) -> Finding:
+    return found(PENDING, transactions=transactions)["pending-transaction"]
+
+
+def open_since(ms: int, timeout_ms: int, partitions: Sequence[int] = (NUMBER,)) -> Transaction:
+    return Transaction("app", 7, "Ongoing", timeout_ms, NOW - ms, frozenset(partitions))
+
+
+def writers(producer: int, last_ms: int) -> Mapping[int, tuple[Writer, ...]]:
+    return {NUMBER: (Writer(producer, 4711, NOW - last_ms),)}
+
+
+def test_a_transaction_at_work_is_only_a_note() -> None:
+    said = pending(Transactions((open_since(50_000, 60_000),), writers(7, 50_000), True))
+    assert (said.severity, said.fix) == ("note", ())
+    assert (said.evidence["open_ms"], said.evidence["timeout_ms"]) == (50_000, 60_000)
+
+
+def test_a_transaction_older_than_its_timeout() -> None:
+    said = pending(Transactions((open_since(HOUR, 60_000),), writers(7, HOUR), True))
+    assert said.severity == "warning"
+    assert said.fix == (
+        "kafka-transactions.sh", "abort", "--topic", "__consumer_offsets",
+        "--partition", str(NUMBER), "--start-offset", "4711",
+    )  # fmt: skip
+
+
+def test_a_transaction_that_nobody_ends() -> None:
+    said = pending(Transactions((), writers(8, HOUR), True))
+    assert (said.severity, said.evidence["producer_id"]) == ("problem", 8)
+    assert said.fix[-1] == "4711"
+
+
+@pytest.mark.parametrize(
+    "transactions",
+    [
+        Transactions((), writers(8, 600_000), True),  # any client may take 15 minutes
+        Transactions((), writers(8, HOUR), False),  # a broker that knows it may not have answered
+        Transactions((), {}, True),  # DescribeProducers takes READ on the topic
+        Transactions((open_since(HOUR, 60_000, [NUMBER + 1]),), {}, True),  # not this one
+    ],
+)
+def test_what_can_not_be_told_is_no_accusation(transactions: Transactions) -> None:
+    said = pending(transactions)
+    assert (said.severity, said.fix) == ("note", ())
+
+
+# ---------------------------------------------------------------------------------------------
+# Members and names
+
+
+def test_a_rebalance_that_goes_on_is_left_alone() -> None:
+    member = Member("m", None, "c", "/h", (), (), epoch=3)
+    each = group("busy", state="Reconciling", type="consumer", members=(member,), group_epoch=4)
+    on = each.description._replace(members=(member._replace(epoch=4),), group_epoch=5)
+    stable = each.description._replace(state="Stable", members=(member._replace(epoch=4),))
+    for later in (on, stable):
+        assert found(each, later={"busy": later}) == {}
+    said = found(each, later={"busy": each.description})
+    assert list(said) == ["member-behind"]
+    assert said["member-behind"].fix == ("kgtool", "remove-members", "busy", "--member-id", "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "severity"),
+    [
+        ("made-{}", 20, "warning"),
+        ("made-{}", 19, None),
+        ("report-2026-11-{:02}", 25, "note"),  # nobody knows whether those come back
+    ],
+)
+def test_piles(name: str, count: int, severity: str | None) -> None:
+    groups = [group(name.format(number)) for number in range(count)]
+    said = found(*groups)
+    assert {kind: f.severity for kind, f in said.items()} == (
+        {"piling-up": severity} if severity else {}
+    )
+    if severity:
+        assert said["piling-up"].evidence["groups"] == count
+    alive = [GroupOffsets(g.description._replace(state="Stable"), g.rows, []) for g in groups]
+    assert found(*alive) == {}
+
+
+def test_a_glob_means_the_family_alone() -> None:
+    """What is deleted is what was counted, whatever else the names hold."""
+    from fnmatch import fnmatchcase
+
+    groups = [group(f"a[b]?c-{number}") for number in range(20)]
+    fix = found(*groups)["piling-up"].fix
+    glob = fix[fix.index("--match") + 1]
+    assert all(fnmatchcase(g.description.group, glob) for g in groups)
+    assert not fnmatchcase("abxc-1", glob)
+    assert "/" not in fix[-1]
+
+
+def test_every_kind_is_explained_and_ranked() -> None:
+    for kind, (title, meaning) in KINDS.items():
+        assert kind == kind.lower() and " " not in kind
+        assert title and not title.endswith(".")
+        assert meaning.endswith(".")
