@@ -32,6 +32,7 @@ CHANGES: dict[str, list[str]] = {
         "--reset-offsets", "--group", "{one}", "--group", "{two}", "--topic", "{topic}",
         "--to-latest", "--execute",
     ],
+    "cleanup": ["cleanup", "apply", "{plan}", "--yes", "--canary", "1"],
 }  # fmt: skip
 
 
@@ -45,7 +46,9 @@ class Scene:
         for partition in range(3):
             clients.produce(bootstrap, self.topic, 10, partition=partition)
         self.one, self.two = clients.unique("crash-one"), clients.unique("crash-two")
-        words = {"one": self.one, "two": self.two, "topic": self.topic}
+        self.plan = folder / f"{change}-plan.json"
+        words = {"one": self.one, "two": self.two, "topic": self.topic, "plan": str(self.plan)}
+        self._is_planned = change == "cleanup"
         self.argv = ["--bootstrap-server", bootstrap, *(w.format(**words) for w in CHANGES[change])]
         world.commit(bootstrap, self.one, {(self.topic, 0): 3, (self.topic, 1): 4}, "first")
         world.commit(bootstrap, self.two, {(self.topic, 2): 7}, "second")
@@ -53,6 +56,7 @@ class Scene:
         self.kills = 0
         self._journals = 0
         self.journal = self._new_journal()
+        self._plan()
 
     def offsets(self) -> dict[str, world.Seen]:
         return world.seen(self.bootstrap, self.one, self.two)
@@ -62,6 +66,15 @@ class Scene:
         journal = self.folder / f"journal-{self._journals}"
         journal.mkdir()
         return journal
+
+    def _plan(self) -> None:
+        """Make a new plan: what an undo has put back counts as committed since the old one."""
+        if self._is_planned:
+            done = world.kgtool(
+                self.journal, "--bootstrap-server", self.bootstrap, "cleanup", "plan",
+                "--group", self.one, "--group", self.two, "--out", str(self.plan), "--overwrite",
+            )  # fmt: skip
+            assert done.status == 0, done.err
 
     @property
     def undo(self) -> list[str]:
@@ -79,6 +92,7 @@ class Scene:
         steps = world.steps(self.journal, self.undo)
         assert self.offsets() == self.before
         self.journal = self._new_journal()
+        self._plan()
         return steps
 
     # -- kills ------------------------------------------------------------------------------
@@ -140,6 +154,7 @@ class Scene:
         assert again.status == 1 and "nothing to undo" in again.err, again
         assert self.offsets() == self.before
         self.journal = self._new_journal()
+        self._plan()
 
 
 # ---------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from tests.safety.soak import Scene
 
 pytestmark = pytest.mark.broker
 
-CHANGES = list(soak.CHANGES)
+CHANGES = [name for name in soak.CHANGES if name != "cleanup"]
+"""Another file is about cleanup: a plan is not only undone but also taken up again."""
 
 
 @pytest.fixture
