@@ -15,7 +15,7 @@ OPEN = {"kgtool", "kgtool.errors", "kgtool.model"}
 """Everybody may import these; they import nothing of kgtool but each other."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "__init__": (),
+    "__init__": ("groupadmin",),
     "errors": (),
     "model": (),
     "config": (),
@@ -27,6 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "admin": ("client", "protocol.api", "protocol.codes", "records", "retention"),
     "safety": ("admin", "retention"),
     "analysis": ("records", "retention", "safety.plan", "protocol"),
+    "groupadmin": ("admin", "client", "config", "net", "protocol.codes", "safety"),
     "sandbox": ("",),
     "cli": ("",),
 }
@@ -57,10 +58,10 @@ ONLY_IN = {
     "pandas": ("analysis",),
     "pyarrow": ("analysis",),
     "numpy": ("analysis",),
-    "socket": ("net", "cli", "sandbox"),
+    "socket": ("net", "cli", "groupadmin", "sandbox"),
     "ssl": ("net", "cli", "sandbox"),
     "selectors": ("net", "cli", "sandbox"),
-    "time": ("net", "cli", "sandbox"),
+    "time": ("net", "cli", "groupadmin", "sandbox"),
     "random": ("net", "cli", "sandbox"),
     "http": ("net", "cli", "sandbox"),
     "urllib": ("net", "cli", "sandbox"),

@@ -119,6 +119,11 @@ class Loop:
         """Give the command more time: waiting that the user asked for does not count."""
         self._whole.deadline += seconds
 
+    def renew(self) -> None:
+        """Begin the command's time anew: for a session that serves one call after the other."""
+        self._whole.deadline = time.monotonic() + self.timeout_ms / 1000
+        self._progress_at = time.monotonic()
+
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()

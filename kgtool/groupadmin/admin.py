@@ -1,0 +1,231 @@
+"""``GroupAdmin``: consumer groups and their committed offsets, from Python.
+
+Every method is one of kgtool's commands without the printing. What fails for one group or
+partition is a value in the result (an ``ItemError`` in an ``error`` field, or a ``KgError`` in the
+place of an offset) and does not hide the others; what concerns the whole is raised as ``KgError``:
+``NetworkError`` where no broker answers, ``AuthenticationError``, ``UsageError``. Times are
+milliseconds since the epoch and say so in their names; offsets are those of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kgtool.groupadmin import targets
+from kgtool.groupadmin.looking import Looking
+from kgtool.groupadmin.targets import Goal, Topics
+from kgtool.model import (
+    CommittedOffset,
+    GroupDeletion,
+    GroupOffsetDeletions,
+    ItemError,
+    Target,
+    TopicPartition,
+    TopicSpec,
+)
+
+if TYPE_CHECKING:
+    from kgtool.admin.reset_plan import GroupReset, Strategy
+
+
+class GroupAdmin(Looking):
+    """A connection to one cluster; a context manager.
+
+    Safe to share between threads: calls are made one after the other. Nothing is sent before the
+    first call. A context that is protected asks nobody here: whoever calls a method means it.
+
+    Changes are kept in the journal that ``kgtool history`` shows and ``kgtool undo`` takes back.
+
+    :param bootstrap_server: ``"host:port,…"``; without it, a context or the environment variable
+        ``KGTOOL_BOOTSTRAP_SERVER`` has to name the cluster.
+    :param command_config: a Java properties file.
+    :param properties: Java client properties, as they would stand in such a file.
+    :param context: a profile of ``kgtool context``.
+    :param timeout_ms: how long each call may take, in milliseconds.
+    :param journal: the folder of the journal, if not the one of the commands.
+    :param reason: why things are changed; kept in the journal.
+    :raises UsageError: nothing names a cluster.
+    :raises ConfigError: a file or property can't be used.
+    """
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        *,
+        create: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> GroupReset:
+        """Set a group's offsets to exactly these; read back, each partition with its outcome.
+
+        An ``int`` keeps the metadata that is there and takes the leader epoch of the log; a
+        ``CommittedOffset`` brings its own. An offset outside of the log fails. The group must have
+        no members (NON_EMPTY_GROUP, 68). Needs READ on the group and the topics.
+
+        :param create: make the group if it does not exist.
+        :param force: also where a transaction is pending.
+        """
+        from kgtool.admin.reset_plan import Strategy
+
+        numbers = {at: targets.number(value) for at, value in offsets.items()}
+        strategy = Strategy("from-file", offsets={group: numbers})
+        exact = {at: value for at, value in offsets.items() if isinstance(value, CommittedOffset)}
+        options = targets.Options(create, force, False, dry_run, is_exact=True, values=exact)
+        (done,) = self._reset("commit_offsets", [group], strategy, None, options)
+        return done
+
+    def reset_offsets(
+        self,
+        groups: Iterable[str],
+        to: Goal | None = None,
+        *,
+        shift_by: int | None = None,
+        like: str | None = None,
+        topics: Topics | None = None,
+        create: bool = False,
+        force: bool = False,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
+    ) -> list[GroupReset]:
+        """Reset groups that have no members, as ``kgtool reset-offsets --execute`` does.
+
+        Targets outside of the log are fitted into it; ``clamp`` in the row says so. What can't be
+        reset has its ``error``; the rest is done and read back.
+
+        :param to: ``"earliest"``, ``"latest"``, ``"current"``, an offset, or a ``datetime`` (the
+            first record at or after it).
+        :param shift_by: instead of ``to``: so many records forwards, or back.
+        :param like: instead of ``to``: the offsets of another group.
+        :param topics: only these (default: every partition with a committed offset).
+        :raises UsageError: not exactly one of the three was given.
+        """
+        strategy = targets.strategy(to, shift_by, like)
+        specs = None if topics is None else targets.specs(topics)
+        options = targets.Options(create, force, all_or_nothing, dry_run)
+        return self._reset("reset_offsets", list(groups), strategy, specs, options)
+
+    def _reset(
+        self,
+        operation: str,
+        groups: list[str],
+        strategy: Strategy,
+        topics: list[TopicSpec] | None,
+        options: targets.Options,
+    ) -> list[GroupReset]:
+        from kgtool.admin.reset import plan_resets
+        from kgtool.admin.reset_execute import execute_resets, settle
+        from kgtool.admin.reset_images import reset_changes
+        from kgtool.admin.reset_plan import ResetRequest
+
+        scope = None if topics is None else tuple(topics)
+        request = ResetRequest(tuple(groups), strategy, scope, options.create, options.force)
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, operation) as recorder:
+                if not options.dry_run:
+                    recorder.lock(groups)
+                plan = session.run(plan_resets(session.cluster, request))
+                plan = settle(options.refine(plan), options.all_or_nothing)
+                if options.dry_run:
+                    return plan
+                done = session.run(
+                    execute_resets(
+                        session.cluster, plan, force=options.force,
+                        all_or_nothing=options.all_or_nothing,
+                        before_change=lambda rows: recorder.before(
+                            reset_changes(session.cluster, plan, rows)
+                        ),
+                    )
+                )  # fmt: skip
+                for group in done:
+                    recorder.results(group.rows)
+            self._remember(recorder)
+            return done
+
+    def delete_groups(
+        self, groups: Iterable[str], *, force: bool = False, dry_run: bool = False
+    ) -> list[GroupDeletion]:
+        """Delete groups that have no members, with all their offsets (KIP-229).
+
+        Needs DELETE on the groups. Share, streams and Connect groups only with ``force``.
+        """
+        from kgtool.admin.group_delete import delete_groups
+
+        names = list(dict.fromkeys(groups))
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, "delete_groups") as recorder:
+                if not dry_run:
+                    recorder.lock(names)
+                done = session.run(
+                    delete_groups(
+                        session.cluster, names, dry_run=dry_run, force=force,
+                        before_change=recorder.before,
+                    )
+                )  # fmt: skip
+                recorder.results(done)
+            self._remember(recorder)
+            return done
+
+    def delete_offsets(
+        self, group: str, topics: Topics, *, force: bool = False, dry_run: bool = False
+    ) -> GroupOffsetDeletions:
+        """Delete committed offsets of a group, a living one too (OffsetDelete, KIP-496).
+
+        A topic that a member subscribes to is refused (GROUP_SUBSCRIBED_TO_TOPIC, 86). Needs
+        DELETE on the group and READ on the topics.
+
+        :param force: also where a transaction is pending, and in Connect groups.
+        """
+        from kgtool.admin.offset_delete import delete_offsets
+
+        requests = {group: targets.specs(topics)}
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, "delete_offsets") as recorder:
+                if not dry_run:
+                    recorder.lock([group])
+                done = session.run(
+                    delete_offsets(
+                        session.cluster, requests, dry_run, force=force,
+                        before_change=recorder.before,
+                    )
+                )  # fmt: skip
+                recorder.results(done[group].rows)
+            self._remember(recorder)
+            return done[group]
+
+    def alter_configs(
+        self, group: str, changes: Mapping[str, str | None], *, dry_run: bool = False
+    ) -> dict[str, ItemError | None]:
+        """Set configs of a group (None: let the broker's value hold); None where it is done.
+
+        All of them are checked by the controller first; if one is refused, none is changed.
+        Needs ALTER_CONFIGS on the group, and Kafka ≥ 3.8 (KIP-848).
+
+        :raises KgError: the configs that are there can't be read, so nothing was changed.
+        """
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, "configs") as recorder:
+                if not dry_run:
+                    recorder.lock([group])
+                done = session.run(
+                    targets.alter(
+                        session.cluster,
+                        group,
+                        changes,
+                        None if dry_run else recorder.before_configs,
+                    )
+                )
+                errors = {
+                    name: None if error is None else ItemError.of(error, Target(group=group))
+                    for name, error in done.items()
+                }
+                for name, failed in errors.items():
+                    status = "failed" if failed else "altered"
+                    recorder.config_result(group, name, status, failed)
+            self._remember(recorder)
+            return errors

@@ -1,0 +1,44 @@
+"""README.rst's Python: every line is run, and prints what the page says."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import clients
+
+README = Path(__file__).parents[2] / "README.rst"
+
+
+def examples() -> list[str]:
+    """The ``pycon`` blocks of the page."""
+    text = README.read_text(encoding="utf-8")
+    return re.findall(r"^\.\. code-block:: pycon\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
+
+
+def test_every_example_does_what_it_says(
+    bootstrap: str,
+    new_topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path))
+    topic, group = new_topic(partitions=2), clients.unique("reporting")
+    clients.produce(bootstrap, topic, 10)
+    clients.produce(bootstrap, topic, 5, partition=1)
+    clients.commit(bootstrap, group, {(topic, 0): 4, (topic, 1): 5})
+    blocks = examples()
+    assert len(blocks) == 5
+    page = "\n".join(blocks)
+    for shown, real in (("b1:9092", bootstrap), ("reporting", group), ("orders", topic)):
+        assert shown in page
+        page = page.replace(shown, real)
+    test = doctest.DocTestParser().get_doctest(page, {}, "README.rst", str(README), 0)
+    assert len(test.examples) >= 12
+    result = doctest.DocTestRunner().run(test)
+    assert result.failed == 0, capsys.readouterr().out
