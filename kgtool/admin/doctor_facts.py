@@ -72,7 +72,7 @@ def gather_facts(
     described, brokers = yield from gather(
         [
             within(describe_offsets(cluster, groups, kinds=kinds), READING_SHARE),
-            look_at_brokers(cluster, groups, everywhere=ask.everywhere),
+            within(look_at_brokers(cluster, groups, everywhere=ask.everywhere), READING_SHARE),
         ]
     )
     found = [g for g in described if not (_is_gone(g) and g.description.group in kinds)]

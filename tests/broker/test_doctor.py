@@ -32,7 +32,7 @@ from kgtool.sandbox.watcher import Silent
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
-from tests.broker.test_many_brokers import Three, run
+from tests.broker.test_many_brokers import Three, paused, run
 from tests.broker.test_many_brokers import settled as settled
 from tests.cli.run import Result, call
 from tests.cli.run import kgtool as separately
@@ -507,6 +507,20 @@ def test_one_of_three_is_killed(settled: Three, outcome: Outcome) -> None:
         ]
         assert all(row["evidence"]["not_in_sync"] == [victim] for row in degraded)
         assert degraded
+        cell.says(f"found after {done.seconds:.0f} s")
+
+
+@pytest.mark.starts_first
+def test_one_of_three_hangs(settled: Three, outcome: Outcome) -> None:
+    """What waits for it must not take the time that the others' groups need."""
+    group = clients.unique("left")
+    clients.commit(settled.bootstrap, group, {("bulk", 0): 99})
+    with outcome(TABLE, "doctor", "SIGSTOP") as cell, paused(settled, 3):
+        done = run(settled, "doctor", "--timeout", "20000", first=1)
+        assert done.status == 5, done
+        found = {(row["finding"], row["broker"], row["group"]) for row in done.document["results"]}
+        assert {("broker-down", 3, None), ("beyond-end", None, group)} <= found
+        assert done.seconds < 21
         cell.says(f"found after {done.seconds:.0f} s")
 
 
