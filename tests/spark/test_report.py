@@ -1,0 +1,148 @@
+"""The HTML report of logs: of a real broker's, and of one with names that nobody would choose."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.analysis import report, report_data, sources
+from kgtool.analysis.due import Scenario
+from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.retention.rules import RULE_SETS
+from tests.analysis.report_facts import HOSTILE
+from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
+from tests.retention.truth import DATA, INTERVAL_MS, RETENTION_MS, truth
+from tests.spark.test_random_logs import _fast_crc
+from tests.support.browser import Page, browser
+
+pytestmark = pytest.mark.spark
+DAY_MS = 86_400_000
+RUN = "4.3.1"
+MANY = 2300
+"""Groups: more than a report shows."""
+NOW_MS = 1_795_265_000_000
+NAMES = [HOSTILE, "=cmd|' /C calc'!A0", "\u202e\u2066gnp.exe", "a" * 255, "b" * 20_000,
+         "naïve\u0000\ttab", "<!--", "${x}`{{title}}"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Page]:
+    with browser() as page:
+        yield page
+
+
+def collect(spark: Any, folder: Path, as_of_ms: int | None, **times: int) -> dict[str, Any]:
+    basis = sources.basis(None, "4.1", times["retention_ms"], times["interval_ms"])
+    scenarios = tuple(
+        Scenario(RULE_SETS[name], basis.retention_ms, basis.check_interval_ms)
+        for name in ("4.1", "2.4")
+    )
+    wanted = Wanted(scenarios, 3 * DAY_MS, times["bucket_ms"])
+    analysis = Analysis(
+        spark, sources.find([str(folder)]).files, basis, as_of_ms, wanted
+    )  # fmt: skip
+    return report_data.collect(analysis, "q40DS-_XRlyDdWH1nhdT2g")
+
+
+def test_the_report_of_a_real_broker(spark: Any, chromium: Page, tmp_path: Path) -> None:
+    recorded = truth(RUN)
+    data = collect(
+        spark, DATA / "retention-truth" / RUN / "segments", recorded.stop_ms,
+        retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
+    )  # fmt: skip
+    path = tmp_path / "report.html"
+    report.write(path, data)
+    chromium.open(path.as_uri())
+    assert chromium.complaints == [] and chromium.requests == [path.as_uri()]
+    tiles = dict(zip(chromium.texts(".tile span"), chromium.texts(".tile b"), strict=True))
+    live = [table for table in data["tables"] if table["name"] == "live"][0]["total"]
+    assert tiles["Live offsets"] == str(live) == str(data["growth"][1][-1])
+    expired = sum(row["cause"] == "expired" for row in recorded.tombstones)
+    assert tiles["Expired so far"] == str(expired)
+    assert tiles["Overdue"] == "0"
+    # Buckets without anything are there, with nothing in them.
+    at, commits, expirations, deletions, _ = data["metrics"]
+    assert {after - before for before, after in zip(at, at[1:], strict=False)} == {10}
+    assert (sum(expirations), sum(deletions)) == (expired, 1)
+    assert sum(commits) == sum(
+        not row["control"] and row["value"] is not None and row["decoded"]["keyVersion"] in (0, 1)
+        for row in recorded.records
+    )
+    chromium.click("nav button[data-name=removals]")
+    chromium.type("input[type=search]", "expired stable-consumer")
+    found = chromium.texts("#tables tbody tr td:first-child")
+    assert found == [
+        row["group"]
+        for row in recorded.tombstones
+        if row["group"] == "stable-consumer" and row["cause"] == "expired"
+    ]
+    rows = chromium.texts("#whatif tbody tr td:first-child")
+    assert rows == ["4.1", "2.4"]
+
+
+@pytest.fixture(scope="module")
+def strange(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """A report of many groups, some of them with names of the worst kind."""
+    folder = tmp_path_factory.mktemp("strange")
+    keys = [offset_key(f"group-{number}x") for number in range(MANY)]
+    # The oldest ones, which are shown in any case.
+    keys += [offset_key(name, f"t{name[:200]}") for name in reversed(NAMES)]
+    raws = [
+        Raw(key, offset_value(2**63 - len(keys) + at, NOW_MS - at * 1000), NOW_MS - at * 1000)
+        for at, key in enumerate(keys)
+    ]
+    segment(folder / "segments", batch(0, raws, crc=_fast_crc))
+    data = collect(spark, folder, NOW_MS, retention_ms=DAY_MS, interval_ms=60_000, bucket_ms=60_000)
+    path = folder / "report.html"
+    report.write(path, data)
+    return data, path
+
+
+def test_names_are_never_more_than_text(
+    chromium: Page, strange: tuple[dict[str, Any], Path]
+) -> None:
+    data, path = strange
+    chromium.open(path.as_uri())
+    assert chromium.complaints == [] and chromium.requests == [path.as_uri()]
+    assert chromium.run("document.title").startswith("Committed offsets, 2026-11-21")
+    assert chromium.run("document.querySelectorAll('img').length") == 0
+    chromium.click("nav button[data-name=live]")
+    for words, shown in (
+        ("</script>", HOSTILE),
+        ("gnp.exe", "\\u202e\\u2066gnp.exe"),
+        ("naïve", "naïve\\u0000\\u0009tab"),
+        ("{{title}}", NAMES[-1]),
+        ("bbbbbbbb", "b" * 299 + "…"),
+    ):
+        chromium.type("input[type=search]", words)
+        assert chromium.texts("#tables tbody tr td:first-child") == [shown]
+    # As it is, though no browser's numbers reach that far.
+    chromium.type("input[type=search]", "</script>")
+    assert "9,223,372,036,854,775,807" in chromium.texts("#tables tbody td.num")
+
+
+def test_a_large_cluster_makes_no_large_file(
+    chromium: Page, strange: tuple[dict[str, Any], Path]
+) -> None:
+    data, path = strange
+    tables = {table["name"]: table for table in data["tables"]}
+    everybody = MANY + len(NAMES)
+    for name in ("groups", "live"):
+        assert (tables[name]["total"], len(tables[name]["rows"])) == (everybody, 2000)
+    assert path.stat().st_size < 3_000_000
+    chromium.open(path.as_uri())
+    said = f"(the first of {everybody:,}, see --out)"
+    assert said in chromium.texts(".count")[0]
+    assert "2,000 rows" in chromium.texts("footer")[0]
+    # What comes first is what matters: of live offsets those that go first.
+    rows = tables["live"]["rows"]
+    at = [column["name"] for column in tables["live"]["columns"]].index("expires_at_ms")
+    times = [row[at] for row in rows]
+    assert times == sorted(times) and times[0] == NOW_MS + DAY_MS - (everybody - 1) * 1000
+    block = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)
+    assert block and json.loads(block[1])["tables"]
