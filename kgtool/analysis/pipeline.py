@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from operator import or_
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark import StorageLevel
@@ -28,7 +27,6 @@ from kgtool.analysis.sources import Basis
 from kgtool.analysis.tally import Tally
 from kgtool.analysis.timeline import timeline
 from kgtool.analysis.whatif import Author, lives
-from kgtool.errors import AnalysisError, UsageError
 
 
 class Wanted(NamedTuple):
@@ -197,27 +195,3 @@ class Analysis:
 
 def _kept(frame: DataFrame) -> DataFrame:
     return frame.persist(StorageLevel.MEMORY_AND_DISK)
-
-
-def write_tables(analysis: Analysis, out: Path) -> list[Path]:
-    """Write every table as Parquet under ``out``, one folder each. Raises AnalysisError."""
-    written = []
-    for name in analysis.names():
-        path = out / name
-        try:
-            analysis.table(name).write.mode("overwrite").parquet(path.absolute().as_uri())
-        except Exception as error:
-            reason = str(error).strip().splitlines()[0]
-            raise AnalysisError(f"{path} could not be written: {reason}") from error
-        written.append(path)
-    return written
-
-
-def check_folder(out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that has something in it, unless it may be overwritten (UsageError)."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out} is a file: name a folder.")
-    if out.is_dir() and any(out.iterdir()) and not overwrite:
-        raise UsageError(
-            f"--out {out} exists and is not empty: give --overwrite, or name another folder."
-        )

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from kgtool.analysis.find import MANIFEST, read_manifest, sort_out, take
 from kgtool.analysis.formats import HEAD_BYTES
 from kgtool.analysis.inputs import Entry, InputFile, Inputs, Listing
+from kgtool.analysis.session import fit
 from kgtool.analysis.settle import one_cluster, settled
 from kgtool.errors import KgError
 
@@ -25,7 +26,7 @@ def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
     manifests = [] if inputs.manifest is None else [inputs.manifest]
     for url in inputs.remote:
         try:
-            store = _Store(session, url)
+            store = Store(session, url)
             listing = store.listing()
             manifest = store.manifest()
         except OSError as error:
@@ -34,10 +35,12 @@ def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
         if manifest is not None:
             manifests.append(manifest)
         take(inputs, sort_out(listing))
-    return settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
+    found = settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
+    fit(session, sum(file.size for file in found.files))
+    return found
 
 
-class _Store:
+class Store:
     """One URL, seen through Hadoop's FileSystem. Every method may raise OSError."""
 
     def __init__(self, session: SparkSession, url: str) -> None:
@@ -47,15 +50,25 @@ class _Store:
         self._path_class = jvm.org.apache.hadoop.fs.Path
         self._path = self._call(lambda: self._path_class(url))
         self._system = self._call(lambda: self._path.getFileSystem(conf))
+
+    def kind(self) -> str:
+        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
         if not self._call(lambda: self._system.exists(self._path)):
-            raise OSError("it does not exist")
+            return "nothing"
+        if self._call(lambda: self._system.getFileStatus(self._path).isFile()):
+            return "file"
+        return "full" if self._call(lambda: len(self._system.listStatus(self._path))) else "empty"
 
     def listing(self) -> Listing:
+        """Every file below it, or the file itself."""
+        if self.kind() == "nothing":
+            raise OSError("it does not exist")
         status = self._call(lambda: self._system.getFileStatus(self._path))
         entries = self._call(lambda: list(self._entries()))
         return Listing(self.url, entries, self._head, bool(status.isFile()), True)
 
     def manifest(self) -> dict[str, Any] | None:
+        """The content of the cluster.json in it."""
         path = self._path_class(self._path, MANIFEST)
         if not self._call(lambda: self._system.exists(path)):
             return None

@@ -19,7 +19,8 @@ from kgtool.analysis import sources
 from kgtool.analysis.find import find
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.remote import find_remote
-from kgtool.errors import ConfigError
+from kgtool.analysis.tables_out import check_url, write_tables
+from kgtool.errors import ConfigError, UsageError
 from kgtool.sandbox.jars import class_path, kafka_jars
 from kgtool.sandbox.java import find_java
 from kgtool.sandbox.tools import tool_class
@@ -33,6 +34,7 @@ TRANSACTIONAL = ("txn-", "inj-tomb")
 """Groups with transactions, or with commits that might be: no topic id."""
 
 Rows = dict[str, list[dict[str, Any]]]
+BASIS = sources.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
 
 
 def tables(spark: Any, inputs: Any, rules: str = "4.1") -> Rows:
@@ -189,6 +191,27 @@ def test_urls_that_lead_nowhere(spark: Any, url: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         find_remote(spark, find([url]))
     assert url in caught.value.message and "\n" not in caught.value.message
+
+
+def test_tables_on_another_file_system(spark: Any, whole: Rows, tmp_path: Path) -> None:
+    (tmp_path / "a file").touch()
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    conf.set("fs.viewfs.mounttable.far.link./out", tmp_path.as_uri())
+    check_url(spark, "viewfs://far/out/tables", overwrite=False)
+    analysis = Analysis(spark, find([str(SEGMENTS)]).files, BASIS)
+    written = write_tables(analysis, "viewfs://far/out/tables/")
+    spark.catalog.clearCache()
+    assert {"live", "removals", "quality", "groups", "overdue"} <= set(written)
+    for name in ("live", "removals"):
+        found = parquet.read_table(tmp_path / "tables" / name).to_pylist()
+        assert as_set(found) == as_set(whole[name])
+    with pytest.raises(UsageError, match="tables exists and is not empty: give --overwrite"):
+        check_url(spark, "viewfs://far/out/tables", overwrite=False)
+    check_url(spark, "viewfs://far/out/tables", overwrite=True)
+    with pytest.raises(UsageError, match="a file is a file"):
+        check_url(spark, "viewfs://far/out/a file", overwrite=True)
+    with pytest.raises(UsageError, match="s3a://b/x can't be written to: .*spark.jars.packages"):
+        check_url(spark, "s3a://b/x", overwrite=False)
 
 
 # --- what the console consumer prints ------------------------------------------------------------

@@ -101,12 +101,13 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     config = {
         "offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "200",
         "log.retention.check.interval.ms": "500", "offsets.topic.compression.codec": "1",
     }  # fmt: skip
-    with Cluster.start(clients.unique("rewritten").replace("_", "-"), config=config) as kafka:
+    root = tmp_path_factory.mktemp("rewritten")
+    with Cluster.start("rewritten", config=config, root=root) as kafka:
         ready.wait_for_coordinators(kafka.state)
         made = World(kafka)
         for codec, name in CODECS.items():
