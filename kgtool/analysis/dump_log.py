@@ -94,7 +94,7 @@ def _read_batch(lines: list[str], position: int, into: Collected, *, is_last: bo
         elif line.startswith(("| offset: ", "offset: ")):
             try:
                 _read_record(line, batch, position, into)
-            except (ValueError, LookupError):
+            except (ValueError, LookupError, OverflowError):
                 into.leave(line, position, is_last=is_last and number == len(lines) - 1)
         elif not _HEADING.match(line) and number == 0:
             into.leave(line, position)
@@ -175,7 +175,7 @@ def _json_pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes 
     try:
         number = int(key["type"])
         raw_key = printed_key(number, key["data"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         into.lose(REASON_KEY, position)
         return None
     if payload == DELETE:
@@ -183,7 +183,7 @@ def _json_pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes 
     value = json.loads(payload)
     try:
         return raw_key, printed_value(number, int(value["version"]), value["data"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         into.lose(REASON_VALUE, position)
         return None
 

@@ -76,7 +76,7 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
             _skip(number, into, position)
             return
         raw_key = printed_key(number, key["data"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         into.lose(REASON_KEY, position)
         return
     if value is None:
@@ -88,7 +88,7 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
             into.lose(REASON_UNKNOWN_VALUE.format(version), position)
             return
         into.add(place, written_ms(data), raw_key, printed_value(number, version, data))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         into.lose(REASON_VALUE, position)
 
 

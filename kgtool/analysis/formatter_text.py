@@ -21,6 +21,7 @@ from collections.abc import Iterable
 
 from kgtool.analysis.textfile import Unit
 from kgtool.analysis.transcribe import Collected, group_key, offset_key, plain_offset
+from kgtool.errors import EncodeError
 from kgtool.protocol.plan import encode
 from kgtool.records.group_metadata import GroupMetadataValue, MemberMetadata
 
@@ -51,27 +52,37 @@ def read_offsets(part: Iterable[Unit], into: Collected, order: int, end: int) ->
         found = _match(_OFFSETS, unit, into, end)
         if found is None:
             continue
-        key = offset_key(found["group"], found["topic"], int(found["partition"]))
-        place = order + unit.position
-        if found["null"]:
-            into.add(place, 0, key, None)
-            continue
-        commit = int(found["commit"] or found["commit_2"])
-        expire = _NUMBER.search(found["expire"] or found["expire_2"])
-        value = plain_offset(
-            int(found["offset"] or found["offset_2"]), commit, int(expire[0]) if expire else None
-        )
-        into.add(place, max(commit, 0), key, value)
+        try:
+            _add_offset(found, into, order + unit.position)
+        except ValueError:  # a number that fits into no record
+            into.leave(found[0], unit.position)
+
+
+def _add_offset(found: re.Match[str], into: Collected, place: int) -> None:
+    key = offset_key(found["group"], found["topic"], int(found["partition"]))
+    if found["null"]:
+        into.add(place, 0, key, None)
+        return
+    commit = int(found["commit"] or found["commit_2"])
+    expire = _NUMBER.search(found["expire"] or found["expire_2"])
+    value = plain_offset(
+        int(found["offset"] or found["offset_2"]), commit, int(expire[0]) if expire else None
+    )
+    into.add(place, max(commit, 0), key, value)
 
 
 def read_groups(part: Iterable[Unit], into: Collected, order: int, end: int) -> None:
     """Collect the records of a GroupMetadataMessageFormatter."""
     for unit in part:
         found = _match(_GROUPS, unit, into, end)
-        if found is not None:
-            group = found["group"] if found["gone"] is None else found["gone"]
+        if found is None:
+            continue
+        group = found["group"] if found["gone"] is None else found["gone"]
+        try:
             value = None if found["gone"] is not None else _group_value(found)
             into.add(order + unit.position, 0, group_key(group), value)
+        except ValueError:  # a number or a name that fits into no record
+            into.leave(found[0], unit.position)
 
 
 def _group_value(found: re.Match[str]) -> bytes:
@@ -82,10 +93,16 @@ def _group_value(found: re.Match[str]) -> bytes:
 
 
 def group_value(protocol_type: str, generation: int, members: int) -> bytes:
-    """GroupMetadataValue v3 of a group of which not more is told."""
+    """GroupMetadataValue v3 of a group of which not more is told.
+
+    ValueError for a number or a text that does not fit.
+    """
     nobody = [MemberMetadata(member_id=str(number)) for number in range(members)]
     value = GroupMetadataValue(protocol_type=protocol_type, generation=generation, members=nobody)
-    return b"\0\3" + encode(value, 3)
+    try:
+        return b"\0\3" + encode(value, 3)
+    except EncodeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _match(pattern: re.Pattern[str], unit: Unit, into: Collected, end: int) -> re.Match[str] | None:

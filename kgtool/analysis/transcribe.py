@@ -45,6 +45,7 @@ _int64 = struct.Struct(">q").pack
 _head = struct.Struct(">hq").pack
 _head_3 = struct.Struct(">hqi").pack
 _COLUMNS = 8
+_LIMIT = 1 << 63
 
 
 class Collected:
@@ -64,13 +65,16 @@ class Collected:
         *, base_offset: int | None = None, producer_id: int = -1, transactional: bool = False,
         control: bool = False,
     ) -> None:  # fmt: skip
-        """Take a record; ``value`` None is a tombstone."""
+        """Take a record; ``value`` None is a tombstone. ValueError for a number beyond 64 bits."""
+        base_offset = log_offset if base_offset is None else base_offset
+        for number in (log_offset, base_offset, timestamp_ms, producer_id):
+            if not -_LIMIT <= number < _LIMIT:
+                raise ValueError(f"{number} is no 64-bit number")
         self._parts.append(key if value is None else key + value)
         self._rows.append(
             (
-                log_offset, log_offset if base_offset is None else base_offset, timestamp_ms,
-                producer_id, transactional, control, len(key),
-                -1 if value is None else len(value),
+                log_offset, base_offset, timestamp_ms, producer_id, transactional, control,
+                len(key), -1 if value is None else len(value),
             )
         )  # fmt: skip
 
@@ -147,10 +151,16 @@ def group_key(group: str) -> bytes:
 
 
 def plain_offset(offset: int, commit_ms: int, expire_ms: int | None) -> bytes:
-    """OffsetCommitValue v3, or v1 where there is an expire timestamp; no metadata."""
-    if expire_ms is None:
-        return _head_3(3, offset, -1) + b"\0\0" + _int64(commit_ms)
-    return _head(1, offset) + b"\0\0" + _int64(commit_ms) + _int64(expire_ms)
+    """OffsetCommitValue v3, or v1 where there is an expire timestamp; no metadata.
+
+    ValueError for a number beyond 64 bits.
+    """
+    try:
+        if expire_ms is None:
+            return _head_3(3, offset, -1) + b"\0\0" + _int64(commit_ms)
+        return _head(1, offset) + b"\0\0" + _int64(commit_ms) + _int64(expire_ms)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
 
 
 def printed_key(number: int, data: Any) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import ssl
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,16 @@ def test_what_kafkas_tools_printed(tmp_path: Path, path: Path, edits: Any) -> No
     size = file.stat().st_size
     for block in units(str(file), 0, size, _BETWEEN[kind]):
         read_block(block, kind, 0, size)
+
+
+@pytest.mark.parametrize("path", PRINTED, ids=lambda path: path.name)
+def test_numbers_that_fit_nowhere(tmp_path: Path, path: Path) -> None:
+    """A record with such a number is left out and counted; its neighbours are read."""
+    kind, raw = kind_of(path), path.read_bytes()[:6000]
+    file = tmp_path / path.name
+    for number in [*re.finditer(rb"\d+", raw)][:60]:
+        for huge in (b"9" * 30, b"1e400", b"-" + b"9" * 19):
+            file.write_bytes(raw[: number.start()] + huge + raw[number.end() :])
+            size = file.stat().st_size
+            for block in units(str(file), 0, size, _BETWEEN[kind]):
+                read_block(block, kind, 0, size)
