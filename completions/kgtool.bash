@@ -106,8 +106,8 @@ _kgtool_options() {
             --command-config --context --timeout -o --output --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \
             --group --all-groups --match --regex --exclude --state --type --idle \
-            --no-lag --generated --unsubscribed --orphaned --no-rebuild --out \
-            --overwrite --bootstrap-server --command-config --context --timeout -o \
+            --times-from --no-lag --generated --unsubscribed --orphaned --no-rebuild \
+            --out --overwrite --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;
@@ -274,6 +274,7 @@ _kgtool_kind() {
         --canary) [[ -n $kind ]] || kind="any" ;;
         --rate) [[ -n $kind ]] || kind="any" ;;
         --idle) [[ -n $kind ]] || kind="any" ;;
+        --times-from) [[ -n $kind ]] || kind="files" ;;
         --property) [[ -n $kind ]] || kind="any" ;;
         --user) [[ -n $kind ]] || kind="any" ;;
         --password) [[ -n $kind ]] || kind="any" ;;

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kgtool.admin.commit_times import CommitTime, CommitTimes, commit_times
 from kgtool.admin.committed import Committed, fetch_committed
@@ -56,12 +56,22 @@ class Survey(NamedTuple):
     expiries: Expiries
 
 
+Told = Callable[[str, Mapping[TopicPartition, CommittedOffset]], "CommitTimes | KgError"]
+"""Says when the offsets of a group were committed; a ``KgError`` where it can't."""
+
+
 def survey(
-    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], now_ms: int, since_ms: int
+    cluster: Cluster,
+    groups: Sequence[str],
+    kinds: dict[str, str],
+    now_ms: int,
+    since_ms: int,
+    told: Told | None = None,
 ) -> Operation[Survey]:
     """Look at groups, many in each request.
 
     :param since_ms: how far back times of commits are looked for at least.
+    :param told: knows these times; ``__consumer_offsets`` is not read for them then.
     """
     described, committed = yield from gather(
         [describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)]
@@ -74,9 +84,11 @@ def survey(
         yield from fetch_metadata(cluster, names)
     there = [p for p in partitions if _missing(cluster.topics[p.topic], p) is None]
     asked = {group: list(found) for group, found in values.items()}
-    times, ends = yield from gather(
-        [commit_times(cluster, asked, since_ms), log_ends(cluster, there, starts=False)]
-    )
+    looks: list[Operation[Any]] = [log_ends(cluster, there, starts=False)]
+    if told is None:
+        looks.append(commit_times(cluster, asked, since_ms))
+    ends, *read = yield from gather(looks)
+    times = read[0] if told is None else {g: told(g, found) for g, found in values.items()}
     questions = [
         Question(d, {p: v.is_pending for p, v in values[d.group].items()})
         for d in living

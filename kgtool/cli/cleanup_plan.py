@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,15 +17,16 @@ from kgtool.cli.journaled import now_ms, who
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
 from kgtool.cli.table import draw_for
-from kgtool.errors import ConfigError
-from kgtool.model import ItemError, Target
+from kgtool.errors import ConfigError, KgError, MissingExtra
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.safety.plan import WAIT, LeftOut, Plan, PlanHeader, PlanItem, totals, write
 
 if TYPE_CHECKING:
-    from kgtool.admin.survey import Survey
+    from kgtool.admin.survey import Survey, Told
     from kgtool.net.session import Session
     from kgtool.safety.criteria import Criteria
+    from kgtool.safety.known_times import KnownTimes
 
 KEYS = (
     "action", "group", "type", "state", "offsets", "lag", "last_commit_ms", "expires_at_ms", "why",
@@ -61,7 +62,7 @@ class Request(NamedTuple):
     selection: Selection
     criteria: Criteria
     out: Path | None
-    overwrite: bool
+    times: KnownTimes | None = None
 
 
 def check_target(out: Path | None, overwrite: bool) -> None:
@@ -80,7 +81,8 @@ def make(session: Session, output: Output, request: Request) -> int:
     chosen = choose(session, output, selection, KEYS)
     at_ms = now_ms()
     since_ms = at_ms - (request.criteria.idle_ms or 0) - _SLACK_MS
-    looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms)
+    told = None if request.times is None else _teller(request.times)
+    looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
     found = session.run(looked)
     _say_missing(output, selection.groups, found)
     plan = _decide(session, request, found, at_ms)
@@ -95,6 +97,45 @@ def make(session: Session, output: Output, request: Request) -> int:
 
 _SLACK_MS = 3_600_000
 """Clocks differ, and a record may be a little older than the commit in it."""
+
+
+def read_times(path: Path | None) -> KnownTimes | None:
+    """Read the times of commits that an analysis has found."""
+    if path is None:
+        return None
+    from kgtool.safety import known_times
+
+    if not path.is_dir():
+        return known_times.read_file(path)
+    try:
+        from kgtool.analysis import live_table
+
+        return known_times.from_rows(path, live_table.rows(path))
+    except ImportError as error:
+        raise MissingExtra(
+            f"Reading the tables in {path} needs {error.name}, which is not installed.",
+            hint="pip install 'kgtool[analyze]', or name a file of --table live -o ndjson.",
+        ) from None
+
+
+def _teller(times: KnownTimes) -> Told:
+    """Know the time of a commit only where the very same offset is still there."""
+    from kgtool.admin.commit_times import CommitTime, CommitTimes
+
+    def told(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:
+        known = times.get(group)
+        if known is None:
+            return KgError("the analysis does not know the group.")
+        at = {
+            partition: CommitTime(found.at_ms)
+            for partition, value in values.items()
+            if (found := known.get(partition)) is not None and found.offset == value.offset
+        }
+        if len(at) < len(values):
+            return KgError("it has other offsets than in the analysis.")
+        return CommitTimes(at, None)
+
+    return told
 
 
 def _say_missing(output: Output, named: Sequence[str], found: Survey) -> None:

@@ -167,6 +167,27 @@ def test_criteria_narrow_each_other(scene: Callable[[int], Scene]) -> None:
     assert groups("--idle", "1d") == []
 
 
+def test_times_out_of_an_analysis(scene: Callable[[int], Scene]) -> None:
+    """For those who may not read __consumer_offsets; only where the very same offsets are there."""
+    here = scene(4)
+    old, young, other, unknown = here.groups
+    month_ago = int(time.time() * 1000) - 40 * 86_400_000
+    rows = [
+        {"group": group, "topic": here.topic, "partition": partition, "offset": offset,
+         "commit_timestamp_ms": month_ago + (39 * 86_400_000 if group == young else 0)}
+        for group, offsets in ((old, (0, 0)), (young, (1, 1)), (other, (2, 1)))
+        for partition, offset in enumerate(offsets)
+    ]  # fmt: skip
+    table = here.folder / "live.ndjson"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plan = load(here.plan("--idle", "30d", "--times-from", str(table)))
+    assert [item["group"] for item in plan["items"]] == [old]
+    assert plan["items"][0]["last_commit_ms"] == month_ago
+    assert {each["group"] for each in plan["left_out"]} == {other, unknown}
+    wrong = here.run("cleanup", "plan", "--idle", "30d", "--times-from", str(here.folder))
+    assert (wrong.status, "no table live" in wrong.err) == (2, True)
+
+
 # ---------------------------------------------------------------------------------------------
 # Whatever has changed is left alone
 

@@ -57,6 +57,9 @@ def command() -> None:
 @selection_options
 @click.option("--idle", type=Duration(), metavar="TIME",
               help="Nothing committed for so long (30d), by what __consumer_offsets says.")
+@click.option("--times-from", type=click.Path(path_type=Path), metavar="PATH",
+              help="Times of commits out of an analysis (analyze --out DIR, or --table live "
+                   "-o ndjson > FILE) instead of __consumer_offsets.")
 @click.option("--no-lag", is_flag=True, help="Nothing left to read.")
 @click.option("--generated", is_flag=True,
               help="Names that tools make up: console-consumer-12345, or with a UUID.")
@@ -74,7 +77,7 @@ def command() -> None:
 # fmt: on
 def plan(
     settings: Settings, output: Output, selection: Selection, out: Path | None, overwrite: bool,
-    no_rebuild: bool, idle: int | None, **flags: bool,
+    no_rebuild: bool, idle: int | None, times_from: Path | None, **flags: bool,
 ) -> int:  # fmt: skip
     """Find what could go, and write a plan of it. Nothing is changed.
 
@@ -97,8 +100,9 @@ def plan(
     from kgtool.net.session import Session
 
     cleanup_plan.check_target(out, overwrite)
+    times = cleanup_plan.read_times(times_from)
     with Session(settings, progress=True) as session:
-        request = cleanup_plan.Request(selection, criteria, out, overwrite)
+        request = cleanup_plan.Request(selection, criteria, out, times)
         return cleanup_plan.make(session, output, request)
 
 

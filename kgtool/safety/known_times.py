@@ -1,0 +1,85 @@
+"""Times of commits out of an earlier analysis, for those who may not read ``__consumer_offsets``.
+
+What ``kgtool analyze --table live -o json`` (or ``ndjson``) put out, or the rows of its table
+``live`` from anywhere else: ``group, topic, partition, offset, commit_timestamp_ms``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgtool.errors import ConfigError
+from kgtool.model import TopicPartition
+
+
+class KnownTime(NamedTuple):
+    """What was committed then, and when (ms since the epoch)."""
+
+    offset: int
+    at_ms: int
+
+
+KnownTimes = dict[str, dict[TopicPartition, KnownTime]]
+
+
+def read_file(path: Path) -> KnownTimes:
+    """Read a file of JSON or NDJSON.
+
+    :raises ConfigError: it can't be read, or has something else in it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise _not_live(path) from error
+    return from_rows(path, _rows(path, text))
+
+
+def _rows(path: Path, text: str) -> Iterator[Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if isinstance(document, dict) and isinstance(document.get("results"), list):
+        yield from document["results"]
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise ConfigError(f"{path}, line {number}: not a JSON object.") from error
+
+
+def from_rows(path: Path, rows: Iterable[Any]) -> KnownTimes:
+    """Take the rows of a table ``live``.
+
+    :raises ConfigError: they are none.
+    """
+    found: KnownTimes = {}
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise _not_live(path)
+        values = [row.get(key) for key in ("partition", "offset", "commit_timestamp_ms")]
+        names = [row.get(key) for key in ("group", "topic")]
+        if not all(isinstance(name, str) for name in names) or not _are_numbers(values[:2]):
+            raise _not_live(path)
+        if _are_numbers(values[2:]):  # the text formatters of old tools do not tell the time
+            partition = TopicPartition(str(names[1]), int(values[0] or 0))
+            known = KnownTime(int(values[1] or 0), int(values[2] or 0))
+            found.setdefault(str(names[0]), {})[partition] = known
+    return found
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _not_live(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} is not the table live of an analysis.",
+        hint="kgtool analyze … --table live -o ndjson > FILE makes one.",
+    )
