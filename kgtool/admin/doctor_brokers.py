@@ -56,6 +56,12 @@ class Brokers(NamedTuple):
         known = [r.retention_ms for r in self.rules.values() if isinstance(r, BrokerRules)]
         return max((ms for ms in known if ms is not None), default=None)
 
+    @property
+    def can_delete_offsets(self) -> bool:
+        """Whether every broker knows OffsetDelete (2.4, KIP-496)."""
+        known = [r.release for r in self.rules.values() if isinstance(r, BrokerRules)]
+        return all(release >= (2, 4) for release in known)
+
 
 def look_at_brokers(
     cluster: Cluster, groups: Iterable[str], *, everywhere: bool

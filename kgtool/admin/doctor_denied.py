@@ -14,6 +14,10 @@ from kgtool.protocol import codes
 
 _DENIED = (codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED,
            codes.CLUSTER_AUTHORIZATION_FAILED)  # fmt: skip
+_HIDDEN = (*_DENIED, codes.UNKNOWN_TOPIC_OR_PARTITION)
+"""Some managed clouds say of ``__consumer_offsets`` that there is no such topic."""
+_UNTOLD = "UNKNOWN_RETENTION"
+"""Others leave the retention out of the brokers' configuration."""
 OF_THE_LOG = ("expiring", "loses-when-empty", "retention-gap", "topic-recreated")
 """Findings that only ``__consumer_offsets`` has the evidence for."""
 OF_CONFIGS = ("expiring", "loses-when-empty", "retention-gap", "retention-short",
@@ -22,7 +26,10 @@ OF_CONFIGS = ("expiring", "loses-when-empty", "retention-gap", "retention-short"
 
 def is_denied(error: ItemError) -> bool:
     """Whether an error says that the log or the configuration may not be read at all."""
-    return error.code in _DENIED and error.target.group is None
+    if error.target.topic == TOPIC and error.code in _HIDDEN:
+        return True
+    is_named = error.target.group is not None
+    return (error.code in _DENIED or error.name == _UNTOLD) and not is_named
 
 
 def find_denied(facts: Facts) -> Iterator[Finding]:
@@ -43,13 +50,13 @@ def find_denied(facts: Facts) -> Iterator[Finding]:
 
 def _configs_denied(rules: BrokerRules | KgError) -> bool:
     error = rules.error if isinstance(rules, BrokerRules) else rules
-    return error is not None and error.code in _DENIED
+    return error is not None and (error.code in _DENIED or error.name == _UNTOLD)
 
 
 def _log_is_denied(facts: Facts) -> bool:
     errors = [each for each in facts.times.values() if isinstance(each, KgError)]
     home = facts.brokers.home.error
-    return any(error.code in _DENIED for error in [*errors, *([home] if home else [])])
+    return any(error.code in _HIDDEN for error in [*errors, *([home] if home else [])])
 
 
 def _log() -> Finding:

@@ -56,7 +56,7 @@ def _missed(facts: Facts, found: GroupOffsets) -> Iterator[_Row]:
         place = TopicPartition(row.topic, row.partition)
         if known is None or place not in known.offsets:
             continue
-        if row.status == "unknown-topic" or is_ghost(group, row):
+        if row.status == "unknown-topic" or is_ghost(facts, group, row):
             continue
         expiry = known.offsets[place]
         at = times.at.get(place) if isinstance(times, CommitTimes) else None

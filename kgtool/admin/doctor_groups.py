@@ -9,6 +9,7 @@ from kgtool.admin.commit_times import CommitTimes
 from kgtool.admin.doctor_facts import Facts
 from kgtool.admin.doctor_finding import PROBLEM, WARNING, Finding, counted
 from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
+from kgtool.retention.rules import RULE_COMMIT
 
 Rows = dict[str, list[OffsetRow]]
 """Rows of one group by topic."""
@@ -36,7 +37,7 @@ def _kind(
         return None
     if row.status == "unknown-topic":
         return topic_gone
-    if is_ghost(group, row):
+    if is_ghost(facts, group, row):
         return ghost_topic
     if row.status in _WRONG:
         return _WRONG[row.status]
@@ -45,11 +46,20 @@ def _kind(
     return None
 
 
-def is_ghost(group: GroupDescription, row: OffsetRow) -> bool:
-    """Whether no member of a living group subscribes to the topic of a committed offset."""
-    if group.is_empty or group.is_rebalancing or not group.members:
+def is_ghost(facts: Facts, group: GroupDescription, row: OffsetRow) -> bool:
+    """Whether no member of a living group subscribes to the topic of a committed offset.
+
+    What a regular expression stands for only the log says: an offset that is judged by its commit
+    is held by nobody.
+    """
+    if group.is_empty or group.is_rebalancing or not group.members or row.current_offset is None:
         return False
-    return row.subscribed is False and row.current_offset is not None
+    if row.subscribed is None and any(member.subscribed_regex for member in group.members):
+        known = facts.expiries.groups.get(group.group)
+        place = TopicPartition(row.topic, row.partition)
+        expiry = known.offsets.get(place) if known is not None else None
+        return expiry is not None and expiry.rule == RULE_COMMIT
+    return row.subscribed is False
 
 
 def _ids(facts: Facts, row: OffsetRow) -> tuple[str | None, str | None]:
@@ -142,7 +152,9 @@ def ghost_topic(
         "partitions": [row.partition for row in rows], "expires_at_ms": last,
     }  # fmt: skip
     detail = f"{counted(len(rows), 'offset')} with a lag of {lag}"
-    fix = ("kgtool", "delete-offsets", "--group", group.group, "--topic", rows[0].topic)
+    fix: tuple[str, ...] = ()
+    if facts.brokers.can_delete_offsets:
+        fix = ("kgtool", "delete-offsets", "--group", group.group, "--topic", rows[0].topic)
     yield Finding("ghost-topic", WARNING, detail, evidence, fix, group.group, rows[0].topic)
 
 

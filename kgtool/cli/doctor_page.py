@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool.cli import terminal
 from kgtool.cli.escape import escape
 from kgtool.cli.output import Output, place
+from kgtool.cli.terminal import columns_of
 from kgtool.model import Target
 
 if TYPE_CHECKING:
@@ -128,9 +129,9 @@ def _paragraph(
     lines = [head[0].replace(label, shown, 1), *head[1:], *_wrapped(f"  {meaning}", width, "  ")]
     merged = _merged(findings)
     targets = _aligned(merged[:MOST])
-    room = max((len(target) for target in targets if len(target) <= _TARGET), default=0)
+    room = max((size for t in targets if (size := columns_of(t)) <= _TARGET), default=0)
     for each, target in zip(merged[:MOST], targets, strict=True):
-        lines += _entry(each, target.ljust(room), room, width)
+        lines += _entry(each, _padded(target, room), room, width)
         lines += _command(fix_of(each.first, connection), width)
     if len(merged) > MOST:
         left = sum(max(len(each.partitions), 1) for each in merged[MOST:])
@@ -156,19 +157,23 @@ def _merged(findings: Sequence[Finding]) -> list[_Line]:
 
 def _aligned(merged: Sequence[_Line]) -> list[str]:
     """Return group and topic of each line; topics stand under each other where groups are short."""
-    names = [each.group for each in merged if len(each.group) <= _TARGET // 2]
-    room = max(map(len, names), default=0)
+    sizes = [size for each in merged if (size := columns_of(each.group)) <= _TARGET // 2]
+    room = max(sizes, default=0)
     return [
-        f"{each.group.ljust(room)}  {each.topic}" if each.group and each.topic else
+        f"{_padded(each.group, room)}  {each.topic}" if each.group and each.topic else
         each.group or each.topic
         for each in merged
     ]  # fmt: skip
 
 
+def _padded(text: str, size: int) -> str:
+    return text + " " * (size - columns_of(text))
+
+
 def _entry(each: _Line, target: str, room: int, width: int) -> Iterator[str]:
     if not target.strip():
         yield from _wrapped(f"  - {each.detail}", width, "    ")
-    elif len(target) > room or len(target) + 4 + _DETAIL > width:
+    elif columns_of(target) > room or room + 4 + _DETAIL > width:
         yield f"  {target.rstrip()}"
         yield from _wrapped(f"    {each.detail}", width, "    ")
     else:

@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
 import pytest
 
 from kgtool.admin import doctor
 from kgtool.admin.broker_rules import BrokerRules
 from kgtool.admin.commit_times import CommitTime, CommitTimes
 from kgtool.admin.doctor_brokers import Brokers, Home, look_at_brokers
+from kgtool.admin.doctor_denied import is_denied
 from kgtool.admin.doctor_facts import Ask, Facts
 from kgtool.admin.doctor_finding import KINDS, Finding
 from kgtool.admin.doctor_transactions import Transaction, Transactions, Writer
 from kgtool.admin.expiry import Expiries, Expiry, GroupExpiry
 from kgtool.admin.partition import offsets_partition
+from kgtool.cli.root import root
 from kgtool.client.cluster import Cluster
-from kgtool.errors import ConnectFailed
-from kgtool.model import Broker, GroupDescription, GroupOffsets, Member, OffsetRow, TopicPartition
+from kgtool.errors import ConnectFailed, KgError
+from kgtool.model import (
+    Broker,
+    GroupDescription,
+    GroupOffsets,
+    ItemError,
+    Member,
+    OffsetRow,
+    Target,
+    TopicPartition,
+)
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_configs, describe_groups, metadata
 from kgtool.protocol.codes import broker_error
@@ -77,9 +89,22 @@ def facts(*groups: GroupOffsets, **more: Any) -> Facts:
 
 def found(*groups: GroupOffsets, **more: Any) -> dict[str, Finding]:
     every = list(doctor.find_all(facts(*groups, **more)))
+    for finding in every:
+        read_command(finding.fix)
     kinds = {finding.kind: finding for finding in every}
     assert len(kinds) == len(every), every
     return kinds
+
+
+def read_command(fix: Sequence[str]) -> None:
+    """Let Click read a command of kgtool, down to the last option."""
+    if fix[:1] != ("kgtool",):
+        return
+    command, rest = root.get_command(click.Context(root), fix[1]), list(fix[2:])
+    while isinstance(command, click.Group):
+        command, rest = command.get_command(click.Context(command), rest[0]), rest[1:]
+    assert command is not None
+    command.make_context("kgtool", rest)
 
 
 def expiring(name: str, **expiries: Expiry) -> Expiries:
@@ -361,6 +386,42 @@ def test_a_glob_means_the_family_alone() -> None:
     assert all(fnmatchcase(g.description.group, glob) for g in groups)
     assert not fnmatchcase("abxc-1", glob)
     assert "/" not in fix[-1]
+
+
+def test_partitions_that_nobody_leads() -> None:
+    waiting = [group(n, row(n, 1, topic="t", status="no-leader")) for n in ("a", "b")]
+    said = found(*waiting)["no-leader"]
+    assert (said.topic, said.partition, said.evidence) == ("t", 1, {"groups": 2})
+
+
+@pytest.mark.parametrize("code", [29, 3])
+def test_clouds_that_hide_the_log(code: int) -> None:
+    """It is said once what that costs, and it is no failure."""
+    hidden = broker_error(code)
+    groups = [group("a"), group("b")]
+    errors = [ItemError.of(hidden, Target(topic="__consumer_offsets"))]
+    times = {"a": hidden, "b": hidden}
+    assert found(*groups, times=times, errors=errors)["denied"].severity == "note"
+    assert not [e for e in errors if not is_denied(e)]
+    assert not is_denied(ItemError.of(hidden, Target("a", "orders", 0)))
+
+
+def test_clouds_that_do_not_tell_the_retention() -> None:
+    untold = KgError("The broker does not tell it.")
+    untold.name = "UNKNOWN_RETENTION"
+    rules = BrokerRules(r.RULES_4_1, (4, 1), None, None, untold)
+    said = found(brokers=brokers(rules))["denied"]
+    assert "expiring" in said.evidence["findings_missing"]
+    assert is_denied(ItemError.of(untold, Target(broker=1)))
+
+
+def test_what_a_regular_expression_does_not_stand_for() -> None:
+    member = Member("m", None, "c", "/h", (), (), "^held.*")
+    each = group("re", row("re", subscribed=None), state="Stable", type="consumer",
+                 members=(member,))  # fmt: skip
+    for rule, kinds in ((r.RULE_COMMIT, ["ghost-topic"]), (r.RULE_SUBSCRIBED, []), (None, [])):
+        known = expiring("re", p0=Expiry(NOW, NOW + HOUR if kinds else None, rule))
+        assert list(found(each, expiries=known)) == kinds
 
 
 def test_every_kind_is_explained_and_ranked() -> None:

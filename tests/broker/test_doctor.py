@@ -37,6 +37,7 @@ from tests.broker.test_many_brokers import settled as settled
 from tests.cli.run import Result, call
 from tests.cli.run import kgtool as separately
 from tests.support import brokers, clients
+from tests.support.generations import GENERATIONS, Generation
 from tests.support.outcomes import Outcome
 
 Kgtool = Callable[..., Result]
@@ -277,6 +278,23 @@ def test_a_ghost_topic(kafka: Cluster, kgtool: Kgtool, topic: str) -> None:
         member.close()
 
 
+def test_what_a_regular_expression_does_not_stand_for(kafka: Cluster, kgtool: Kgtool) -> None:
+    """Only the log says what the coordinator has made of it."""
+    prefix = clients.unique("held")
+    held = clients.create_topic(kafka.bootstrap, f"{prefix}-a")
+    left = clients.create_topic(kafka.bootstrap, clients.unique("left"))
+    group = clients.unique("regex")
+    clients.commit(kafka.bootstrap, group, {(held, 0): 0, (left, 0): 0})
+    member = clients.join(kafka.bootstrap, group, [f"^{prefix}.*"], group_protocol="consumer")
+    try:
+        row = only_row(kgtool("doctor", "--group", group, "-o", "json"), "ghost-topic")
+        assert row["topic"] == left
+        typed(kgtool, row, "--yes")
+        assert after(kgtool, group) == []
+    finally:
+        member.close()
+
+
 def test_what_expires_soon(kafka: Cluster, kgtool: Kgtool, topic: str) -> None:
     group = clients.unique("idle")
     clients.commit(kafka.bootstrap, group, {(topic, 0): 1, (topic, 1): 1})
@@ -303,6 +321,29 @@ def test_a_pile_of_dead_groups(kafka: Cluster, kgtool: Kgtool, topic: str) -> No
     plan = str(shlex.split(row["fix"])[-1])
     assert kgtool("cleanup", "apply", plan, "--yes").status == 0
     assert not clients.group_ids(kafka.bootstrap) & set(names)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.label)
+def test_every_generation(
+    generation: Generation, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+    at = generation.broker().bootstrap
+    made = clients.create_topic(at, clients.unique("doctor"), 1)
+    clients.produce(at, made, 10)
+    group = clients.unique("beyond")
+    clients.commit(at, group, {(made, 0): 99})
+    result = call(capsys, "doctor", "--bootstrap-server", at, "-o", "json")
+    assert (result.status, result.json["errors"]) == (5, [])
+    rows = rows_of(result)
+    old = {row["severity"] for row in rows if row["finding"] == "broker-old"}
+    assert old == {"2.1.1": {"warning"}, "3.9.1-new": {"note"}}.get(generation.label, set())
+    (mine,) = [row for row in rows if row["group"] == group]
+    assert mine["finding"] == "beyond-end"
+    assert call(capsys, *shlex.split(mine["fix"])[1:], "--yes").status == 0
+    argv = ("doctor", "--group", group, "--bootstrap-server", at)
+    assert call(capsys, *argv) == (0, "Looked at 1 group: nothing found.\n", "")
 
 
 # ---------------------------------------------------------------------------------------------
