@@ -66,9 +66,11 @@ class Request(NamedTuple):
 
 
 def check_target(out: Path | None, overwrite: bool) -> None:
-    """Refuse, before anything is asked of the cluster, to overwrite a plan that was reviewed."""
+    """Refuse, before anything is asked, what can't be written, or was reviewed and edited."""
     if out is not None and out.exists() and not overwrite:
         raise ConfigError(f"{out} exists: give --overwrite, or another name.")
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise ConfigError(f"{out} can't be a plan: name a file in a folder that exists.")
 
 
 def make(session: Session, output: Output, request: Request) -> int:

@@ -1,0 +1,66 @@
+"""``cleanup`` and ``remove-members`` for a user who may do some things only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import ResourceType
+
+from tests.broker.test_authorisation import Guarded, guarded, here  # noqa: F401
+from tests.support import clients
+
+MINE = ("DESCRIBE", "READ", "DELETE")
+
+
+def group(at: Guarded, *operations: str) -> str:
+    name = at.group(*operations, offsets=False)
+    clients.commit(at.bootstrap, name, {(at.seen, 0): 5})
+    return name
+
+
+def make(at: Guarded, path: Path, *argv: str) -> dict[str, Any]:
+    made = at.run("cleanup", "plan", *argv, "--out", str(path), "--overwrite")
+    assert made.status == 0, made.err
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_without_the_log_nothing_is_guessed(here: Guarded, tmp_path: Path) -> None:  # noqa: F811
+    one, other = group(here, *MINE), group(here, "DESCRIBE", "READ")
+    names = ("--group", one, "--group", other)
+    path = tmp_path / "plan.json"
+    idle = make(here, path, *names, "--idle", "1s")
+    assert idle["items"] == []
+    assert {each["group"] for each in idle["left_out"]} == {one, other}
+    assert "Not allowed to read __consumer_offsets" in idle["left_out"][0]["why"]
+    items = make(here, path, *names, "--no-lag")["items"]
+    assert {item["group"] for item in items} == {one, other}
+    assert [(i["lag"], i["last_commit_ms"], i["expires_at_ms"]) for i in items] == [
+        (0, None, None), (0, None, None),
+    ]  # fmt: skip
+    done = here.run("cleanup", "apply", str(path), "--yes")
+    assert done.status == 3
+    found = {row["group"]: row for row in done.json["results"]}
+    assert (found[one]["status"], found[other]["status"]) == ("deleted", "failed")
+    assert found[other]["error"]["code"] == 30
+    assert f"DELETE on group {other}" in found[other]["error"]["hint"]
+    assert done.err.count("can't be seen") == 1
+    left = clients.group_ids(here.bootstrap)
+    assert one not in left and other in left
+
+
+def test_members_that_may_not_be_removed(here: Guarded) -> None:  # noqa: F811
+    name = here.group("DESCRIBE", offsets=False)
+    member = clients.join(here.bootstrap, name, [here.seen])
+    try:
+        refused = here.run("remove-members", name, "--all", "--yes")
+        assert refused.status == 1
+        (row,) = refused.json["results"]
+        assert (row["status"], row["error"]["code"]) == ("failed", 30)
+        assert f"READ on group {name}" in row["error"]["hint"]
+        here.allow(ResourceType.GROUP, name, "READ")
+        assert here.run("remove-members", name, "--all", "--yes").status == 0
+    finally:
+        member.close()
