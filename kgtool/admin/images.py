@@ -15,7 +15,7 @@ from uuid import UUID
 from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.groups import describe_with_type
 from kgtool.admin.topics import log_ends
-from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
@@ -80,6 +80,7 @@ BeforeChange = Callable[[Sequence[GroupChange]], None]
 nothing is sent. This is the place of the journal (contract, section 5)."""
 
 
+Values = Mapping[TopicPartition, "CommittedOffset | None"]
 Check = Callable[[GroupDescription, "Committed | KgError"], "ItemError | None"]
 """Called with a group as it was just read, before it is changed; an error leaves it as it is."""
 
@@ -180,6 +181,10 @@ def read_groups(
         wanted = None if partitions is None else partitions.get(group, ())
         values, errors[group] = _values(group, committed[group], wanted)
         errors[group] += _failure(description)
+        if wanted is None:
+            errors[group] += yield from _hidden(cluster, description, values)
+            if _is_there(description):
+                description = description._replace(error=None)
         found.append((description, values))
     images, missing = yield from _take_images(cluster, found)
     if partitions is not None:
@@ -192,6 +197,32 @@ def read_groups(
         description.group: Reading(description, image, errors[description.group])
         for (description, _), image in zip(found, images, strict=True)
     }
+
+
+def _hidden(
+    cluster: Cluster, description: GroupDescription, values: Values
+) -> Operation[list[ItemError]]:
+    """Point out topics that members hold and OffsetFetch has left out, as they may not be seen.
+
+    What a group without members has committed in such topics nobody can tell.
+    """
+    held = {topic for member in description.members for topic, _ in member.assignment}
+    names = sorted(held - {partition.topic for partition in values})
+    yield from need_topics(cluster, names)
+    errors = []
+    for name in names:
+        error = cluster.topics[name].error
+        if error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED:
+            said = f"{error.message.rstrip('.')}: the offsets committed there are hidden."
+            target = Target(description.group, name)
+            errors.append(ItemError.of(error, target)._replace(message=said))
+    return errors
+
+
+def _is_there(description: GroupDescription) -> bool:
+    """Whether only a topic that may not be seen kept a KIP-848 group from being described."""
+    error = description.error
+    return error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED
 
 
 def _failure(description: GroupDescription) -> list[ItemError]:
@@ -214,9 +245,6 @@ def _values(
             # An offset that is only pending, the first of its partition, is no offset yet.
             values[partition] = None if value is None or value.offset is None else value
     return values, errors
-
-
-Values = Mapping[TopicPartition, "CommittedOffset | None"]
 
 
 def take_images(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -319,3 +320,30 @@ def test_the_export_says_what_it_takes(here: Guarded, outcome: Outcome, tmp_path
         hints = {error["hint"] for error in result.json["errors"]}
         assert hints == {"It takes the ACL operation READ on topic __consumer_offsets."}
         cell.says("named")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_backup_says_that_a_topic_is_hidden_from_it(
+    here: Guarded, protocol: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    with outcome(TABLE, f"backup ({protocol}), without DESCRIBE on a topic", "outcome") as cell:
+        mine = here.group("DESCRIBE")
+        member = clients.join(
+            here.bootstrap, mine, [here.seen, here.hidden], group_protocol=protocol
+        )
+        try:
+            clients.wait_for(lambda: len(member.assignment()) == 2, "both topics")
+            result = here.run("backup", "--group", mine, "--out", str(tmp_path / "backup.jsonl"))
+        finally:
+            member.close()
+        assert result.status == 3, result
+        error = only_error(result)
+        assert error["code"] == 29
+        assert "ACL operation DESCRIBE on" in error["hint"]
+        saved = [json.loads(line) for line in (tmp_path / "backup.jsonl").read_text().splitlines()]
+        (kept,) = [line for line in saved if line["kind"] == "offset"]
+        assert (kept["topic"], kept["offset"]) == (here.seen, 1)
+        (group,) = [line for line in saved if line["kind"] == "group"]
+        assert (group["group"], group["exists"]) == (mine, True)
+        assert [line["group"] for line in saved if line["kind"] == "error"] == [mine]
+        cell.says("pointed out")

@@ -20,8 +20,8 @@ def run() -> int:
     is_ready: list[bool] = []
     before, send = Journal.before, socket.socket.send
 
-    def ready(journal: Journal, changes: Any) -> None:
-        before(journal, changes)
+    def ready(journal: Journal, *changes: Any) -> None:
+        before(journal, *changes)
         is_ready.append(True)
 
     def sent(self: socket.socket, data: Any, *flags: int) -> int:

@@ -16,6 +16,7 @@ from kgtool.cli.options import connection_options, output_options, selection_opt
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
 from kgtool.errors import ConfigError, UsageError
+from kgtool.protocol.codes import TOPIC_AUTHORIZATION_FAILED
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -110,8 +111,12 @@ def _save(session: Session, output: Output, writer: BackupWriter, groups: list[s
             for error in failed:
                 writer.error(error)
                 output.failed(error)
-            is_whole = all(error.target.topic is not None for error in failed)
-            if is_whole and group == reading.image.group:
+            # Topics that may not be seen are missing; what may be seen is saved all the same.
+            is_read = all(
+                error.target.topic is not None or error.code == TOPIC_AUTHORIZATION_FAILED
+                for error in failed
+            )
+            if is_read and group == reading.image.group:
                 writer.group(reading.image)
 
 
