@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kgtool.admin.broker_rules import BrokerRules
 from kgtool.admin.commit_times import CommitTimes
 from kgtool.admin.doctor_facts import Facts
-from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, counted, span
+from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, counted, file_name, span
 from kgtool.admin.doctor_groups import is_ghost
 from kgtool.admin.expiry import Expiry
 from kgtool.model import GroupOffsets, OffsetRow, TopicPartition
@@ -114,7 +114,7 @@ def _loses_when_empty(
     }  # fmt: skip
     detail = f"{counted(len(old), 'offset')} committed more than {span(retention_ms)} ago"
     name = found.description.group
-    fix = ("kgtool", "backup", "--group", name, "--out", "before-stopping.json")
+    fix = ("kgtool", "backup", "--group", name, "--out", file_name(name, "group"))
     yield Finding("loses-when-empty", WARNING, detail, evidence, fix, name)
 
 

@@ -14,7 +14,7 @@ from kgtool.admin.images import id_text
 from kgtool.admin.offsets import describe_offsets
 from kgtool.admin.partition import offsets_partition
 from kgtool.client.cluster import Cluster
-from kgtool.client.ops import READING_SHARE, Operation, Pause, gather, within
+from kgtool.client.ops import Operation, Pause, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     GroupDescription,
@@ -29,6 +29,10 @@ from kgtool.protocol import codes
 SETTLE_S = 6.0
 """Between two looks at a group that rebalances: more than the 5 s between the heartbeats of
 KIP-848 members (``group.consumer.heartbeat.interval.ms``)."""
+
+GROUPS_SHARE, LOG_SHARE = 0.7, 0.9
+"""Of the time that is left: what the groups themselves may take, then the log. Somebody who does
+not answer leaves time for what was found to be judged."""
 
 Family = Callable[[str], "str | None"]
 """Returns the family of a name that a tool has made up; None for other names."""
@@ -71,8 +75,8 @@ def gather_facts(
     """
     described, brokers = yield from gather(
         [
-            within(describe_offsets(cluster, groups, kinds=kinds), READING_SHARE),
-            within(look_at_brokers(cluster, groups, everywhere=ask.everywhere), READING_SHARE),
+            within(describe_offsets(cluster, groups, kinds=kinds), GROUPS_SHARE),
+            within(look_at_brokers(cluster, groups, everywhere=ask.everywhere), GROUPS_SHARE),
         ]
     )
     found = [g for g in described if not (_is_gone(g) and g.description.group in kinds)]
@@ -81,7 +85,7 @@ def gather_facts(
     }
     (times, expiries, errors), transactions, later = yield from gather(
         [
-            within(_of_the_log(cluster, found, brokers, ask), 0.8),
+            within(_of_the_log(cluster, found, brokers, ask), LOG_SHARE),
             open_transactions(cluster, _leaders(found, brokers)),
             _look_again(cluster, found, kinds),
         ]

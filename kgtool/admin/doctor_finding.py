@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -150,6 +151,15 @@ def span(ms: int) -> str:
         elif parts:
             break
     return " ".join(parts[:2]) or "0s"
+
+
+def file_name(text: str, otherwise: str) -> str:
+    """Make a name for a JSON file out of a group's or a family's.
+
+    >>> file_name("team a: orders/v2-*", "groups")
+    'teamaordersv2.json'
+    """
+    return (re.sub(r"[^\w.-]+", "", text).strip("-._")[:100] or otherwise) + ".json"
 
 
 def counted(count: int, word: str) -> str:

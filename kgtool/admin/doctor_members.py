@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kgtool.admin.doctor_facts import SETTLE_S, Facts, is_behind, is_settled
-from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, counted
+from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, counted, file_name
 from kgtool.model import GroupDescription, GroupOffsets, Member
 
 PILE = 20
@@ -114,7 +114,7 @@ def _pile(family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding
     evidence = {"family": family, "groups": len(groups), "offsets": offsets}
     # A family's own name may hold what a glob would read as something else.
     glob = re.sub(r"[\[?]", "[\\g<0>]", family)
-    out = (re.sub(r"[^\w.-]+", "", family).strip("-._") or "groups") + ".json"
+    out = file_name(family, "groups")
     how = ("--generated",) if severity == WARNING else ("--idle", "7d")
     fix = ("kgtool", "cleanup", "plan", "--match", glob, "--state", "Empty", *how, "--out", out)
     return Finding("piling-up", severity, detail, evidence, fix)

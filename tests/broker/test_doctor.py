@@ -557,11 +557,11 @@ def test_one_of_three_hangs(settled: Three, outcome: Outcome) -> None:
     group = clients.unique("left")
     clients.commit(settled.bootstrap, group, {("bulk", 0): 99})
     with outcome(TABLE, "doctor", "SIGSTOP") as cell, paused(settled, 3):
-        done = run(settled, "doctor", "--timeout", "20000", first=1)
+        done = run(settled, "doctor", first=1)
         assert done.status == 5, done
         found = {(row["finding"], row["broker"], row["group"]) for row in done.document["results"]}
         assert {("broker-down", 3, None), ("beyond-end", None, group)} <= found
-        assert done.seconds < 21
+        assert done.seconds < 31
         cell.says(f"found after {done.seconds:.0f} s")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -131,18 +132,23 @@ def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
     from kgtool.admin.doctor import Ask, diagnose
     from kgtool.cli.choose import choose
     from kgtool.net.session import Session
-    from kgtool.safety.generated import family
-
     selection = wanted.selection
     is_whole = selection.all_groups or not selection.is_given
     if not selection.is_given:  # --exclude and --state alone narrow all groups here
         selection = selection._replace(all_groups=True)
     with Session(settings) as session:
         chosen = choose(session, output, selection, doctor_page.KEYS)
-        ask = Ask(now_ms(), wanted.within_ms, is_whole, family)
+        ask = Ask(now_ms(), wanted.within_ms, is_whole, _family_but(selection.groups))
         operation = diagnose(session.cluster, chosen.groups, chosen.kinds, ask)
         found = session.run(operation)
     return found._replace(findings=[f for f in found.findings if f.kind not in wanted.ignored])
+
+
+def _family_but(named: Collection[str]) -> Callable[[str], str | None]:
+    """Take the names that tools make up for such, but for what was asked for by name."""
+    from kgtool.safety.generated import family
+
+    return lambda name: None if name in named else family(name)
 
 
 def _show(output: Output, wanted: Wanted, found: Diagnosis, connection: Connection) -> None:
