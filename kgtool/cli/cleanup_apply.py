@@ -156,9 +156,10 @@ class Apply:
                 for items in self._parts(left):
                     began = time.monotonic()
                     meter.show(len(done), *self._troubles())
-                    self._take(self._apply(items, change, progress))
-                    done += items
+                    results = self._apply(items, change, progress)
                     meter.clear()
+                    self._take(results)
+                    done += items
                     if not self._go_on(done, left):
                         break
                     self._wait(len(items), began, len(done) < len(left))
@@ -243,7 +244,8 @@ class Apply:
                 self._output.done += result.status not in _NOT_NOW
                 self._output.row(row_of(result))
             else:
-                self._output.failed(result.error, row=row_of(result), quiet=True)
+                is_shown = result.status == "skipped" and self._output.is_text
+                self._output.failed(result.error, row=row_of(result), quiet=is_shown)
 
     def _troubles(self) -> tuple[int, int]:
         counted = Counter(result.status for result in self._results)

@@ -138,6 +138,15 @@ class Progress:
         )
 
 
+def prune(folder: Path, before_ms: int) -> None:
+    """Remove the progress of plans that nobody has worked on since a time."""
+    for path in folder.glob(f"plan-*{SUFFIX}"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if path.stat().st_mtime_ns // 1_000_000 < before_ms:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever works on it has it
+                path.unlink()
+
+
 def _name(plan_id: str, cluster_id: str | None) -> str:
     """Return a name for a file that no other plan and no other cluster has."""
     cluster = sha256((cluster_id or "").encode()).hexdigest()[:8]

@@ -62,6 +62,7 @@ def command(output: Output, prune: str | None, dry_run: bool) -> int:
 
 def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) -> list[Entry]:
     """Remove old journals; the rows are those that are (or would be) gone."""
+    from kgtool.safety import progress
     from kgtool.safety.history import prune, sweep
     from kgtool.safety.journal import RUNNING
 
@@ -70,6 +71,7 @@ def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) ->
         output.note(f"Dry run: {_count(len(gone))} would be removed.")
         return gone
     sweep(folder())
+    progress.prune(folder(), before_ms)
     gone, problems = prune(found, before_ms)
     for problem in problems:
         output.failed(ItemError.of(problem, Target()))
