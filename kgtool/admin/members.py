@@ -2,8 +2,8 @@
 
 For stuck ones, and static ones whose session may last for many minutes more. A client that lives
 joins again by itself. Brokers before 2.4 remove one member a request, and no static ones. Members
-of KIP-848 groups are removed by the same request since 4.1; where a broker answers that it doesn't
-know such a member, it is made to leave by the heartbeat that its client would send
+of KIP-848 groups are removed by the same request on 4.3; where a broker answers that it doesn't
+know such a member, as 3.9 does, it is made to leave by the heartbeat that its client would send
 (ConsumerGroupHeartbeat with member epoch −1).
 """
 

@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from kgtool.client.cluster import find_coordinators
+from kgtool.client.ops import call
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.net.session import Session
+from kgtool.protocol.api import consumer_group_heartbeat
 from kgtool.sandbox.cluster import Cluster
 from tests.safety import world
 from tests.safety.world import Run
 from tests.support import clients
+from tests.support.generations import GENERATIONS
 
 SLOW = {"session_timeout_ms": 300_000, "heartbeat_interval_ms": 60_000}
 """Who doesn't beat for a minute doesn't notice either that he was removed."""
@@ -146,3 +152,44 @@ def test_members_of_a_kip_848_group(modern: Callable[..., Scene], instance: str 
     assert (done.status, [row["status"] for row in done.rows]) == (0, ["removed"]), done.err
     # Its client notices at its next heartbeat, which is seconds away, and joins again.
     assert scene.state() == "Empty"
+
+
+def generation(label: str) -> Cluster:
+    return next(each for each in GENERATIONS if each.label == label).broker()
+
+
+def test_a_kip_848_member_of_a_coordinator_of_3_9(tmp_path: Path) -> None:
+    """Its LeaveGroup knows classic members only; the heartbeat of its client does it."""
+    scene = Scene(generation("3.9.1-new"), tmp_path / "journal")
+    address = scene.cluster.bootstrap
+    with Session(Settings(parse_bootstrap(address))) as session:
+        node = session.run(find_coordinators(session.cluster, [scene.group]))[scene.group]
+        assert isinstance(node, int)
+        joined = session.run(
+            call(
+                node,
+                consumer_group_heartbeat.Request(
+                    group_id=scene.group, member_id="by-hand", member_epoch=0,
+                    rebalance_timeout_ms=60_000, subscribed_topic_names=[scene.topic],
+                    topic_partitions=[],
+                ),
+            )
+        )  # fmt: skip
+        assert joined.error_code == 0, joined
+    argv = ("describe", "--group", scene.group, "--members", "-o", "json")
+    (member,) = scene.run(*argv).rows
+    done = scene.remove("--member-id", member["consumer_id"], "--debug")
+    assert "ConsumerGroupHeartbeat" in done.err
+    assert (done.status, [row["status"] for row in done.rows]) == (0, ["removed"]), done.err
+    assert scene.run(*argv).rows == []
+
+
+def test_a_member_of_a_broker_of_2_1(tmp_path: Path) -> None:
+    scene = Scene(generation("2.1.1"), tmp_path / "journal")
+    member = scene.join(client_id="old", **SLOW)
+    try:
+        done = scene.remove("--client-id", "old")
+        assert (done.status, [row["status"] for row in done.rows]) == (0, ["removed"]), done.err
+        assert scene.state() == "Empty"
+    finally:
+        member.close()

@@ -71,7 +71,8 @@ def command(
 
     They are why a reset, an undo or a deletion is refused. A static member stays for its session
     timeout after its client has died, a stuck one for its poll interval. What lives joins again by
-    itself: stop it first.
+    itself: stop it first. Members of KIP-848 groups can be removed too; those of share and streams
+    groups can't. It takes READ on the group, and can't be undone.
     """
     from kgtool.admin.members import Choice
     from kgtool.cli import offsetspec
