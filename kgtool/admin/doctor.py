@@ -88,12 +88,24 @@ def find_all(facts: Facts) -> Iterator[Finding]:
 
 def _errors(facts: Facts) -> list[ItemError]:
     """What could not be looked at, each once; what is only forbidden for all is a finding."""
-    found = [error for group in facts.groups for error in errors_of(group)]
+    found = [error for group in facts.groups for error in _of_group(errors_of(group))]
     found += [error for error in facts.errors if not is_denied(error)]
     for broker, rules in facts.brokers.rules.items():
         if isinstance(rules, KgError):
             found.append(ItemError.of(rules, Target(broker=broker)))
     return list(dict.fromkeys(found))
+
+
+def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:
+    """Say a reason once for all partitions of a group: a broker that is down leads many."""
+    reasons: dict[tuple[str, str], list[ItemError]] = {}
+    for error in errors:
+        reasons.setdefault((error.name, error.message), []).append(error)
+    for alike in reasons.values():
+        first = alike[0]
+        if len(alike) > 1:
+            first = first._replace(target=Target(group=first.target.group))
+        yield first
 
 
 # ---------------------------------------------------------------------------------------------

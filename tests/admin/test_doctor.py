@@ -406,6 +406,14 @@ def test_clouds_that_hide_the_log(code: int) -> None:
     assert not is_denied(ItemError.of(hidden, Target("a", "orders", 0)))
 
 
+def test_a_reason_is_said_once_for_a_group() -> None:
+    refused = ConnectFailed("b2:9092 refuses connections.")
+    rows = [row("a", number) for number in range(3)]
+    errors = [ItemError.of(refused, Target("a", "orders", number)) for number in range(3)]
+    every = doctor._errors(facts(group("a", *rows)._replace(errors=errors)))
+    assert every == [ItemError.of(refused, Target("a"))]
+
+
 def test_clouds_that_do_not_tell_the_retention() -> None:
     untold = KgError("The broker does not tell it.")
     untold.name = "UNKNOWN_RETENTION"

@@ -150,6 +150,21 @@ def test_what_could_not_be_looked_at(kgtool: Kgtool, diagnosed: Callable[..., No
     assert kgtool("doctor").status == 5
 
 
+def test_one_reason_is_said_once(kgtool: Kgtool, diagnosed: Callable[..., None]) -> None:
+    """A broker that is down is the reason of hundreds of groups."""
+    refused = ItemError(Target("g-0"), None, "UNREACHABLE", "b2:9092 refuses.", None, True)
+    other = ItemError(Target("x"), 30, "GROUP_AUTHORIZATION_FAILED", "Not allowed.", "Ask.")
+    many = [refused._replace(target=Target(f"g-{n}")) for n in range(200)]
+    diagnosed(errors=[*many, other])
+    result = kgtool("doctor", "-o", "json")
+    assert result.status == 3
+    assert len(result.json["errors"]) == 201
+    assert result.err.splitlines() == [
+        "Error: group g-0: b2:9092 refuses. (And 199 more: -o json.)",
+        "Error: group x: Not allowed. Ask.",
+    ]
+
+
 def test_a_spreadsheet(kgtool: Kgtool, diagnosed: Callable[..., None]) -> None:
     diagnosed(ghost(1), Finding("piling-up", "note", "many", {"groups": 20}))
     rows = list(csv.DictReader(io.StringIO(kgtool("doctor", "-o", "csv").out)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -13,10 +13,11 @@ from kgtool.cli.doctor_page import Connection
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options, selection_options
-from kgtool.cli.output import Output
+from kgtool.cli.output import Output, sentence
 from kgtool.cli.selection import Selection
 from kgtool.cli.times import Duration
 from kgtool.errors import UsageError
+from kgtool.model import ItemError
 
 if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
@@ -151,12 +152,23 @@ def _family_but(named: Collection[str]) -> Callable[[str], str | None]:
     return lambda name: None if name in named else family(name)
 
 
+def _fail(output: Output, errors: Sequence[ItemError]) -> None:
+    """Name failures, on stderr each reason once: a broker that is down is one for many groups."""
+    reasons: dict[str, list[ItemError]] = {}
+    for error in errors:
+        reasons.setdefault(error.message, []).append(error)
+    for alike in reasons.values():
+        more = len({error.target.group for error in alike}) - 1
+        said = sentence(alike[0])
+        output.note(f"{said} (And {more} more: -o json.)" if more > 0 else said)
+        for error in alike:
+            output.failed(error, quiet=True)
+
+
 def _show(output: Output, wanted: Wanted, found: Diagnosis, connection: Connection) -> None:
     for finding in found.findings:
         output.row(doctor_page.row(finding, connection))
-    for error in found.errors:
-        if error not in output.errors:
-            output.failed(error)
+    _fail(output, [error for error in found.errors if error not in output.errors])
     output.done += found.groups + found.is_whole
     if output.is_text:
         output.page()
