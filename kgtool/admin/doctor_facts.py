@@ -45,6 +45,8 @@ class Ask(NamedTuple):
     within_ms: int
     everywhere: bool
     family: Family
+    waiting: Callable[[int], None] | None = None
+    """Told before ``SETTLE_S`` are waited for, for how many groups."""
 
 
 class Facts(NamedTuple):
@@ -87,7 +89,7 @@ def gather_facts(
         [
             within(_of_the_log(cluster, found, brokers, ask), LOG_SHARE),
             open_transactions(cluster, _leaders(found, brokers)),
-            _look_again(cluster, found, kinds),
+            _look_again(cluster, found, kinds, ask),
         ]
     )
     return Facts(ask, found, brokers, times, expiries, transactions, later, topic_ids, errors)
@@ -143,12 +145,14 @@ def _leaders(groups: Sequence[GroupOffsets], brokers: Brokers) -> dict[int, int]
 
 
 def _look_again(
-    cluster: Cluster, groups: Sequence[GroupOffsets], kinds: dict[str, str]
+    cluster: Cluster, groups: Sequence[GroupOffsets], kinds: dict[str, str], ask: Ask
 ) -> Operation[dict[str, GroupDescription]]:
     """Describe groups that are not settled once more, some seconds later."""
     names = [found.description.group for found in groups if not is_settled(found.description)]
     if not names:
         return {}
+    if ask.waiting is not None:
+        ask.waiting(len(names))
     yield Pause(SETTLE_S)
     later = yield from describe_groups(cluster, names, kinds)
     return {found.group: found for found in later}

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgtool.admin.commit_times import CommitTimes
 from kgtool.admin.doctor_facts import Facts
-from kgtool.admin.doctor_finding import PROBLEM, WARNING, Finding, counted
+from kgtool.admin.doctor_finding import PROBLEM, WARNING, Finding, counted, file_name
 from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
 from kgtool.retention.rules import RULE_COMMIT
 
@@ -17,16 +17,17 @@ Rows = dict[str, list[OffsetRow]]
 
 def find_in_offsets(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
     """Say what is wrong with one group's offsets, an offset at a time."""
-    if found.description.error is not None:
-        return
+    group = found.description
+    if group.error is not None or (group.is_empty and facts.ask.family(group.group) is not None):
+        return  # what nobody comes back to is a pile at most
     kinds: dict[Callable[..., Iterator[Finding]], Rows] = {}
     for row in found.rows:
-        kind = _kind(facts, found.description, row)
+        kind = _kind(facts, group, row)
         if kind is not None:
             kinds.setdefault(kind, {}).setdefault(row.topic, []).append(row)
     for kind, topics in kinds.items():
         for rows in topics.values():
-            yield from kind(facts, found.description, rows)
+            yield from kind(facts, group, rows)
 
 
 def _kind(
@@ -126,8 +127,8 @@ def topic_gone(
 ) -> Iterator[Finding]:
     """Brokers refuse OffsetDelete where the topic is gone: the group is rebuilt without it."""
     topic = rows[0].topic
-    name = ("--group", group.group) if group.is_empty else ()
-    fix = ("kgtool", "cleanup", "plan", "--orphaned", *name, "--out", "orphaned.json")
+    out = file_name(f"orphans-{group.group}", "orphans")
+    fix = ("kgtool", "cleanup", "plan", "--orphaned", "--group", group.group, "--out", out)
     exists = topic in facts.topic_ids
     what = "there are fewer partitions now" if exists else "there is no such topic"
     for row in rows:

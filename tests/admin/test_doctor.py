@@ -249,6 +249,14 @@ def test_nobody_misses_what_nobody_reads() -> None:
     assert said["expiring"].fix == ("kgtool", "keep", "--group", "missed")
 
 
+def test_nobody_comes_back_to_a_generated_name() -> None:
+    """Hundreds of dead console consumers are one finding, not one for each of their offsets."""
+    for status in ("beyond-end", "before-start", "unknown-topic"):
+        made, named = (group(n, row(n, status=status)) for n in ("made-1", "billing"))
+        assert found(made) == {}
+        assert len(found(named)) == 1
+
+
 def test_what_expires_with_its_group_takes_a_join() -> None:
     soon = Expiry(NOW - 9 * DAY, NOW + HOUR, r.RULE_EMPTY_SINCE)
     late = Expiry(NOW, NOW + 3 * DAY, r.RULE_COMMIT)

@@ -482,7 +482,7 @@ def test_what_fixes_topics_that_are_gone(
         program, *argv = shlex.split(row["fix"])
         yes = ["--yes"] if "reset-offsets" in argv else []
         assert call(capsys, *argv, *yes).status == 0
-    plan = ("cleanup", "apply", "orphaned.json", "--yes", "--bootstrap-server", past)
+    plan = ("cleanup", "apply", "orphans-gone.json", "--yes", "--bootstrap-server", past)
     assert call(capsys, *plan).status == 0
     assert rows_of(call(capsys, *look, "--bootstrap-server", past)) == []
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from kgtool.admin.doctor_finding import KINDS, SEVERITIES
-from kgtool.cli import doctor_page, exits
+from kgtool.cli import doctor_page, exits, terminal
 from kgtool.cli.doctor_page import Connection
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
@@ -139,10 +140,24 @@ def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
         selection = selection._replace(all_groups=True)
     with Session(settings) as session:
         chosen = choose(session, output, selection, doctor_page.KEYS)
-        ask = Ask(now_ms(), wanted.within_ms, is_whole, _family_but(selection.groups))
+        family = _family_but(selection.groups)
+        ask = Ask(now_ms(), wanted.within_ms, is_whole, family, _waiting(output))
         operation = diagnose(session.cluster, chosen.groups, chosen.kinds, ask)
         found = session.run(operation)
     return found._replace(findings=[f for f in found.findings if f.kind not in wanted.ignored])
+
+
+def _waiting(output: Output) -> Callable[[int], None]:
+    """Tell somebody at a terminal what takes so long."""
+    from kgtool.admin.doctor_facts import SETTLE_S
+    from kgtool.admin.doctor_finding import counted
+
+    def say(count: int) -> None:
+        if terminal.is_terminal(sys.stderr):
+            what = counted(count, "group")
+            output.note(f"Looking again in {SETTLE_S:.0f} s: {what} in the middle of a rebalance.")
+
+    return say
 
 
 def _family_but(named: Collection[str]) -> Callable[[str], str | None]:
