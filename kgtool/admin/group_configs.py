@@ -1,9 +1,9 @@
 """Configs of single groups (KIP-848, KIP-932, KIP-1071): what holds, since when, and changes.
 
 They are kept by the controller under the group's name, whether such a group exists or not:
-``ConfigResource.Type.GROUP``, in Kafka since 3.8. A name tells for which type of group it counts
-(``consumer.…``, ``share.…``, ``streams.…``); what is not set at a group comes from the broker
-(``group.consumer.…``).
+``ConfigResource.Type.GROUP``, in Kafka since 4.0 (3.9.1 refuses it with either coordinator). A name
+tells for which type of group it counts (``consumer.…``, ``share.…``, ``streams.…``); what is not
+set at a group comes from the broker (``group.consumer.…``).
 """
 
 from __future__ import annotations
@@ -112,13 +112,21 @@ def _failure(group: str, row: Any, need: Need) -> KgError | None:
     if not row.error_code:
         return None
     error = broker_error(row.error_code, row.error_message)
-    if error.name == "INVALID_REQUEST" and error.message == broker_error(row.error_code).message:
-        # What a broker says that does not know the type of resource.
+    if _is_about_type(error):
         error = broker_error(
-            row.error_code, "The broker knows no configs of groups.",
-            hint="They need Kafka ≥ 3.8 with the new group coordinator.",
-        )  # fmt: skip
+            row.error_code, "The broker knows no configs of groups: that needs Kafka ≥ 4.0."
+        )
     return denied.explain(error, need, group=group)
+
+
+def _is_about_type(error: KgError) -> bool:
+    """Whether a broker does not know the type of resource, as 2.1 and 3.9.1 do."""
+    if error.name != "INVALID_REQUEST":
+        return False
+    says_nothing = error.message == broker_error(error.code or 0).message
+    return says_nothing or error.message.startswith(
+        ("Unexpected resource type", "Unknown resource type")
+    )
 
 
 def _config(group: str, row: Any) -> GroupConfig:

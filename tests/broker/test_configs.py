@@ -188,4 +188,4 @@ def test_a_kafka_with_the_old_coordinator(
     for more in ((), ("--alter", "--add-config", f"{SESSION}=50000", "--yes")):
         result = call(capsys, *server, "configs", "--group", "g", *more)
         assert result.status == 1
-        assert "knows no configs of groups. They need Kafka ≥ 3.8 with the new" in result.err
+        assert "knows no configs of groups: that needs Kafka ≥ 4.0" in result.err

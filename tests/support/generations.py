@@ -27,6 +27,8 @@ class Generation(NamedTuple):
     config: dict[str, str]
     has_offset_delete: bool = True
     has_modern_groups: bool = False
+    has_static_members: bool = True
+    has_group_configs: bool = False
 
     def broker(self) -> Cluster:
         """The run's broker of this generation."""
@@ -38,10 +40,10 @@ class Generation(NamedTuple):
 
 
 GENERATIONS = (
-    Generation("2.1.1", "2.1.1", {}, has_offset_delete=False),
+    Generation("2.1.1", "2.1.1", {}, has_offset_delete=False, has_static_members=False),
     Generation("3.9.1", "3.9.1", {}),
     Generation("3.9.1-new", "3.9.1", MODERN_39, has_modern_groups=True),
-    Generation("4.3.1", "4.3.1", {}, has_modern_groups=True),
+    Generation("4.3.1", "4.3.1", {}, has_modern_groups=True, has_group_configs=True),
 )
 
 

@@ -85,7 +85,7 @@ def command(
     they are converted. A group need not exist.
 
     Changes are checked by the controller before anything is changed, and kept in the journal:
-    kgtool undo takes them back. They take Kafka ≥ 3.8, and the ACL operations DESCRIBE_CONFIGS
+    kgtool undo takes them back. They take Kafka ≥ 4.0, and the ACL operations DESCRIBE_CONFIGS
     and ALTER_CONFIGS on the group.
     """
     selection.check("configs")
