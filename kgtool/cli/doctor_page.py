@@ -27,15 +27,21 @@ _TARGET, _DETAIL = 36, 40
 _COLORS = {"problem": terminal.RED, "warning": terminal.YELLOW, "note": terminal.BOLD}
 
 
+YOU = "User:YOU"
+
+
 class Connection(NamedTuple):
     """What commands need to reach the cluster that was looked at.
 
-    ``own``: the options that were typed, for kgtool; ``tools``: for Kafka's tools, which know
-    neither contexts nor the environment.
+    ``own``: the options that were typed, for kgtool. Kafka's tools know neither contexts nor the
+    environment: they get the ``brokers`` and the file (``config``). ``principal``: who is logged
+    in, as far as the configuration tells.
     """
 
     own: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
+    brokers: str = ""
+    config: str | None = None
+    principal: str = YOU
 
 
 def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
@@ -45,7 +51,13 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
     program, *rest = finding.fix
     if program == "kgtool":
         return (*finding.fix, *connection.own)
-    return (program, *connection.tools, *rest)
+    # Who lacks an ACL can't give it to himself.
+    config = "ADMIN.properties" if program == "kafka-acls.sh" else connection.config
+    reach = ["--bootstrap-server", connection.brokers]
+    if connection.config is not None:
+        reach += ["--command-config", str(config)]
+    who = [connection.principal if word == YOU else word for word in rest]
+    return (program, *reach, *who)
 
 
 def row(finding: Finding, connection: Connection) -> dict[str, Any]:

@@ -521,7 +521,7 @@ def test_groups_that_may_not_be_seen(here: Guarded) -> None:
     assert found["beyond-end", mine]["severity"] == "problem"
     denied = found["denied", other]
     assert denied["severity"] == "warning"
-    assert "--operation Describe --group" in denied["fix"]
+    assert "--allow-principal User:alice --operation Describe --group" in denied["fix"]
     (error,) = result.json["errors"]
     assert (error["code"], error["target"]["group"]) == (30, other)
     assert here.run("doctor", "--group", mine, "--group", other, "--fail-on", "none").status == 3

@@ -104,13 +104,20 @@ def test_the_connection_is_part_of_the_command(
 ) -> None:
     config = tmp_path / "my client.properties"
     config.write_text("")
-    acl = ("kafka-acls.sh", "--add", "--operation", "Read", "--topic", "t")
-    diagnosed(ghost(1), Finding("denied", "note", "no", {}, acl))
+    acl = ("kafka-acls.sh", "--add", "--allow-principal", "User:YOU", "--topic", "t")
+    abort = ("kafka-transactions.sh", "abort", "--topic", "t")
+    diagnosed(
+        ghost(1), Finding("denied", "note", "no", {}, acl),
+        Finding("pending-transaction", "problem", "no", {}, abort),
+    )  # fmt: skip
     result = kgtool("doctor", "--command-config", str(config), "-o", "json")
-    ours, kafkas = (shlex.split(row["fix"]) for row in result.json["results"])
+    ours, acls, kafkas = (shlex.split(row["fix"]) for row in result.json["results"])
     reach = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]
     assert ours[-4:] == reach
-    assert kafkas[:5] == ["kafka-acls.sh", *reach]
+    assert kafkas == ["kafka-transactions.sh", *reach, "abort", "--topic", "t"]
+    # Who lacks an ACL can't give it to himself.
+    assert acls[:5] == ["kafka-acls.sh", *reach[:3], "ADMIN.properties"]
+    assert "User:ANONYMOUS" in acls
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import click
 
 from kgtool.admin.doctor_finding import KINDS, SEVERITIES
 from kgtool.cli import doctor_page, exits, terminal
-from kgtool.cli.doctor_page import Connection
+from kgtool.cli.doctor_page import YOU, Connection
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options, selection_options
@@ -119,11 +119,21 @@ def _connection(context: click.Context, settings: Settings) -> Connection:
         if given is not None:
             own += [f"--{name.replace('_', '-')}", str(given)]
     brokers = ",".join(_address(host, port) for host, port in settings.bootstrap)
-    config = context.params.get("command_config") or context.find_root().params.get(
-        "command_config"
-    )
-    tools = ["--bootstrap-server", brokers]
-    return Connection(tuple(own), (*tools, *(("--command-config", str(config)) if config else ())))
+    config = own[own.index("--command-config") + 1] if "--command-config" in own else None
+    return Connection(tuple(own), brokers, config, _principal(settings))
+
+
+def _principal(settings: Settings) -> str:
+    """Return how brokers call this login, where its name is its principal's."""
+    from kgtool.config.logins import PasswordLogin
+
+    security = settings.security
+    if security is None:
+        return "User:ANONYMOUS"
+    login = security.sasl.login if security.sasl is not None else None
+    if isinstance(login, PasswordLogin) and not login.is_token:
+        return f"User:{login.username}"
+    return YOU
 
 
 def _address(host: str, port: int) -> str:
