@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kgtool.admin.commit_times import CommitTimes, commit_times
+from kgtool.admin.commit_times import CommitTimes, Watch
 from kgtool.admin.group_delete import delete_groups
 from kgtool.admin.images import BeforeChange, Check, GroupChange, id_text
 from kgtool.admin.offset_delete import delete_offsets
@@ -34,13 +34,11 @@ class NotRestored(KgError):
 
 
 def look_since(
-    cluster: Cluster, groups: Mapping[str, Collection[TopicPartition]], since_ms: int
+    cluster: Cluster, watch: Watch, groups: Mapping[str, Collection[TopicPartition]]
 ) -> Operation[dict[str, CommitTimes | KgError]]:
-    """Read what was committed since a time, and learn the topics as they are now."""
+    """Read what was committed since a plan was made, and learn the topics as they are now."""
     names = sorted({partition.topic for parts in groups.values() for partition in parts})
-    found, _ = yield from gather(
-        [commit_times(cluster, groups, since_ms, small=0), _need(cluster, names)]
-    )
+    found, _ = yield from gather([watch.look(cluster, list(groups)), _need(cluster, names)])
     result: dict[str, CommitTimes | KgError] = found
     return result
 

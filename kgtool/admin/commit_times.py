@@ -132,3 +132,80 @@ def _times(
                 found.committed.commit_timestamp_ms, id_text(log.topic_id(group, partition))
             )
     return CommitTimes(at, before_ms)
+
+
+class Watch:
+    """Sees what groups commit from a time on: each look reads only what the one before has not.
+
+    :param groups: all groups that will ever be looked at, with the partitions of interest.
+    :param since_ms: where the first look begins; a record may be a little older than its commit.
+    """
+
+    def __init__(self, groups: Mapping[str, Collection[TopicPartition]], since_ms: int) -> None:
+        self._groups = groups
+        self._since_ms = since_ms
+        self._logs: dict[int, GroupLog] = {}
+        self._next: dict[int, int] = {}
+
+    def look(
+        self, cluster: Cluster, names: Sequence[str]
+    ) -> Operation[dict[str, CommitTimes | KgError]]:
+        """Return what some of the groups have committed, or why that can't be read."""
+        yield from fetch_metadata(cluster, [TOPIC])
+        topic = cluster.topics[TOPIC]
+        if topic.error is not None:
+            return dict.fromkeys(names, denied_log(topic.error))
+        count = len(topic.leaders)
+        homes = {name: offsets_partition(name, count) for name in names}
+        if not set(homes.values()) <= set(self._logs):
+            yield from self._begin(cluster, set(homes.values()) - set(self._logs), count)
+        problems = yield from self._read_on(cluster, sorted(set(homes.values())))
+        found: dict[str, CommitTimes | KgError] = {}
+        for name, number in homes.items():
+            problem = problems.get(number)
+            found[name] = (
+                denied_log(problem)
+                if problem is not None
+                else _times(self._logs[number], name, self._groups[name], self._since_ms)
+            )
+        for number in problems:  # the next look begins anew
+            self._logs.pop(number, None)
+            self._next.pop(number, None)
+        return found
+
+    def _begin(self, cluster: Cluster, numbers: Collection[int], count: int) -> Operation[None]:
+        rules = yield from _rules(cluster, list(self._groups))
+        members: dict[int, list[str]] = {number: [] for number in numbers}
+        for name in self._groups:
+            number = offsets_partition(name, count)
+            if number in members:
+                members[number].append(name)
+        for number, names in members.items():
+            self._logs[number] = GroupLog(rules, names)
+
+    def _read_on(self, cluster: Cluster, numbers: Sequence[int]) -> Operation[dict[int, KgError]]:
+        partitions = [TopicPartition(TOPIC, number) for number in numbers]
+        found = yield from log_ranges(cluster, partitions, max(self._since_ms, 0))
+        problems = {p.partition: log for p, log in found.items() if not isinstance(log, LogRange)}
+        ranges = {
+            partition: self._range(partition.partition, log)
+            for partition, log in found.items()
+            if isinstance(log, LogRange)
+        }
+        scan = Scan(self._logs)
+        outcome = yield from copy_partitions(cluster, ranges, scan)
+        for partition, part in ranges.items():
+            number = partition.partition
+            problem = scan.problems.get(number) or outcome[partition]
+            if problem is not None:
+                problems[number] = problem
+            else:
+                self._next[number] = max(part.start, part.end)
+        return problems
+
+    def _range(self, number: int, log: LogRange) -> Range:
+        begin = self._next.get(number)
+        if begin is None:
+            begin = log.at_time.offset if log.at_time is not None else log.end.offset
+        begin = max(begin, log.start.offset)
+        return Range(min(begin, log.end.offset), log.end.offset)

@@ -20,6 +20,7 @@ from kgtool.safety.plan import DELETE_GROUP, Plan, PlanItem
 from kgtool.safety.undo import check_cluster
 
 if TYPE_CHECKING:
+    from kgtool.admin.commit_times import Watch
     from kgtool.cli.cleanup_part import Part
     from kgtool.net.session import Session
     from kgtool.safety.progress import Progress
@@ -57,6 +58,7 @@ class Apply:
         self._results: list[Result] = []
         self._journals: list[str] = []
         self._change: Change | None = None
+        self._watch: Watch | None = None
 
     def run(self) -> int:
         """Do it; return the exit status."""
@@ -201,9 +203,10 @@ class Apply:
         return results
 
     def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
-        from kgtool.cli.cleanup_part import Part
+        from kgtool.cli.cleanup_part import Part, watch_for
 
-        return Part(self._session, self._output, self._plan.header.since_ms, items, progress)
+        self._watch = self._watch or watch_for(self._plan)
+        return Part(self._session, self._output, self._watch, items, progress)
 
     def _go_on(self, done: Sequence[PlanItem], left: Sequence[PlanItem]) -> bool:
         """After the canary: ask, or stop where it met with trouble and nobody can be asked."""

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgtool.admin import cleanup
+from kgtool.admin.commit_times import Watch
 from kgtool.admin.images import GroupChange
 from kgtool.cli.cleanup_report import Result
 from kgtool.cli.journaled import Change
 from kgtool.cli.output import Output, sentence
 from kgtool.errors import KgError
-from kgtool.model import GroupDeletion, GroupDescription, ItemError
+from kgtool.model import GroupDeletion, GroupDescription, ItemError, TopicPartition
 from kgtool.protocol import codes
 from kgtool.safety import recheck
-from kgtool.safety.plan import DELETE_OFFSETS, REBUILD_GROUP, PlanItem
+from kgtool.safety.plan import DELETE_OFFSETS, REBUILD_GROUP, Plan, PlanItem
 
 if TYPE_CHECKING:
     from kgtool.net.session import Session
@@ -26,16 +27,27 @@ _SLACK_MS = 3_600_000
 """Clocks differ: the log is read from a little earlier on than the plan was made."""
 
 
+def places(item: PlanItem) -> list[TopicPartition]:
+    """Return all partitions that an item names."""
+    return [offset.at for offset in (*item.offsets, *item.keep)]
+
+
+def watch_for(plan: Plan) -> Watch:
+    """Return what sees the commits since a plan was made."""
+    groups = {item.group: places(item) for item in plan.items if item.changes}
+    return Watch(groups, plan.header.since_ms - _SLACK_MS)
+
+
 class Part:
     """Some items of a plan, each of another group."""
 
     def __init__(
-        self, session: Session, output: Output, since_ms: int, items: Sequence[PlanItem],
+        self, session: Session, output: Output, watch: Watch, items: Sequence[PlanItem],
         progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self._session = session
         self._output = output
-        self._since_ms = since_ms - _SLACK_MS
+        self._watch = watch
         self._items = {item.group: item for item in items}
         self._begun = set(progress.begun) if progress is not None else set()
         self._since: dict[str, Any] = {}
@@ -89,11 +101,8 @@ class Part:
 
     def _read(self) -> None:
         """Read what was committed since the plan was made, just before the groups themselves."""
-        wanted = {
-            group: [offset.at for offset in (*item.offsets, *item.keep)]
-            for group, item in self._items.items()
-        }
-        looked = cleanup.look_since(self._session.cluster, wanted, self._since_ms)
+        wanted = {group: places(item) for group, item in self._items.items()}
+        looked = cleanup.look_since(self._session.cluster, self._watch, wanted)
         self._since = self._session.run(looked)
         blind = next((e for e in self._since.values() if isinstance(e, KgError)), None)
         if blind is not None:
