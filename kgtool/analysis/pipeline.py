@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property, reduce
 from operator import or_
+from threading import Thread
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -64,6 +68,23 @@ class Analysis:
         self.wanted = wanted
         self.records = _kept(read(session, files, as_of_ms, wanted.detail(), settings))
         self.quality = quality(self.records)
+
+    def read_ahead(self, *names: str) -> None:
+        """Let Spark read the inputs while the plans of these tables are made.
+
+        With little to read both take about as long. What fails is tried again, and told, by
+        whoever wants it.
+        """
+        reading = Thread(target=self._read, daemon=True)
+        reading.start()
+        for name in names:
+            getattr(self, name)
+        reading.join()
+
+    def _read(self) -> int | None:
+        with suppress(PySparkException, Py4JError):
+            return self.last_record_ms
+        return None
 
     @cached_property
     def timeline(self) -> DataFrame:

@@ -19,6 +19,7 @@ JAVA_HINT = (
     "Spark needs Java 17 or newer: install it (for example: apt install openjdk-17-jre-headless) "
     "or point JAVA_HOME at it."
 )
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PARTITIONS = "spark.sql.shuffle.partitions"
 SIZED = "spark.kgtool.sized"
 """Setting of ours: that nobody has said how many partitions there should be."""
@@ -89,6 +90,8 @@ def _set_environment(root: str, *, is_local: bool) -> None:
     Elsewhere the user may know better where Python is: PYSPARK_PYTHON, spark.pyspark.python.
     """
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Of the JVM that only makes up the command line of the one that is Spark.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", FAST_START)
     if not is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         return
@@ -131,6 +134,9 @@ def _check_java() -> None:
 def _settings(master: str, input_bytes: int) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
+        # Else every column that is named here costs two more calls into the JVM, to tell it the
+        # line (measured: 18,350 instead of 7,956 calls for a summary).
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         # Times in tables are integers; nothing else may depend on the machine's zone.
@@ -155,7 +161,7 @@ def _settings(master: str, input_bytes: int) -> dict[str, str]:
 def _java_options(input_bytes: int) -> str:
     if input_bytes > SMALL_BYTES:
         return "-XX:+UseParallelGC"
-    return class_archive.options("-XX:TieredStopAtLevel=1")
+    return class_archive.options(FAST_START)
 
 
 def _driver_memory() -> str:

@@ -29,6 +29,8 @@ TABLES = (
     "quality",
 )  # fmt: skip
 FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
+PLANNED_AHEAD = {None: ("live", "removals"), "live": ("live",), "removals": ("removals",)}
+"""What Spark can make a plan of while it reads, by --table."""
 NAMED_FILES = 20
 UNKNOWN_BYTES = 1 << 30
 """Taken for the size of inputs that only Spark can look at."""
@@ -265,6 +267,7 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     from kgtool.analysis import tables_out
     from kgtool.analysis.summary import damaged_files
 
+    analysis.read_ahead(*PLANNED_AHEAD.get(options["table"], ()))
     damaged = damaged_files(analysis.quality, NAMED_FILES)
     if analysis.last_record_ms is None:
         first = _sentence(damaged[0]) if damaged else "There is no record in it."
