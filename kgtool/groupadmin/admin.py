@@ -203,7 +203,7 @@ class GroupAdmin(Looking):
         """Set configs of a group (None: let the broker's value hold); None where it is done.
 
         All of them are checked by the controller first; if one is refused, none is changed.
-        Needs ALTER_CONFIGS on the group, and Kafka ≥ 3.8 (KIP-848).
+        Needs ALTER_CONFIGS on the group, and Kafka ≥ 4.0 (KIP-848).
 
         :raises KgError: the configs that are there can't be read, so nothing was changed.
         """

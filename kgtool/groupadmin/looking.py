@@ -110,7 +110,7 @@ class Looking(Connected):
     def configs(self, groups: Iterable[str]) -> dict[str, dict[str, GroupConfig] | KgError]:
         """Return the configs of groups with value, default and source (KIP-848).
 
-        Needs DESCRIBE_CONFIGS on the groups, and Kafka ≥ 3.8.
+        Needs DESCRIBE_CONFIGS on the groups, and Kafka ≥ 4.0.
         """
         from kgtool.admin.group_configs import describe_group_configs
 

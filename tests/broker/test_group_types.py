@@ -124,6 +124,8 @@ class TestShareGroups:
             assert result.status == 1, argv
             assert "is a share group" in result.err, argv
             assert "kafka-share-groups.sh" in result.err, argv
+        peek = kgtool("peek", name)
+        assert (peek.status, "shows its start offsets" in peek.err) == (1, True)
         drop_in = kgtool("--describe", "--group", name)
         assert drop_in.status == 1
         assert f"kgtool describe --group {name}" in drop_in.err

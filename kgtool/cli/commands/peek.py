@@ -165,10 +165,7 @@ def _places(
         raise committed
     asked = _selected(committed, topics)
     if not asked:
-        raise KgError(
-            f"Group '{group}' has no committed offset{'' if not topics else ' there'}.",
-            hint="kgtool describe shows what it has.",
-        )
+        raise _nothing(session, group, bool(topics))
     ends = session.run(log_ends(session.cluster, asked))
     places = []
     for partition in asked:
@@ -178,6 +175,22 @@ def _places(
         else:
             output.failed(ItemError.of(found, Target(group, *partition)))
     return places
+
+
+def _nothing(session: Session, group: str, is_partial: bool) -> KgError:
+    """Say why there is no place to look at."""
+    from kgtool.admin.other_groups import OtherGroup, describe_other_groups
+
+    found = session.run(describe_other_groups(session.cluster, [group]))[group]
+    if isinstance(found, OtherGroup) and found.description.type == "share":
+        return NoCommit(
+            f"Group '{group}' is a share group: it has no committed offsets.",
+            hint=f"kgtool describe --group {group} shows its start offsets.",
+        )
+    return NoCommit(
+        f"Group '{group}' has no committed offset{' there' if is_partial else ''}.",
+        hint="kgtool describe shows what it has.",
+    )
 
 
 def _selected(committed: Any, topics: Sequence[TopicSpec]) -> list[TopicPartition]:

@@ -342,7 +342,8 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
         output.failed(ItemError.of(reply, Target(broker=answer.broker)), row=row)
         return
     where = "" if answer.broker is None else f" of broker {answer.broker}"
-    output.note(f"{wanted.api} version {version}, the answer{where}:")
+    if output.is_text:
+        output.note(f"{wanted.api} version {version}, the answer{where}:")
     row["response"] = to_json(reply, version)
     if wanted.hex:
         row["response_hex"] = encode(reply, version).hex()
