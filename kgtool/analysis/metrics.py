@@ -1,7 +1,8 @@
 """The four metrics of KIP-496 (``kafka.server:type=group-coordinator-metrics``) over time.
 
-What the log shows, which is what the brokers' counters should say; 4.1 to 4.3 over-count
-offset-expiration (they add the running size of the check's records, group after group).
+What the log shows, which is what the brokers' counters should say. Measured: 4.1 to 4.3 over-count
+offset-expiration (they add the running size of the check's records, group after group), and the
+Scala coordinator of 3.9.1 counts a commit of several offsets as one offset-commit.
 
 OffsetDelete, DeleteGroups and a topic's deletion leave the same tombstones, and brokers count only
 OffsetDelete (2.4+) as offset-deletion. They are told apart as far as that goes: DeleteGroups takes
