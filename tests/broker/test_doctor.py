@@ -23,7 +23,7 @@ from kgtool.client.cluster import find_coordinators
 from kgtool.client.ops import call as operation
 from kgtool.config import Settings
 from kgtool.net.session import Session
-from kgtool.protocol.api import consumer_group_heartbeat
+from kgtool.protocol.api import consumer_group_heartbeat, txn_offset_commit
 from kgtool.sandbox import rawgroup, ready, world
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.paths import locked
@@ -398,12 +398,29 @@ class Beats:
         self.session.loop.close()
 
 
+def hang(bootstrap: str, group: str, topic: str) -> None:
+    """Commit in a transaction that no coordinator of transactions has ever heard of."""
+    host, _, port = bootstrap.rpartition(":")
+    with Session(Settings(bootstrap=((host, int(port)),), timeout_ms=60_000)) as session:
+        broker = session.run(find_coordinators(session.cluster, [group]))[group]
+        rows = [txn_offset_commit.RequestPartition(partition=0, offset=7, metadata="")]
+        request = txn_offset_commit.Request(
+            transactional_id="nobody", group_id=group, producer_id=4711, producer_epoch=0,
+            topics=[txn_offset_commit.RequestTopic(name=topic, partitions=rows)],
+        )  # fmt: skip
+        answer = session.run(operation(broker, request, 3))
+        assert [p.error_code for t in answer.topics for p in t.partitions] == [0], answer
+
+
 @pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("past")
     config = {
         "offsets.topic.num.partitions": "4",
         "offsets.retention.minutes": str(60 * KEPT_HOURS),
+        # What a client of old could leave behind: a transaction that hangs.
+        "transaction.partition.verification.enable": "false",
+        "transaction.max.timeout.ms": "1000",
     }
     with Cluster.start("past", root=root, config=config) as cluster, ExitStack() as members:
         ready.wait_for_coordinators(cluster.state)
@@ -429,7 +446,14 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         clients.wait_for(lambda: other.beat() or other.epoch > silent.epoch, "a new assignment")
         socket = members.enter_context(rawgroup.connect(at, "stuck", "half-joined"))
         socket.join("stuck", "consumer", "range", rawgroup.subscription(["held"]))
-        yield at
+        clients.commit(at, "hanging", {("held", 0): 5})
+        hang(at, "hanging", "held")
+        yield cluster
+
+
+@pytest.fixture
+def past(past_cluster: Cluster) -> str:
+    return past_cluster.bootstrap
 
 
 def test_a_broker_with_a_past(past: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -445,6 +469,7 @@ def test_a_broker_with_a_past(past: str, capsys: pytest.CaptureFixture[str]) -> 
             ("loses-when-empty", "modern", None),
             ("member-behind", "behind", None),
             ("rebalancing", "stuck", None),
+            ("pending-transaction", "hanging", "held"),
             ("retention-short", None, None),
         ],
         key=str,
@@ -460,6 +485,21 @@ def test_a_broker_with_a_past(past: str, capsys: pytest.CaptureFixture[str]) -> 
     assert behind["member_epoch"] < behind["group_epoch"]
     assert (behind["partitions"], behind["target_partitions"]) == (2, 1)
     assert found["rebalancing", "stuck", None]["evidence"]["state"] == "CompletingRebalance"
+
+
+def test_a_transaction_that_hangs(
+    past_cluster: Cluster, past: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ("doctor", "--group", "hanging", "-o", "json", "--bootstrap-server", past)
+    time.sleep(1.5)
+    row = only_row(call(capsys, *argv), "pending-transaction")
+    assert (row["severity"], row["evidence"]["producer_id"]) == ("problem", 4711)
+    program, *words = shlex.split(row["fix"])
+    assert program == "kafka-transactions.sh"
+    done = past_cluster.run_tool("kafka-transactions", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    clients.wait_for(lambda: rows_of(call(capsys, *argv)) == [], "the end of the transaction")
+    assert clients.committed(past, "hanging") == {("held", 0): 5}
 
 
 def test_rare_commits(past: str, capsys: pytest.CaptureFixture[str]) -> None:
