@@ -29,12 +29,16 @@ Tool = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def commit_all(bootstrap: str, groups: Sequence[str], topic: str, first: int = 0) -> None:
-    """Give many groups offsets in one go: partition 0 and 1, with metadata and an epoch."""
+    """Give many groups offsets in one go: partition 0 and 1, with metadata and an epoch.
+
+    The metadata ends with NUL, as librdkafka writes it, because its admin client reads on until
+    there is one.
+    """
     found = settings(bootstrap)
     assert found is not None
     offsets = {
         name: {
-            TopicPartition(topic, 0): CommittedOffset(number % 7, 0, f"note {number}"),
+            TopicPartition(topic, 0): CommittedOffset(number % 7, 0, f"note {number}\0"),
             TopicPartition(topic, 1): CommittedOffset(number % 5, None, ""),
         }
         for number, name in enumerate(groups, first)
@@ -144,7 +148,7 @@ def test_what_a_plan_says(scene: Callable[[int], Scene]) -> None:
     assert abs(item["last_commit_ms"] / 1000 - time.time()) < 60
     assert item["expires_at_ms"] - item["last_commit_ms"] == 7 * 86_400_000
     first, second = item["offsets"]
-    assert (first["offset"], first["metadata"], first["leader_epoch"]) == (1, "note 1", 0)
+    assert (first["offset"], first["metadata"], first["leader_epoch"]) == (1, "note 1\0", 0)
     assert (second["partition"], second["lag"], len(second["topic_id"])) == (1, 9, 22)
     rows = here.run("cleanup", "plan", "--group", group, "-o", "json").rows
     assert [(row["group"], row["offsets"], row["lag"]) for row in rows] == [(group, 2, 18)]

@@ -50,6 +50,12 @@ def command() -> None:
     `plan` only looks, and writes a file: why each item is in it, what would be lost, its lag, its
     last commit, and when it would expire anyway. Read it, remove lines, keep it in git. `apply`
     looks at each item again just before it touches it, and leaves alone what has changed.
+
+    PLAN.json is one JSON document with an item a line: `action`, `group`, `why`, `lag`,
+    `last_commit_ms`, `expires_at_ms` (when the broker would do it by itself) and the `offsets` that
+    go. Actions are delete-group, delete-offsets, rebuild-group (brokers refuse to delete offsets of
+    topics that are gone, so the group is deleted and its other offsets, `keep`, are restored) and
+    wait. To leave something alone make its action wait, or remove its line.
     """
 
 
