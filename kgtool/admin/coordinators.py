@@ -42,6 +42,8 @@ class Whereabouts(NamedTuple):
 
     placements: list[Placement]
     error: ItemError | None = None
+    silent: Mapping[int, KgError] = {}
+    """Coordinators that did not say whether they are loading, by broker id."""
 
 
 def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabouts]:
@@ -55,7 +57,7 @@ def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabo
     unique = list(dict.fromkeys(groups))
     found = yield from within(find_coordinators(cluster, unique), READING_SHARE)
     parts: list[Any] = yield from gather([_partitions(), _loading(found)])
-    partitions, loading = parts
+    partitions, (loading, silent) = parts
     if isinstance(partitions, KgError):
         error = ItemError.of(partitions, Target(topic=TOPIC))
         partitions = {}
@@ -64,7 +66,7 @@ def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabo
     placements = [
         _placement(cluster, group, found[group], partitions, loading.get(group)) for group in unique
     ]
-    return Whereabouts(placements, error)
+    return Whereabouts(placements, error, silent)
 
 
 def _placement(
@@ -105,7 +107,9 @@ def _partitions() -> Operation[dict[int, Any] | KgError]:
     return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _loading(found: Mapping[str, int | KgError]) -> Operation[dict[str, bool | None]]:
+def _loading(
+    found: Mapping[str, int | KgError],
+) -> Operation[tuple[dict[str, bool | None], dict[int, KgError]]]:
     """Ask each coordinator for its groups: a partition that is being loaded answers 14."""
     parts: dict[int, list[str]] = {}
     for group, node in found.items():
@@ -113,13 +117,16 @@ def _loading(found: Mapping[str, int | KgError]) -> Operation[dict[str, bool | N
             parts.setdefault(node, []).append(group)
     asked = [call(node, describe_groups.Request(groups=ids)) for node, ids in parts.items()]
     answers: dict[str, bool | None] = {}
-    for reply in (yield from gather(asked)):
-        if not isinstance(reply, KgError):
+    silent: dict[int, KgError] = {}
+    for node, reply in zip(parts, (yield from gather(asked)), strict=True):
+        if isinstance(reply, KgError):
+            silent[node] = reply
+        else:
             for row in reply.groups:
                 known = row.error_code != codes.GROUP_AUTHORIZATION_FAILED
                 loading = row.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
                 answers[row.group_id] = loading if known else None
-    return answers
+    return answers, silent
 
 
 def _is_loading(node: object) -> bool:

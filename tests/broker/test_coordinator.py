@@ -136,3 +136,25 @@ def test_loading_moving_and_unknown_partitions_are_told() -> None:
     }
     assert found.placements[0].coordinator == Broker(2, "two", 9092)
     assert found.placements[0].isr == (1,)
+
+
+def test_a_coordinator_that_is_down_is_told() -> None:
+    from kgtool.errors import ConnectFailed
+
+    def answer(to: int, request: object) -> object:
+        if isinstance(request, find_coordinator.Request):
+            rows = [
+                find_coordinator.Coordinator(key=key, node_id=2, host="two", port=9092)
+                for key in request.coordinator_keys
+            ]
+            return find_coordinator.Response(coordinators=rows)
+        if isinstance(request, metadata.Request):
+            part = metadata.Partition(leader_id=2, replicas=[2], isr=[2])
+            return metadata.Response(topics=[metadata.Topic(name=TOPIC, partitions=[part])])
+        return ConnectFailed("Nobody accepts connections at two:9092.")
+
+    known = Known()
+    known.brokers = {2: Broker(2, "two", 9092)}
+    found = Script(answer).run(locate_groups(known, ["g"]))
+    assert found.placements[0].is_loading is None
+    assert list(found.silent) == [2]

@@ -11,7 +11,7 @@ from kgtool.cli.columns import NAME, Column
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.options import Name, connection_options, output_options
-from kgtool.cli.output import Output
+from kgtool.cli.output import Output, error_object, sentence
 from kgtool.cli.table import draw_for
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     "group", "hash", "partition", "coordinator", "host", "port", "leader", "leader_epoch",
-    "replicas", "isr", "loading",
+    "replicas", "isr", "loading", "error",
 )  # fmt: skip
 
 
@@ -77,6 +77,8 @@ def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
     if found.error is not None:
         output.failed(found.error)
     _show(output, found.placements, rows)
+    for node, silence in found.silent.items():
+        output.note(sentence(silence, prefix=f"Note: broker {node} does not answer: "))
     return output.finish()
 
 
@@ -88,6 +90,7 @@ def _row(placement: Placement) -> dict[str, Any]:
         "host": broker.host if broker else None,
         "port": broker.port if broker else None,
         "loading": placement.is_loading,
+        "error": error_object(placement.error) if placement.error else None,
     }
     return {key: fields[key] for key in KEYS}
 

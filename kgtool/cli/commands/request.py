@@ -14,7 +14,7 @@ from kgtool import __version__
 from kgtool.cli import consent, rawtext
 from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options
-from kgtool.cli.output import Output
+from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw_for
 from kgtool.errors import ConfigError, EncodeError, KgError, UsageError
 from kgtool.model import ItemError, Target
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     "api", "api_key", "version", "broker", "request", "response", "header_hex", "request_hex",
-    "response_hex",
+    "response_hex", "error",
 )  # fmt: skip
 _OURS: dict[tuple[str, str], Any] = {
     ("ListOffsets", "replica_id"): -1,
@@ -339,7 +339,8 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
     row = _row(wanted, answer.part, version, client_id)
     reply = answer.reply
     if isinstance(reply, KgError):
-        output.failed(ItemError.of(reply, Target(broker=answer.broker)), row=row)
+        failed = ItemError.of(reply, Target(broker=answer.broker))
+        output.failed(failed, row={**row, "error": error_object(failed)})
         return
     where = "" if answer.broker is None else f" of broker {answer.broker}"
     if output.is_text:
