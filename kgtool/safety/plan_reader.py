@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def read(path: Path) -> Plan:
         ) from error
     except RecursionError as error:
         raise BadPlan(f"{path} is no plan of kgtool: it is nested too deep.") from error
-    return Plan(_header(path, head), _items(path, text, found), _left_out(path, head))
+    return Plan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
 
 
 def _parse(text: str) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
@@ -81,7 +82,7 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _header(path: Path, head: dict[str, Any]) -> PlanHeader:
+def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
     version = head.get("kgtool_plan")
     if not isinstance(version, int) or isinstance(version, bool):
         raise BadPlan(f"{path} is no plan of kgtool: it has no kgtool_plan.")
@@ -91,16 +92,17 @@ def _header(path: Path, head: dict[str, Any]) -> PlanHeader:
             hint="Take that kgtool, or a newer one.",
         )
     try:
+        # Another tool's plan need only say where it belongs, and from when it is.
         return PlanHeader(
-            _value(head, "id", str),
+            _maybe(head, "id", str) or sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
             _value(head, "cluster_id", str, none=True),
-            _value(head, "made_at_ms", int),
-            _value(head, "made_at", str),
-            _value(head, "made_by", str),
-            _value(head, "source", str),
-            _value(head, "criteria", dict),
+            _number(head, "made_at_ms", 2**53),
+            _maybe(head, "made_at", str) or "?",
+            _maybe(head, "made_by", str) or "?",
+            _maybe(head, "source", str) or "?",
+            _maybe(head, "criteria", dict) or {},
             _maybe(head, "kgtool", str) or "",
-            _maybe(head, "as_of_ms", int),
+            _moment(head, "as_of_ms"),
         )
     except ValueError as error:
         raise BadPlan(f"{path}: {error}.") from error

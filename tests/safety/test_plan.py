@@ -123,7 +123,10 @@ def test_a_bad_item_is_named_with_its_line(tmp_path: Path, bad: dict[str, Any], 
         ('{"kgtool_plan": 1,\n "items": [\n{"a": 1}\n{"b": 2}\n]}', "line 4: not JSON"),
         ("[]", "is no plan of kgtool"),
         ('{"items": []}', "is no plan of kgtool"),
-        ('{"kgtool_plan": 1, "items": []}', "id is missing"),
+        ('{"kgtool_plan": 1, "items": []}', "cluster_id is missing"),
+        ('{"kgtool_plan": 1, "cluster_id": null, "items": []}', "made_at_ms is missing"),
+        ('{"kgtool_plan": 1, "cluster_id": 5, "items": []}', "cluster_id is not of the right"),
+        ('{"kgtool_plan": 1, "cluster_id": "c", "made_at_ms": -1, "items": []}', "made_at_ms is"),
         ('{"kgtool_plan": 99, "items": []}', "made by a newer kgtool"),
         ("[" * 100_000, "nested too deep"),
     ],
@@ -133,6 +136,14 @@ def test_what_is_no_plan(tmp_path: Path, text: str, said: str) -> None:
     path.write_text(text)
     with pytest.raises(ConfigError, match=re.escape(said)):
         read(path)
+
+
+def test_a_plan_of_another_tool(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text('{"items": [], "kgtool_plan": 1, "cluster_id": "c", "made_at_ms": 5}')
+    found = read(path)
+    assert (found.header.cluster_id, found.header.since_ms, found.items) == ("c", 5, ())
+    assert len(found.header.id) == 64
 
 
 def test_a_plan_without_items(tmp_path: Path) -> None:
