@@ -29,14 +29,19 @@ def check_file(path: Path) -> None:
         raise UsageError(f"--report {path} is a folder: name a file.")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"--report {path}: the folder {path.absolute().parent} does not exist.")
+    if path.exists() and not path.is_file():  # /dev/stdout would be replaced by a file
+        raise UsageError(f"--report {path} is no ordinary file: name another one.")
+    if not os.access(path.resolve().parent, os.W_OK):
+        raise UsageError(f"--report {path}: {path.absolute().parent} can't be written to.")
 
 
 def write(path: Path, data: Mapping[str, Any]) -> None:
     """Write the report. Raises AnalysisError if that is not possible."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()  # what a link points to, not the link
+    temporary = target.with_name(f".kgtool-report-{os.getpid()}")
     try:
         temporary.write_text(page(data), encoding="utf-8")
-        temporary.replace(path)
+        temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise AnalysisError(f"{path} could not be written: {error.strerror}.") from error

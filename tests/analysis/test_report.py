@@ -180,11 +180,17 @@ def test_where_it_can_not_be_written(tmp_path: Path) -> None:
         report.check_file(tmp_path)
     with pytest.raises(UsageError, match="does not exist"):
         report.check_file(tmp_path / "nowhere" / "report.html")
+    with pytest.raises(UsageError, match="no ordinary file"):
+        report.check_file(Path("/dev/null"))
     report.check_file(tmp_path / "report.html")
     (tmp_path / "taken").mkdir()
     with pytest.raises(AnalysisError, match="could not be written"):
         report.write(tmp_path / "taken", report_facts.data())
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    (tmp_path / "link").symlink_to("taken/report.html")
+    report.write(tmp_path / "link", report_facts.data())
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "taken" / "report.html").stat().st_size > 50_000
 
 
 def test_the_data_can_not_end_its_element() -> None:

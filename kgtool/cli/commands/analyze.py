@@ -282,6 +282,8 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     facts = _report(analysis, output, options["report"])
     if not options["table"]:
         _put_summary(analysis, output, facts)
+    if options["report"] is not None:
+        output.note(f"Wrote {options['report']}")
     if options["out"] is not None:
         written = tables_out.write_tables(analysis, options["out"])
         output.note(f"Wrote {', '.join(written)} to {options['out']}")
@@ -315,7 +317,6 @@ def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] 
 
     data = collect(analysis, output.cluster_id)
     report.write(path, data)
-    output.note(f"Wrote {path}")
     facts: dict[str, Any] = data["summary"]
     return facts
 
