@@ -141,7 +141,6 @@ class GroupAdmin(Looking):
                 )  # fmt: skip
                 for group in done:
                     recorder.results(group.rows)
-            self._remember(recorder)
             return done
 
     def delete_groups(
@@ -166,7 +165,6 @@ class GroupAdmin(Looking):
                     )
                 )  # fmt: skip
                 recorder.results(done)
-            self._remember(recorder)
             return done
 
     def delete_offsets(
@@ -194,7 +192,6 @@ class GroupAdmin(Looking):
                     )
                 )  # fmt: skip
                 recorder.results(done[group].rows)
-            self._remember(recorder)
             return done[group]
 
     def alter_configs(
@@ -227,5 +224,4 @@ class GroupAdmin(Looking):
                 for name, failed in errors.items():
                     status = "failed" if failed else "altered"
                     recorder.config_result(group, name, status, failed)
-            self._remember(recorder)
             return errors

@@ -93,7 +93,7 @@ class Connected:
 
     def _recorder(self, session: Session, operation: str) -> Recorder:
         session.connect()
-        return Recorder(session, operation, self._journal, self._reason)
+        return Recorder(session, operation, self._journal, self._reason, self._remember)
 
-    def _remember(self, recorder: Recorder) -> None:
-        self.last_journal_id = recorder.journal_id or self.last_journal_id
+    def _remember(self, journal_id: str) -> None:
+        self.last_journal_id = journal_id

@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -37,22 +37,24 @@ class Recorder:
 
     :param operation: the name of the method, which the journal has as its command.
     :param folder: where journals are kept (None: where the commands keep theirs).
+    :param remember: hears the journal's id as soon as there is one, whatever happens then.
     """
 
     def __init__(
-        self, session: Session, operation: str, folder: Path | None, reason: str | None
+        self,
+        session: Session,
+        operation: str,
+        folder: Path | None,
+        reason: str | None,
+        remember: Callable[[str], None],
     ) -> None:
         self._session = session
         self._operation = operation
         self._folder = folder or default_folder(os.environ, Path.home())
         self._reason = reason
+        self._remember = remember
         self._journal: Journal | None = None
         self._locks: GroupLocks | None = None
-
-    @property
-    def journal_id(self) -> str | None:
-        """What ``kgtool undo`` takes; None where nothing was going to change."""
-        return self._journal.id if self._journal else None
 
     def __enter__(self) -> Recorder:
         return self
@@ -90,19 +92,26 @@ class Recorder:
 
         :raises JournalError: it can't be written: nothing may be changed then.
         """
-        self._open().before(changes)
+        self._write(lambda journal: journal.before(changes))
 
     def before_configs(self, changes: Sequence[ConfigChange]) -> None:
         """Write down which configs are there.
 
         :raises JournalError: as ``before``.
         """
-        self._open().before_configs(changes)
+        self._write(lambda journal: journal.before_configs(changes))
 
-    def _open(self) -> Journal:
-        if self._journal is None:
-            self._journal = Journal(self._folder, self._header())
-        return self._journal
+    def _write(self, write: Callable[[Journal], None]) -> None:
+        is_first = self._journal is None
+        journal = self._journal or Journal(self._folder, self._header())
+        try:
+            write(journal)
+        except BaseException:
+            if is_first:
+                journal.discard()
+            raise
+        self._journal = journal
+        self._remember(journal.id)
 
     def results(self, items: Iterable[Any]) -> None:
         """Write down what came of each item (with group, status, error; topic, partition)."""

@@ -217,6 +217,23 @@ class TestChanging:
         assert isinstance(after, dict)
         assert after[key].source == "default"
 
+    def test_without_a_journal_nothing_is_changed(
+        self, bootstrap: str, group: tuple[str, str], tmp_path: Path
+    ) -> None:
+        name, topic = group
+        (tmp_path / "file").write_text("in the way")
+        with GroupAdmin(bootstrap, journal=tmp_path / "file") as admin:
+            for change in (
+                lambda: admin.delete_offsets(name, [topic]),
+                lambda: admin.delete_groups([name]),
+                lambda: admin.commit_offsets(name, {TopicPartition(topic, 0): 1}),
+                lambda: admin.alter_configs(name, {"consumer.session.timeout.ms": "50000"}),
+            ):
+                with pytest.raises(KgError, match="nothing was changed"):
+                    change()
+            assert admin.last_journal_id is None
+        assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+
 
 class TestTheObject:
     def test_threads_may_share_it(self, admin: GroupAdmin, group: tuple[str, str]) -> None:
