@@ -502,6 +502,25 @@ def test_a_transaction_that_hangs(
     assert clients.committed(past, "hanging") == {("held", 0): 5}
 
 
+def test_a_log_that_is_not_compacted(
+    past_cluster: Cluster, past: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def looked() -> list[dict[str, Any]]:
+        # Without those that it would look at twice.
+        argv = ("doctor", "--exclude", "stuck", "--exclude", "behind", "-o", "json")
+        rows = rows_of(call(capsys, *argv, "--bootstrap-server", past))
+        return [row for row in rows if row["finding"] == "offsets-not-compacted"]
+
+    clients.set_topic_config(past, "__consumer_offsets", **{"cleanup.policy": "delete"})
+    (row,) = clients.wait_for(looked, "the new policy")
+    assert (row["severity"], row["topic"]) == ("problem", "__consumer_offsets")
+    program, *words = shlex.split(row["fix"])
+    assert program == "kafka-configs.sh"
+    done = past_cluster.run_tool("kafka-configs", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    clients.wait_for(lambda: not looked(), "the old policy")
+
+
 def test_rare_commits(past: str, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ("doctor", "--group", "idle", "--within", "1h", "-o", "json", "--bootstrap-server", past)
     evidence = only_row(call(capsys, *argv), "retention-gap")["evidence"]
