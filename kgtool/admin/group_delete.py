@@ -106,7 +106,10 @@ def _stop_members(description: GroupDescription) -> str:
     hosts = ", ".join(sorted({f"{m.client_id} on {m.host}" for m in description.members})[:3])
     if not count:
         return f"It is {description.state}; wait until its members have left."
-    return f"Stop its {count} member{'s' if count > 1 else ''} first: {hosts}."
+    return (
+        f"Stop its {count} member{'s' if count > 1 else ''} first: {hosts}; kgtool remove-members "
+        "takes out who is stuck."
+    )
 
 
 def _delete(

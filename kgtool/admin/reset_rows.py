@@ -18,6 +18,12 @@ from kgtool.protocol.codes import broker_error
 Value = CommittedOffset | KgError | None
 """What a coordinator says of one partition of a group."""
 
+STOP_THEM = (
+    "Stop what is there (kgtool remove-members takes out who is stuck), or wait for it with "
+    "--wait-empty 60s."
+)
+"""What to do about members that are in the way of a change."""
+
 
 def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | None:
     """Say why nothing of a group can be reset from outside; None where it can.
@@ -59,7 +65,7 @@ def active(description: GroupDescription) -> ItemError:
         codes.code(codes.NON_EMPTY_GROUP).name,
         f"Assignments can only be reset if the group '{description.group}' is inactive, "
         f"but the current state is {description.state}.",
-        f"{members(description)} Stop what is there, or wait for it with --wait-empty 60s.",
+        f"{members(description)} {STOP_THEM}",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kgtool.admin.images import GroupImage, OffsetImage, Reading
-from kgtool.admin.reset_rows import members
+from kgtool.admin.reset_rows import STOP_THEM, members
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 
 NON_EMPTY_GROUP = 68
@@ -170,7 +170,7 @@ def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError
             Target(group=wish.group), NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
             f"Group '{wish.group}' is {description.state}, and brokers let only its members "
             "commit for it.",
-            f"{members(description)} Stop what is there, or wait for it with --wait-empty 60s.",
+            f"{members(description)} {STOP_THEM}",
         )  # fmt: skip
     return None
 
