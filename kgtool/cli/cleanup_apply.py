@@ -165,10 +165,11 @@ class Apply:
                     if not self._go_on(done, left):
                         break
                     self._wait(len(items), began, len(done) < len(left))
-        except BaseException:
+        except BaseException as error:
             meter.clear()
+            how = "Stopped" if isinstance(error, Exception) else "Interrupted"
             self._output.note(
-                f"Interrupted: {len(done)} of {_count(len(left))} are finished. The same command "
+                f"{how}: {len(done)} of {_count(len(left))} are finished. The same command "
                 "goes on with the rest."
             )
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -338,6 +339,23 @@ def test_max_delete_and_another_cluster_change_nothing(scene: Callable[[int], Sc
     assert here.living() == set(here.groups)
     assert here.histories() == []
     assert here.apply(plan, "--max-delete", "3").status == 0
+
+
+@pytest.mark.parametrize("space", [0, 100, 900])
+def test_a_full_disk_changes_nothing(scene: Callable[[int], Scene], space: int) -> None:
+    """No room for the progress, for the journal's first line, or for all of what was there."""
+    here = scene(4)
+    plan = here.plan()
+
+    def no_space() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (space, space))
+
+    argv = ("cleanup", "apply", str(plan), "--yes", "-o", "json")
+    full = here.run(*argv, preexec_fn=no_space)
+    assert (full.status, full.json["errors"][0]["name"]) == (1, "JOURNAL")
+    assert here.living() == set(here.groups)
+    assert here.histories() == []
+    assert set(statuses(here.apply(plan)).values()) == {"deleted"}
 
 
 def test_a_plan_that_was_edited(scene: Callable[[int], Scene]) -> None:
