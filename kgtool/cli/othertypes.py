@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli import columns as columns_of
-from kgtool.cli import epochs, render, rows
+from kgtool.cli import epochs, expiry, render, rows
 from kgtool.cli.columns import NAME, STATUS, Column
 from kgtool.cli.escape import escape
+from kgtool.cli.look import Expiries
 from kgtool.cli.output import Output
+from kgtool.cli.present import arranged
 from kgtool.cli.table import draw_for
 from kgtool.errors import KgError
-from kgtool.model import Assignment, ItemError
+from kgtool.model import Assignment, ItemError, OffsetRow, TopicPartition
 
 if TYPE_CHECKING:
     from kgtool.admin.other_groups import OtherGroup, StreamsMember
@@ -108,22 +110,28 @@ def describe(
 
 def _table(output: Output, view: View, kind: str, found: Sequence[Row]) -> None:
     """Put out the rows of one type of groups: their own table, or the columns asked for."""
-    shown = found if not view.lagging else [row for row in found if (row["lag"] or 0) > 0]
-    if view.sort is not None:
-        shown = columns_of.sort(shown, view.sort, lambda row: row)
+    shown: Sequence[Mapping[str, Any]] = found
+    if view.lagging:
+        shown = [row for row in found if (row["lag"] or 0) > 0]
+    shown = arranged(shown, view)
     if output.is_text and shown:
         output.text("\n" + draw_for(output, _columns(view, kind, shown), shown), end="")
     for row in shown:
         output.row(columns_of.pick(row, view.columns) if view.columns else row)
 
 
-def _columns(view: View, kind: str, found: Sequence[Row]) -> Sequence[Column]:
-    if view.columns:
-        return view.columns
+def _columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> Sequence[Column]:
+    if view.columns or view.totals:
+        return view.text_columns(found)
+    extra = expiry.COLUMNS if view.expiry else ()
+    return [*_own(view, kind, found), *extra]
+
+
+def _own(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> list[Column]:
     return [column for column in _TABLES[kind, view.name] if _is_shown(view, column.key, found)]
 
 
-def _is_shown(view: View, key: str, found: Sequence[Row]) -> bool:
+def _is_shown(view: View, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
     if key in _VERBOSE and not view.verbose:
         return False
     return key != "topology_epoch" or any(row[key] is not None for row in found)
@@ -134,7 +142,9 @@ def _show_offsets(
 ) -> None:
     from kgtool.admin.other_groups import describe_other_offsets
 
-    for found in session.run(describe_other_offsets(session.cluster, others)):
+    everything = session.run(describe_other_offsets(session.cluster, others))
+    expiries = expiry.of_groups(session, output, everything) if view.expiry else {}
+    for found in everything:
         kind = str(found.description.type)
         note = render.group_note(found.description)
         if note is not None and output.is_text:
@@ -143,6 +153,7 @@ def _show_offsets(
         as_rows = [
             rows.offset(row)
             | {"type": kind, "start_offset": row.current_offset if kind == "share" else None}
+            | (_expiry(row, expiries) if view.expiry else {})
             for row in wanted
         ]
         if not as_rows and not found.errors:
@@ -154,6 +165,11 @@ def _show_offsets(
         for error in found.errors:
             output.failed(error)
         output.done += bool(as_rows or not found.errors)
+
+
+def _expiry(row: OffsetRow, expiries: Expiries) -> Row:
+    at = TopicPartition(row.topic, row.partition)
+    return expiry.as_row(expiries.get((row.group, at)))
 
 
 def _is_selected(topic: str, partition: int, view: View) -> bool:

@@ -64,6 +64,7 @@ class Reader:
         self._settings = settings
         self._seconds = settings.timeout_ms / 1000
         self._fatal: KgError | None = None
+        self._said: str | None = None
         self._consumer = self._make(committed_only)
 
     def _make(self, committed_only: bool) -> Any:
@@ -96,7 +97,8 @@ class Reader:
             raise ConfigError(f"librdkafka, which reads the records, can't: {said}.") from error
 
     def _on_error(self, error: Any) -> None:
-        """Hear of what concerns all brokers: a login that is refused will not get better."""
+        """Hear of what is wrong with brokers: a login that is refused will not get better."""
+        self._said = error.str().rstrip(".")
         if error.name() in ("_AUTHENTICATION", "_SSL") or error.fatal():
             kind = AuthenticationError if error.name() == "_AUTHENTICATION" else NetworkError
             self._fatal = kind(error.str().rstrip(".") + ".")
@@ -150,8 +152,9 @@ class Reader:
         if failed is not None:
             raise failed
         if time.monotonic() >= deadline:
+            why = f" ({self._said})" if self._said else ""
             raise TimedOut(
-                f"No record came within {self._settings.timeout_ms} ms.",
+                f"No record came within {self._settings.timeout_ms} ms{why}.",
                 hint="Give it more time with --timeout.",
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from kgtool.cli.columns import NAME, Column
@@ -22,6 +23,7 @@ LIST_COLUMNS = (
 )
 FIELD_KEYS = (
     "message", "depth", "field", "type", "versions", "nullable", "tag", "default", "ignorable",
+    "note",
 )  # fmt: skip
 FIELD_COLUMNS = (
     Column("field", "FIELD", NAME, lambda row: "  " * row["depth"] + row["field"]),
@@ -30,6 +32,7 @@ FIELD_COLUMNS = (
     Column("nullable", "NULL"),
     Column("tag", "TAG"),
     Column("default", "DEFAULT", NAME, lambda row: _default_text(row["default"])),
+    Column("note", "NOTE", NAME, spare=1),
 )
 GOES_TO = {
     "any": "any broker", "all": "every broker", "coordinator": "coordinator",
@@ -83,6 +86,7 @@ def _fields(
 ) -> Iterator[dict[str, Any]]:
     from kgtool.protocol.as_json import carries
 
+    said = notes(cls)
     for field in cls.FIELDS:
         if version is not None and not carries(field, version, flexible):
             continue
@@ -96,9 +100,33 @@ def _fields(
             "tag": field.tag,
             "default": _default(field),
             "ignorable": field.ignorable,
+            "note": said.get(field.name),
         }
         if field.kind == "struct" or (field.kind == "array" and is_struct(field.of)):
             yield from _fields(message, field.of, version, flexible, depth + 1)
+
+
+@cache
+def notes(cls: type) -> dict[str, str]:
+    """Return what the comments above a schema's fields say of them; nothing without the source."""
+    import inspect
+
+    try:
+        lines = inspect.getsource(cls).splitlines()
+    except (OSError, TypeError):
+        return {}
+    found: dict[str, str] = {}
+    said: list[str] = []
+    for line in map(str.strip, lines):
+        name, colon, _ = line.partition(":")
+        if line.startswith("#"):
+            said.append(line.lstrip("# "))
+        elif colon and name.isidentifier() and said:
+            found[name] = " ".join(said)
+            said = []
+        else:
+            said = []
+    return found
 
 
 def type_of(field: Field) -> str:

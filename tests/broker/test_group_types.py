@@ -209,6 +209,12 @@ class TestStreamsGroups:
         assert (first["current_offset"], first["log_end_offset"], first["lag"]) == (2, 5, 3)
         assert (first["member_id"], first["subscribed"]) == (member.member_id, True)
         assert (second["current_offset"], second["status"]) == (None, "no-commit")
+        expiring = rows(kgtool("describe", "--group", name, "--expiry", "-o", "json"))[0]
+        assert (expiring["rule"], expiring["expires_at_ms"]) == ("subscribed", None)
+        (total,) = rows(kgtool("describe", "--group", name, "--totals", "-o", "json"))
+        assert (total["topic"], total["lag"], total["unknown"]) == (topic, 3, 1)
+        lagging = rows(kgtool("describe", "--group", name, "--lagging", "-o", "json"))
+        assert [row["partition"] for row in lagging] == [0]
 
     def test_verbs_that_do_not_apply_name_the_tool(
         self, kgtool: Kgtool, group: tuple[str, str, StreamsMember]

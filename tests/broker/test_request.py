@@ -259,6 +259,7 @@ class TestOnPaper:
         rows = offline("request", "OffsetCommit", "--schema", "--version", "3", "-o", "json").json
         fields = {row["field"]: row for row in rows["results"] if row["message"] == "request"}
         assert fields["retentionTimeMs"]["versions"] == "2-4"
+        assert fields["retentionTimeMs"]["note"] == "-1: the broker's own retention"
         assert fields["committedMetadata"]["nullable"] == "0+"
         assert "groupInstanceId" not in fields
         text = offline("request", "OffsetCommit", "--schema").out
