@@ -30,6 +30,8 @@ def client_config(settings: Settings) -> dict[str, Any]:
         "bootstrap.servers": ",".join(addresses),
         "client.id": settings.client_id,
     }
+    if settings.canonical_names:
+        config["client.dns.lookup"] = "resolve_canonical_bootstrap_servers_only"
     security = settings.security
     if security is None:
         return config

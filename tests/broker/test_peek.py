@@ -81,8 +81,9 @@ def test_records_are_as_a_consumer_reads_them(
                         "-o", "json"))  # fmt: skip
     assert [row["offset"] for row in found] == [2, 3, 4, 5, 6]
     assert [row["is_next"] for row in found] == [False, False, True, False, False]
+    messages = theirs(bootstrap, topic)
     for row in found:
-        message = theirs(bootstrap, topic)[row["offset"]]
+        message = messages[row["offset"]]
         assert row["key"].encode() == message.key()
         assert row["value"].encode() == message.value()
         assert (row["timestamp_ms"], row["timestamp_type"]) == (message.timestamp()[1], "create")

@@ -265,3 +265,25 @@ class TestOnPaper:
         text = offline("request", "OffsetCommit", "--schema").out
         assert "KIP-211" in text
         assert "      committedOffset" not in text.split("Response,")[1]
+
+
+def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
+    from kgtool.admin.raw import Answer, Part
+    from kgtool.cli.commands.request import KEYS, Wanted, _show
+    from kgtool.cli.output import Output
+    from kgtool.errors import ConnectionLost
+    from kgtool.protocol.api import delete_groups, list_groups
+
+    lost = ConnectionLost("b:9092 closed the connection.").after_sending()
+    for name, request, is_told in (
+        ("DeleteGroups", delete_groups.Request(group_ids=["g"]), True),
+        ("ListGroups", list_groups.Request(), False),
+    ):
+        out, err = io.StringIO(), io.StringIO()
+        output = Output("json", "request", out, err)
+        output.begin(KEYS)
+        wanted = Wanted(name, {}, 2, None, False, False, True)
+        _show(output, wanted, Answer(Part(1, request), lost), 2, "kgtool")
+        assert ("may have been carried out" in err.getvalue()) is is_told
+        assert output.finish() == 4
+        assert json.loads(out.getvalue())["results"][0]["error"]["name"] == "CONNECTION_LOST"

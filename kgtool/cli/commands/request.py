@@ -333,6 +333,7 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
 
 
 def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_id: str) -> None:
+    from kgtool.admin.raw import changes_something
     from kgtool.protocol.as_json import error_codes, to_json
     from kgtool.protocol.plan import encode
 
@@ -340,6 +341,10 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
     reply = answer.reply
     if isinstance(reply, KgError):
         failed = ItemError.of(reply, Target(broker=answer.broker))
+        if reply.maybe_done and changes_something(answer.part.request):
+            failed = failed._replace(
+                hint="It was sent, and no answer came: it may have been carried out."
+            )
         output.failed(failed, row={**row, "error": error_object(failed)})
         return
     where = "" if answer.broker is None else f" of broker {answer.broker}"
