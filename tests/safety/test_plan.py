@@ -49,7 +49,7 @@ def items(draw: Any) -> p.PlanItem:
     )  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)  # it waits for the disk
 @given(st.lists(items(), max_size=5, unique_by=lambda item: item.group))
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, found: list[p.PlanItem]
