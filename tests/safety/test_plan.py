@@ -64,7 +64,7 @@ def test_what_is_written_is_read_again(
     for item in again.items:
         assert json.loads(lines[item.line - 1].rstrip(","))["group"] == item.group
     # Any other tool may write it again.
-    path.write_text(json.dumps(json.loads(path.read_text()), indent=2, ensure_ascii=False))
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=2, ensure_ascii=False), "utf-8")
     reread = read(path)
     assert [item._replace(line=0) for item in reread.items] == found
 
