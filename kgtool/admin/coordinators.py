@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.admin.partition import java_hash, offsets_partition
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, call_any, find_coordinators
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
 from kgtool.errors import BrokerError, KgError
@@ -103,7 +104,7 @@ def _partitions() -> Operation[dict[int, Any] | KgError]:
         if topic.name == TOPIC and topic.partitions:
             return {row.partition: row for row in topic.partitions}
         if topic.error_code:
-            return broker_error(topic.error_code)
+            return denied.explain(broker_error(topic.error_code), denied.DESCRIBE, topic=TOPIC)
     return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 

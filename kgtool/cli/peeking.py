@@ -94,7 +94,11 @@ class Reader:
             return Consumer(config, logger=quiet)
         except KafkaException as error:
             said = error.args[0].str().rstrip(".")
-            raise ConfigError(f"librdkafka, which reads the records, can't: {said}.") from error
+            hint = "pip install --no-binary confluent-kafka confluent-kafka builds one that can."
+            raise ConfigError(
+                f"librdkafka, which reads the records, can't: {said}.",
+                hint=hint if "GSSAPI" in said else None,
+            ) from error
 
     def _on_error(self, error: Any) -> None:
         """Hear of what is wrong with brokers: a login that is refused will not get better."""

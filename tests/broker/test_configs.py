@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import ResourceType
 
 from kgtool.sandbox.cluster import Cluster
+from tests.broker.test_authorisation import Guarded
+from tests.broker.test_authorisation import guarded as guarded
+from tests.broker.test_authorisation import here as here
 from tests.cli.run import Result, call
 from tests.support import clients
 
@@ -179,6 +183,17 @@ def test_values_may_have_commas_as_kafkas_tool_takes_them() -> None:
     assert _changes(["a=1,b=[x,y]", "c="], ["d, e"]) == {
         "a": "1", "b": "x,y", "c": "", "d": None, "e": None,
     }  # fmt: skip
+
+
+def test_missing_acls_are_named(here: Guarded) -> None:
+    group = here.group("DESCRIBE")
+    shown = here.run("configs", "--group", group)
+    assert (shown.status, f"DESCRIBE_CONFIGS on group {group}" in shown.err) == (1, True)
+    here.allow(ResourceType.GROUP, group, "DESCRIBE_CONFIGS")
+    assert here.run("configs", "--group", group).status == 0
+    altered = here.run("configs", "--group", group, "--alter", "--add-config",
+                       f"{SESSION}=50000", "--yes")  # fmt: skip
+    assert (altered.status, f"ALTER_CONFIGS on group {group}" in altered.err) == (1, True)
 
 
 def test_a_kafka_with_the_old_coordinator(

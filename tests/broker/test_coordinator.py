@@ -15,6 +15,9 @@ from kgtool.model import Broker
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, find_coordinator, metadata
 from kgtool.sandbox.cluster import Cluster
+from tests.broker.test_authorisation import Guarded
+from tests.broker.test_authorisation import guarded as guarded
+from tests.broker.test_authorisation import here as here
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.script import Script
@@ -95,6 +98,17 @@ def test_text_has_a_line_a_group_and_needs_no_group_to_exist(kgtool: Kgtool) -> 
     ]  # fmt: skip
     assert "\x1b" not in result.out
     assert lines[2].endswith("false")
+
+
+def test_who_may_not_see_the_log_learns_the_coordinator(here: Guarded) -> None:
+    group = here.group("DESCRIBE")
+    result = here.run("coordinator", group, "-o", "json")
+    (row,) = result.json["results"]
+    assert (result.status, row["coordinator"], row["partition"]) == (3, 1, None)
+    assert f"DESCRIBE on topic {TOPIC}" in result.err
+    hidden = here.run("coordinator", here.group(), "-o", "json")
+    assert hidden.status == 1
+    assert hidden.json["results"][0]["error"]["name"] == "GROUP_AUTHORIZATION_FAILED"
 
 
 def test_without_a_group_nothing_is_sent(kgtool: Kgtool) -> None:
