@@ -24,7 +24,7 @@ from kgtool.admin.listing import list_groups
 from kgtool.admin.raw_log import Range, copy_partitions, whole_batches
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation, Versions, gather
+from kgtool.client.ops import LONG_READING_SHARE, Operation, Versions, gather, within
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.protocol.release import release
@@ -71,10 +71,12 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[dict[str, 
         raise topic.error
     names = sorted(name for name, info in cluster.topics.items() if info.error is None)
     wanted = [TopicPartition(n, p) for n in names for p in sorted(cluster.topics[n].leaders)]
-    ends, configs, listing = yield from gather(
+    asked = gather(
         [log_ends(cluster, wanted), broker_configs(cluster, CONFIGS), list_groups(cluster)]
     )
-    brokers = yield from _brokers(cluster)
+    # A broker that doesn't answer must leave time for copying what the others lead.
+    ends, configs, listing = yield from within(asked, LONG_READING_SHARE)
+    brokers = yield from within(_brokers(cluster), LONG_READING_SHARE)
     known = next((c for c in configs.values() if isinstance(c, dict)), {})
     return {
         "kgtool_export": 1,
@@ -300,4 +302,5 @@ def export(cluster: Cluster, directory: ExportDirectory, taken_at_ms: int) -> Op
     finally:
         directory.close()
     errors = directory.finish(outcome)
-    return Exported(len(ranges), directory.bytes, resumed, errors)
+    assert directory.manifest is not None
+    return Exported(len(directory.manifest["partitions"]), directory.bytes, resumed, errors)

@@ -13,7 +13,7 @@ from kgtool.admin.images import id_text
 from kgtool.admin.lag import LogEnds
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata
-from kgtool.client.ops import Operation, gather
+from kgtool.client.ops import LONG_READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition
 from kgtool.protocol import codes
@@ -73,9 +73,9 @@ def survey(
     :param since_ms: how far back times of commits are looked for at least.
     :param told: knows these times; ``__consumer_offsets`` is not read for them then.
     """
-    described, committed = yield from gather(
-        [describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)]
-    )
+    both = gather([describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)])
+    # A broker that doesn't answer must leave time for what is read next of the others' groups.
+    described, committed = yield from within(both, LONG_READING_SHARE)
     living = [d for d in described if not (d.error and d.error.code == codes.GROUP_ID_NOT_FOUND)]
     values = {d.group: _values(committed[d.group]) for d in living}
     partitions = {p for found in values.values() for p in found}
@@ -83,12 +83,13 @@ def survey(
     if names:
         yield from fetch_metadata(cluster, names)
     there = [p for p in partitions if _missing(cluster.topics[p.topic], p) is None]
-    asked = {group: list(found) for group, found in values.items()}
+    asked = {group: list(found) for group, found in values.items() if found}
     looks: list[Operation[Any]] = [log_ends(cluster, there, starts=False)]
     if told is None:
         looks.append(commit_times(cluster, asked, since_ms))
-    ends, *read = yield from gather(looks)
-    times = read[0] if told is None else {g: told(g, found) for g, found in values.items()}
+    ends, *read = yield from within(gather(looks), LONG_READING_SHARE)
+    times: dict[str, CommitTimes | KgError] = dict.fromkeys(values, CommitTimes({}, None))
+    times.update(read[0] if told is None else {g: told(g, values[g]) for g in asked})
     questions = [
         Question(d, {p: v.is_pending for p, v in values[d.group].items()})
         for d in living

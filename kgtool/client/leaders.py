@@ -44,10 +44,12 @@ def by_leader(
         answers.update(part)
     again = [p for p in wanted if _leader_moved(answers.get(p), attempt)]
     if again:
-        for name in {partition.topic for partition in again}:
-            cluster.topics.pop(name, None)
+        names = {partition.topic for partition in again}
+        old = {name: cluster.topics.pop(name) for name in names if name in cluster.topics}
         yield backoff(attempt)
         later = yield from _by_leader_again(cluster, again, work, attempt + 1)
+        for name, info in old.items():  # where time was up before they were looked up again
+            cluster.topics.setdefault(name, info)
         answers.update({p: keep_reason(answers[p], later[p]) for p in again})
     return answers
 

@@ -177,11 +177,13 @@ class Found(NamedTuple):
 def _look(session: Session, groups: Sequence[str]) -> list[Found]:
     from kgtool.admin.group_configs import describe_group_configs
     from kgtool.admin.groups import describe_with_type
+    from kgtool.client.ops import READING_SHARE, within
 
     if not groups:
         return []
     configs = session.run(describe_group_configs(session.cluster, groups))
-    described = session.run(describe_with_type(session.cluster, groups))
+    # A coordinator that doesn't answer must leave time for the change.
+    described = session.run(within(describe_with_type(session.cluster, groups), READING_SHARE))
     return [Found(description, configs[description.group]) for description in described]
 
 
