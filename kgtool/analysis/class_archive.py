@@ -22,6 +22,7 @@ _MAGIC = bytes.fromhex("a8ab0bf0")
 """Of a dynamic archive, on little-endian machines; the header is written last."""
 _DRAFT_S = 600
 """So old a draft without a header is nobody's any more."""
+_OLD_S = 30 * 86_400
 _NEEDS_BYTES = 2 << 30
 """Free space below which nothing is recorded; an archive has about 180 MB."""
 
@@ -70,9 +71,17 @@ def _publish(stem: Path) -> None:
     draft = _draft(stem)
     with contextlib.suppress(FileNotFoundError):
         if _is_finished(draft):
+            _forget_old(stem.parent)
             draft.replace(stem.with_name(f"{stem.name}-{draft.stat().st_size}.jsa"))
         elif time.time() - draft.stat().st_mtime > _DRAFT_S:
             draft.unlink()
+
+
+def _forget_old(folder: Path) -> None:
+    """Of other versions; one that is still in use is recorded again."""
+    for path in folder.glob("classes-*.jsa"):
+        if time.time() - path.stat().st_mtime > _OLD_S:
+            path.unlink()
 
 
 def _draft(stem: Path) -> Path:

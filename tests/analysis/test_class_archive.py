@@ -35,6 +35,10 @@ def run(options: str, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_recorded_by_the_first_used_by_the_next(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    old = cache / "classes-000000000000-5.jsa"
+    old.write_bytes(b"of an older Spark")
+    os.utime(old, (0, 0))
     first = class_archive.options(OWN)
     assert first.startswith(f'{OWN} "-XX:ArchiveClassesAtExit={cache}/')
     assert class_archive.options(OWN) == OWN  # somebody is at it

@@ -1,0 +1,154 @@
+"""``make soak``: analyze a log of 100 M records, 80 % of them one group's, in 2 GiB of heap.
+
+Says how fast it was, how much memory each process took at most, how much was spilled, and what
+the largest task had to do. Fails if a number in the summary is wrong.
+
+::
+
+    .venv/bin/python tools/soak_analyze.py [RECORDS [MEMORY [FOLDER]]]
+
+takes 7 GB of disk for 100 M records, and as much again while Spark runs; an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support import biglog, eventlog  # noqa: E402
+
+MEMORY = "2g"
+RECORDS = 100_000_000
+
+
+class Peak(NamedTuple):
+    """The most memory that processes of one kind had, in MB."""
+
+    jvm: int = 0
+    one_worker: int = 0
+    all_workers: int = 0
+
+
+def main() -> int:
+    """Run it in a folder that is removed again, unless one is named."""
+    records = int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS
+    memory = sys.argv[2] if len(sys.argv) > 2 else MEMORY
+    given = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    folder = given or Path(tempfile.mkdtemp(prefix="kgtool-soak-"))
+    try:
+        return soak(folder, records, memory)
+    finally:
+        if given is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def soak(folder: Path, records: int, memory: str) -> int:
+    """Write, analyze, compare; the exit status."""
+    began = time.monotonic()
+    expected = biglog.write(folder / "log", records)
+    print(f"wrote {expected.records:,} records in {time.monotonic() - began:.0f} s", flush=True)
+    events, spill = folder / "events", folder / "spill"
+    for path in (events, spill):
+        path.mkdir()
+    began = time.monotonic()
+    command = [
+        sys.executable, "-m", "kgtool.cli", "analyze", str(folder / "log"), "-o", "json",
+        "--conf", f"spark.driver.memory={memory}", "--conf", f"spark.local.dir={spill}",
+        *eventlog.options(events),
+    ]  # fmt: skip
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        watch = Watch(process.pid)
+        out, _ = process.communicate()
+    seconds = time.monotonic() - began
+    peak = watch.stop()
+    print(
+        f"analyzed in {seconds:.0f} s ({expected.records / seconds:,.0f} records/s); at most "
+        f"{peak.jvm} MB in the JVM, {peak.one_worker} MB in a worker, {peak.all_workers} MB in all"
+    )
+    for stage in sorted(eventlog.stages(events), key=lambda stage: -stage.seconds)[:8]:
+        print(f"  {stage.line()}")
+    return check(process.returncode, out, expected)
+
+
+def check(status: int, out: str, expected: biglog.Expected) -> int:
+    """Compare the summary with what was written."""
+    if status:
+        print(f"FAILED: exit status {status}")
+        return 1
+    (summary,) = json.loads(out)["results"]
+    found = {
+        "records": summary["quality"]["records"],
+        "live_offsets": summary["live_offsets"],
+        "live_groups": summary["live_groups"],
+        "removals": sum(row["removals"] for row in summary["removals"]),
+    }
+    wanted = {name: getattr(expected, name) for name in found}
+    print(f"{'as written' if found == wanted else 'WRONG'}: {found}")
+    if found != wanted:
+        print(f"expected: {wanted}")
+    return int(found != wanted)
+
+
+class Watch:
+    """Looks at the memory of a process's children once a second."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._peak = Peak()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def stop(self) -> Peak:
+        """End the looking; the most there was."""
+        self._ended.set()
+        self._thread.join()
+        return self._peak
+
+    def _run(self) -> None:
+        while not self._ended.wait(1):
+            seen: dict[str, list[int]] = {"java": [0], "python": [0]}
+            for pid in _below(self._pid):
+                name, size = _process(pid)
+                seen["java" if name == "java" else "python"].append(size)
+            jvm, workers = max(seen["java"]), seen["python"]
+            now = Peak(jvm, max(workers), sum(workers))
+            self._peak = Peak(*map(max, self._peak, now))
+
+
+def _below(pid: int) -> Iterator[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [word for task in tasks for word in (task / "children").read_text().split()]
+    except OSError:
+        return
+    for child in children:
+        yield int(child)
+        yield from _below(int(child))
+
+
+def _process(pid: int) -> tuple[str, int]:
+    try:
+        status: dict[str, Any] = dict(
+            line.split(":\t", 1)
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+            if ":\t" in line
+        )
+        return status["Name"].strip(), int(status.get("VmRSS", "0 kB").split()[0]) // 1024
+    except (OSError, ValueError, KeyError):
+        return "", 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
