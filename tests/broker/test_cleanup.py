@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -417,6 +418,17 @@ def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) 
     assert here.living() == set(here.groups[2:])
     done = here.apply(plan, "--canary", "1")
     assert (done.status, here.living()) == (0, set())
+
+
+def test_a_terminal_sees_how_far_it_is(scene: Callable[[int], Scene]) -> None:
+    here = scene(9)
+    argv = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", here.bootstrap, "cleanup",
+            "apply", str(here.plan()), "--yes", "--rate", "4"]  # fmt: skip
+    with Terminal(argv, columns=100, env={"KGTOOL_JOURNAL_DIR": str(here.journal)}) as terminal:
+        assert terminal.read_all() == 0
+        assert re.search(r"4 of 9 groups, \d+(\.\d)?/s, about \d+s left", terminal.output)
+        assert not any(" of 9 groups" in line for line in terminal.screen)
+        assert "9 deleted." in terminal.screen
 
 
 # ---------------------------------------------------------------------------------------------
