@@ -95,7 +95,12 @@ def _about(data: Mapping[str, Any]) -> str:
         f"{size(quality['bytes'])}, {quality['records']:,} records"
     )
     skipped = f", {quality['skipped']:,} of them not decoded" if quality["skipped"] else ""
-    return escape(f"{words}{skipped}.")
+    unknown = (
+        f" It can't tell {'; '.join(data['untold'])}: what follows from that is left out."
+        if data["untold"]
+        else ""
+    )
+    return escape(f"{words}{skipped}.{unknown}")
 
 
 def _tiles(summary: Mapping[str, Any]) -> list[str]:
@@ -116,8 +121,10 @@ def _tiles(summary: Mapping[str, Any]) -> list[str]:
         ("Never, as things stand", f"{summary['never']:,}", ""),
         ("Expired so far", f"{expired:,}", ""),
         ("Longest from due to gone", about(latest), ""),
-        ("Overdue", f"{summary['overdue']:,}", "bad" if summary["overdue"] else "good"),
     ]
+    if summary["overdue"] is not None:
+        kind = "bad" if summary["overdue"] else "good"
+        tiles.append(("Overdue", f"{summary['overdue']:,}", kind))
     if summary["untold"]:
         tiles.append(("Can't be told", f"{summary['untold']:,}", ""))
     return [

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kgtool.analysis import growth, schema
+from kgtool.analysis import growth, lacks, schema
 from kgtool.analysis.gather import gather
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.summary import summary
@@ -46,6 +46,7 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     """Everything that the report shows."""
     days = max(1, min(analysis.wanted.horizon_ms // DAY_MS, MOST_DAYS))
     facts = summary(analysis, days=days, with_whatif=True)
+    live = facts["live_offsets"]
     bucket_ms = _bucket_ms(analysis.wanted.bucket_ms, facts)
     families = analysis.groups.transform(growth.family_sizes(FAMILIES))
     found = gather(
@@ -59,10 +60,11 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     return {
         "cluster_id": cluster_id,
         "summary": facts,
+        "untold": lacks.words(analysis.lacks),
         "as_of_ms": facts["as_of_ms"],
         "bucket_ms": bucket_ms,
         "growth": _columns(facts["growth"], ("at_ms", "offsets", "groups")),
-        "days": _days(facts["next_days"], days),
+        "days": _days(facts["next_days"], days) if facts["untold"] < live or not live else [],
         "families": sorted(
             found["families"], key=lambda row: (-row["live_offsets"], row["family"])
         ),
@@ -114,7 +116,7 @@ def _totals(facts: dict[str, Any], groups: int) -> dict[str, int]:
         "live": facts["live_offsets"],
         "losses": sum(row["removed_offsets"] + row["next_offsets"] for row in facts["whatif"]),
         "removals": sum(row["removals"] for row in facts["removals"]),
-        "overdue": facts["overdue"],
+        "overdue": facts["overdue"] or 0,
         "quality": facts["quality"]["files"],
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kgtool.analysis import growth, schema
+from kgtool.analysis import growth, lacks, schema
 from kgtool.analysis.families import with_family
 from kgtool.analysis.gather import gather
 from kgtool.analysis.pipeline import Analysis
@@ -18,11 +18,15 @@ from kgtool.analysis.words import DAY_MS, count
 
 TOP = 10
 PROBLEM_FILES = 20
+_GROWTH = lacks.TIMES | lacks.OFFSETS | lacks.REMOVED_KEYS
+"""Without one of these nobody knows what there was when."""
 _COUNTS = ("offsets", "due_now", "next_24h", "next_7d", "never", "untold")
 
 
 def summary(analysis: Analysis, *, days: int = 7, with_whatif: bool = False) -> dict[str, Any]:
     """Totals, what expires next, families, growth, removals, quality; ``with_whatif`` scenarios.
+
+    Of inputs that can't tell it ``overdue`` is None and ``growth`` is empty.
 
     ``days``: how many days ahead are told one by one.
     """
@@ -51,7 +55,7 @@ def summary(analysis: Analysis, *, days: int = 7, with_whatif: bool = False) -> 
         "live_groups": sum(row["groups"] for row in kinds),
         **{f"live_{name}" if name == "offsets" else name: sum(row[name] for row in kinds)
            for name in _COUNTS},
-        "overdue": found["overdue"][0]["rows"],
+        "overdue": None if analysis.lacks & lacks.BLIND else found["overdue"][0]["rows"],
         "overdue_partitions": sorted(found["overdue"][0]["log_partitions"]),
         "groups_by_state": kinds,
         "next_days": sorted(found["days"], key=lambda row: int(row["day"])),
@@ -61,7 +65,11 @@ def summary(analysis: Analysis, *, days: int = 7, with_whatif: bool = False) -> 
         "largest_families": sorted(
             found["largest"], key=lambda row: (-row["offsets"], row["family"])
         ),
-        "growth": growth.curve(analysis.changes, as_of_ms),
+        "growth": (
+            []
+            if analysis.lacks & _GROWTH
+            else growth.curve(analysis.changes, as_of_ms)
+        ),
         "whatif": sorted(found.get("whatif", ()), key=_scenario(analysis)),
         "removals": sorted(
             found["removals"], key=lambda row: (not row["of_offset"], str(row["cause"]))

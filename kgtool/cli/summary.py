@@ -71,7 +71,8 @@ class Page:
         bars = _BARS if self.mark == "…" else _ASCII_BARS
         shown = _resample(values, columns)
         top = max([*shown, 1])
-        return "".join(bars[min(len(bars) - 1, value * len(bars) // top)] for value in shown)
+        steps = [max(value, 0) * len(bars) // top for value in shown]
+        return "".join(bars[min(len(bars) - 1, step)] for step in steps)
 
     def _bold(self, text: str) -> str:
         return terminal.paint(text, terminal.BOLD if self.colored else None)
@@ -161,8 +162,8 @@ def _live_tables(facts: dict[str, Any], page: Page) -> None:
     page.table(
         "Live groups", ("TYPE, STATE", "GROUPS", "OFFSETS", "24H", "7D", "NEVER"),
         [
-            (f"{row['group_type'] or 'unknown'}, {row['group_state'] or 'orphaned offsets'}",
-             row["groups"], row["offsets"], row["next_24h"], row["next_7d"], row["never"])
+            (_kind(row), *[row[name] for name in
+                           ("groups", "offsets", "next_24h", "next_7d", "never")])
             for row in facts["groups_by_state"]
         ],
     )  # fmt: skip
@@ -173,11 +174,17 @@ def _live_tables(facts: dict[str, Any], page: Page) -> None:
     )  # fmt: skip
 
 
+def _kind(row: dict[str, Any]) -> str:
+    if row["group_type"] is not None:
+        return f"{row['group_type']}, {row['group_state']}"
+    return "not told" if row["untold"] else "no group (orphaned offsets)"
+
+
 def _removals(rows: list[dict[str, Any]], page: Page) -> None:
     page.table(
         "Removed so far", ("CAUSE", "OF", "REMOVALS", "AT MOST AFTER DUE"),
         [
-            (row["cause"] or "not in the log", "offsets" if row["of_offset"] else "groups",
+            (row["cause"] or "unknown", "offsets" if row["of_offset"] else "groups",
              row["removals"], about(row["max_latency_ms"]) if row["cause"] != "explicit" else "-")
             for row in rows
         ],

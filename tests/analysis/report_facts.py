@@ -64,6 +64,7 @@ def data() -> dict[str, Any]:
              "removed_groups", "live_offsets", "live_groups", "next_offsets")  # fmt: skip
     return {
         "cluster_id": "q40DS-_XRlyDdWH1nhdT2g<b>", "as_of_ms": NOW_MS, "bucket_ms": 3_600_000,
+        "untold": [],
         "summary": {
             "rules": "4.1", "retention_ms": 7 * DAY_MS, "check_interval_ms": 600_000,
             "live_groups": 318, "live_offsets": 2_494, "due_now": 3, "next_24h": 40,

@@ -164,13 +164,16 @@ def test_it_can_be_printed(page: Page, tmp_path: Path) -> None:
 
 def test_little_is_enough_for_a_report(chromium: Page, tmp_path: Path) -> None:
     data = copy.deepcopy(report_facts.data())
-    data |= {"growth": [[], [], []], "families": [], "whatif": [], "tables": [],
-             "metrics": [[], [], [], [], []], "cluster_id": None,
+    data["summary"]["overdue"] = None
+    data |= {"untold": ["transactions", "when <b>"], "growth": [[], [], []], "families": [],
+             "whatif": [], "tables": [], "metrics": [[], [], [], [], []], "cluster_id": None,
              "days": [{"day": 1, "offsets": 0, "groups": 0}]}  # fmt: skip
     path = tmp_path / "small.html"
     report.write(path, data)
     chromium.open(path.as_uri())
     assert chromium.complaints == []
+    assert "It can't tell transactions; when <b>: what" in chromium.texts(".about")[0]
+    assert "Overdue" not in chromium.texts(".tile span")
     assert chromium.texts("main .card:not([hidden]) h2") == ["What expires in the days ahead"]
     assert chromium.texts("#days .empty") == ["Nothing expires within a day as things stand."]
 

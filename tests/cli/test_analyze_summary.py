@@ -72,7 +72,13 @@ def test_growth_is_a_curve_in_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("values", "columns", "line"),
-    [([0, 0, 0], 10, "▁▁▁"), ([5], 10, "█"), (list(range(1000)), 4, "▂▄▆█"), ([], 5, "")],
+    [
+        ([0, 0, 0], 10, "▁▁▁"),
+        ([-70, 7], 10, "▁█"),
+        ([5], 10, "█"),
+        (list(range(1000)), 4, "▂▄▆█"),
+        ([], 5, ""),
+    ],
 )
 def test_sparklines_fit(values: list[int], columns: int, line: str) -> None:
     assert Page().sparkline(values, columns) == line
@@ -91,3 +97,18 @@ def test_scenarios_stand_side_by_side() -> None:
 def test_overdue_is_said_where_it_is_seen() -> None:
     text = render(facts(overdue=5, overdue_partitions=[3, 17]), Page())
     assert "Overdue  5 should be gone: see --table overdue (__consumer_offsets 3, 17)" in text
+
+
+def test_what_nobody_told_is_not_guessed() -> None:
+    kind = {"group_type": None, "group_state": None, "groups": 2, "offsets": 5, "due_now": 0,
+            "next_24h": 0, "next_7d": 0, "never": 0, "untold": 5}  # fmt: skip
+    orphans = kind | {"groups": 1, "offsets": 3, "untold": 0}
+    gone = {"cause": None, "of_offset": True, "removals": 7, "max_latency_ms": None}
+    text = render(
+        facts(groups_by_state=[kind, orphans], removals=[gone], overdue=None, untold=5), Page()
+    )
+    rows = [line.split() for line in text.splitlines()]
+    assert ["not", "told", "2", "5", "0", "0", "0"] in rows
+    assert ["no", "group", "(orphaned", "offsets)", "1", "3", "0", "0", "0"] in rows
+    assert ["unknown", "offsets", "7", "-"] in rows
+    assert "Overdue" not in text and "can't be told 5" in text

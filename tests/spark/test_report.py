@@ -13,6 +13,8 @@ import pytest
 from kgtool.analysis import report, report_data, sources
 from kgtool.analysis.due import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.cli.summary import Page as Terminal
+from kgtool.cli.summary import render
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.report_facts import HOSTILE
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
@@ -83,6 +85,27 @@ def test_the_report_of_a_real_broker(spark: Any, chromium: Page, tmp_path: Path)
     ]
     rows = chromium.texts("#whatif tbody tr td:first-child")
     assert rows == ["4.1", "2.4"]
+
+
+def test_an_input_that_tells_little(spark: Any, chromium: Page, tmp_path: Path) -> None:
+    """What the console consumer printed: no times, no groups. Nothing is made up for it."""
+    data = collect(
+        spark, DATA / "export-samples" / "4.3.1.offsets-formatter.txt", None,
+        retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
+    )  # fmt: skip
+    summary = data["summary"]
+    assert (summary["overdue"], summary["growth"], summary["whatif"]) == (None, [], [])
+    assert summary["untold"] == summary["live_offsets"] > 15
+    text = render(summary, Terminal())
+    assert "can't be told" in text and "Growth" not in text and "Overdue" not in text
+    path = tmp_path / "report.html"
+    report.write(path, data)
+    chromium.open(path.as_uri())
+    assert chromium.complaints == []
+    assert "It can't tell the groups' records" in chromium.texts(".about")[0]
+    assert "Overdue" not in chromium.texts(".tile span")
+    shown = chromium.texts("main .card:not([hidden]) h2")
+    assert shown == ["Largest families of groups", "Tables"]
 
 
 @pytest.fixture(scope="module")

@@ -152,6 +152,7 @@
   }
 
   function days() {
+    if (!data.days.length) return;
     const host = section("days").querySelector(".chart");
     if (!data.days.some((row) => row.offsets)) {
       host.replaceWith(make("p", "empty", "Nothing expires within " + (data.days.length === 1 ? "a day" : data.days.length + " days") + " as things stand."));
