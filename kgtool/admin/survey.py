@@ -90,17 +90,24 @@ def survey(
     ends, *read = yield from within(gather(looks), LONG_READING_SHARE)
     times: dict[str, CommitTimes | KgError] = dict.fromkeys(values, CommitTimes({}, None))
     times.update(read[0] if told is None else {g: told(g, values[g]) for g in asked})
-    questions = [
-        Question(d, {p: v.is_pending for p, v in values[d.group].items()})
-        for d in living
-        if d.error is None and values[d.group]
-    ]
+    questions = _questions(living, values)
     expiries = yield from find_expiries(cluster, questions, now_ms, all_times=False)
     found = [
         _facts(cluster, d, committed[d.group], values[d.group], times[d.group], ends, expiries)
         for d in living
     ]
     return Survey(found, expiries)
+
+
+def _questions(
+    groups: Sequence[GroupDescription],
+    values: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+) -> list[Question]:
+    return [
+        Question(d, {p: v.is_pending for p, v in values[d.group].items()})
+        for d in groups
+        if d.error is None and values[d.group]
+    ]
 
 
 def _values(committed: Committed | KgError) -> dict[TopicPartition, CommittedOffset]:
