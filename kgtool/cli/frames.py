@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgtool.analysis.words import about, when
@@ -19,6 +20,21 @@ _ORDER = (
     "bucket_start_ms", "rules", "retention_ms", "check_interval_ms", "family", "group", "topic",
     "partition", "removed_at_ms", "lost_at_ms", "path",
 )  # fmt: skip
+_NAMES = ("group", "topic", "family", "path")
+_NEEDED = ("expires_at_ms", "cause", "overdue_ms", "removed_offsets", "live_offsets")
+"""What a table is for, besides the columns of its order: always there."""
+_TELLING = (
+    "offset",
+    "rule",
+    "lag",
+    "missed_offsets",
+    "group_state",
+    "members",
+    "records",
+    "damaged",
+)
+"""Columns that a narrow terminal keeps longer than others."""
+Row = Mapping[str, Any]
 
 
 def put_table(frame: Any, output: Output) -> None:
@@ -38,32 +54,65 @@ def put_table(frame: Any, output: Output) -> None:
 
 
 def _put_text(frame: Any, output: Output) -> None:
-    from tabulate import tabulate
-
     flat = [field.name for field in frame.schema.fields if "array" not in field.dataType.typeName()]
     rows = frame.select(*flat).limit(SHOWN_ROWS + 1).collect()
-    mark = terminal.mark_for()
-    cells = [
-        [_cell(name, value, mark) for name, value in zip(flat, row, strict=True)]
-        for row in rows[:SHOWN_ROWS]
-    ]
-    numeric = ("int", "bigint")
-    kinds = dict(frame.dtypes)
-    align = [
-        "right" if kinds[name] in numeric and not name.endswith("_ms") else "left" for name in flat
-    ]
-    head = [name.removesuffix("_ms").upper() for name in flat]
-    output.text(tabulate(cells, head, tablefmt="plain", disable_numparse=True, colalign=align)
-                if cells else tabulate([], head, tablefmt="plain"))  # fmt: skip
+    shown = [row.asDict() for row in rows[:SHOWN_ROWS]]
+    if output.table_width is not None:
+        put_fitting(flat, shown, output)
+    else:
+        numeric = [name for name, kind in frame.dtypes if kind in ("int", "bigint")]
+        _put_whole(flat, shown, numeric, output)
     if len(rows) > SHOWN_ROWS:
         output.note(f"Only the first {SHOWN_ROWS} rows: -o ndjson, or --out DIR, gives all.")
 
 
-def _cell(name: str, value: Any, mark: str) -> str:
+def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> None:
+    """A table for a terminal: what there is no room for is left out, and named."""
+    from kgtool.cli.columns import NAME, PLAIN, Column
+    from kgtool.cli.table import draw, fit
+
+    columns = []
+    for place, name in enumerate(names):
+        kept = len(names) if name in _TELLING else 0
+        spare = 0 if name in (*_ORDER, *_NEEDED) else len(names) - place + kept
+        kind = NAME if name in _NAMES else PLAIN
+        columns.append(Column(name, _head(name), kind, spare=spare))
+    cells = [{name: _cell(name, row[name], None) for name in names} for row in rows]
+    fitting = fit(columns, cells, output.table_width)
+    mark = terminal.mark_for()
+    text = draw(columns, cells, sizes=fitting.sizes, colored=output.is_colored, mark=mark)
+    output.text(text, end="")
+    if fitting.left_out:
+        output.note(
+            f"Left out for want of room: {', '.join(fitting.left_out)}. A wider terminal or -o "
+            "shows them."
+        )
+
+
+def _put_whole(
+    names: Sequence[str], rows: Sequence[Row], numeric: Sequence[str], output: Output
+) -> None:
+    """The same for a pipe, as wide as it is."""
+    from tabulate import tabulate
+
+    mark = terminal.mark_for()
+    cells = [[_cell(name, row[name], mark) for name in names] for row in rows]
+    align = ["right" if name in numeric and not name.endswith("_ms") else "left" for name in names]
+    head = [_head(name) for name in names]
+    output.text(tabulate(cells, head, tablefmt="plain", disable_numparse=True, colalign=align)
+                if cells else tabulate([], head, tablefmt="plain"))  # fmt: skip
+
+
+def _head(name: str) -> str:
+    return name.removesuffix("_ms").upper()
+
+
+def _cell(name: str, value: Any, mark: str | None) -> str:
     if value is None:
         return "-"
     if name in SPANS:
         return about(value)
     if name.endswith("_ms"):
         return when(value)
-    return terminal.shorten(escape(str(value)), WIDEST, mark)
+    text = escape(str(value))
+    return text if mark is None else terminal.shorten(text, WIDEST, mark)
