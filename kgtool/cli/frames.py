@@ -21,11 +21,12 @@ _ORDER = (
     "partition", "removed_at_ms", "lost_at_ms", "path",
 )  # fmt: skip
 _NAMES = ("group", "topic", "family", "path")
-_NEEDED = ("expires_at_ms", "cause", "overdue_ms", "removed_offsets", "live_offsets")
+_NEEDED = ("cause", "overdue_ms", "removed_offsets", "live_offsets")
 """What a table is for, besides the columns of its order: always there."""
 _TELLING = (
     "offset",
     "rule",
+    "expires_at_ms",
     "lag",
     "missed_offsets",
     "group_state",
@@ -74,7 +75,8 @@ def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> No
     columns = []
     for place, name in enumerate(names):
         kept = len(names) if name in _TELLING else 0
-        spare = 0 if name in (*_ORDER, *_NEEDED) else len(names) - place + kept
+        needed = name in (*_ORDER, *_NEEDED) or (name == "expires_at_ms" and "cause" not in names)
+        spare = 0 if needed else len(names) - place + kept
         kind = NAME if name in _NAMES else PLAIN
         columns.append(Column(name, _head(name), kind, spare=spare))
     cells = [{name: _cell(name, row[name], None) for name in names} for row in rows]
