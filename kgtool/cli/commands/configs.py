@@ -69,14 +69,9 @@ def command(
     settings: Settings,
     output: Output,
     selection: Selection,
-    describe: bool,
     all_: bool,
     alter: bool,
-    add: tuple[str, ...],
-    delete: tuple[str, ...],
-    force: bool,
-    dry_run: bool,
-    yes: bool,
+    **given: Any,
 ) -> int:
     """Show and change the configs of single groups (KIP-848).
 
@@ -88,16 +83,7 @@ def command(
     kgtool undo takes them back. They take Kafka ≥ 4.0, and the ACL operations DESCRIBE_CONFIGS
     and ALTER_CONFIGS on the group.
     """
-    selection.check("configs")
-    if describe and alter:
-        raise UsageError("--describe and --alter are two actions: take one of them.")
-    changes = _changes(add, delete)
-    if not alter and (changes or dry_run):
-        raise UsageError("--add-config, --delete-config and --dry-run go with --alter.")
-    if alter and not changes:
-        raise UsageError("--alter takes --add-config K=V or --delete-config K.")
-    if alter:
-        consent.require(yes, dry_run)
+    changes = _usage(selection, alter, given)
     from kgtool.net.session import Session
 
     with Session(settings) as session:
@@ -105,13 +91,31 @@ def command(
         groups = choose(session, output, selection, keys).groups
         found = _look(session, groups)
         if alter:
-            items = _items(found, Wanted(changes, force))
+            items = _items(found, Wanted(changes, given["force"]))
             _say_classic(output, found)
-            work = Work(session, output, dry_run=dry_run, yes=yes)
+            work = Work(session, output, dry_run=given["dry_run"], yes=given["yes"])
             work.run(items, "Change {}?")
         else:
             _show(output, found, all_)
     return output.finish()
+
+
+def _usage(selection: Selection, alter: bool, given: dict[str, Any]) -> dict[str, str | None]:
+    """Return the changes that are asked for; nothing has been sent yet.
+
+    :raises UsageError: options contradict each other, or nobody can be asked.
+    """
+    selection.check("configs")
+    if given["describe"] and alter:
+        raise UsageError("--describe and --alter are two actions: take one of them.")
+    changes = _changes(given["add"], given["delete"])
+    if not alter and (changes or given["dry_run"]):
+        raise UsageError("--add-config, --delete-config and --dry-run go with --alter.")
+    if alter and not changes:
+        raise UsageError("--alter takes --add-config K=V or --delete-config K.")
+    if alter:
+        consent.require(given["yes"], given["dry_run"])
+    return changes
 
 
 def _changes(add: Iterable[str], delete: Iterable[str]) -> dict[str, str | None]:

@@ -110,8 +110,7 @@ def command(
     hex_: bool,
     list_: bool,
     schema: bool,
-    dry_run: bool,
-    yes: bool,
+    **given: bool,
 ) -> int:
     """Send one request of Kafka's protocol, and show the answer.
 
@@ -128,12 +127,12 @@ def command(
         return _list(output)
     if api is None:
         raise UsageError("request takes the name of an API: kgtool request --list shows them.")
-    wanted = Wanted(api, None, version, broker, hex_, dry_run, yes)
+    wanted = Wanted(api, None, version, broker, hex_, given["dry_run"], given["yes"])
     _check_version(wanted)
     if schema:
         return _schema(output, wanted)
     wanted = wanted._replace(body=_body(body))
-    if settings is None and not dry_run:
+    if settings is None and not wanted.dry_run:
         raise UsageError(
             'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
             "or --dry-run, which needs none."
