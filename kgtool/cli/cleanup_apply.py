@@ -118,18 +118,22 @@ class Apply:
     # -- asking ---------------------------------------------------------------------------
 
     def _ask(self, left: Sequence[PlanItem], done_before: int) -> None:
-        output, limit = self._output, self._options.max_delete
+        output = self._output
+        self._check_limit(left)
+        if done_before:
+            output.note(f"{done_before} of it were done before; the rest now.")
+        show_plan(output, self._plan, left)
+        question = f"Apply the plan to {_count(len(left))}?"
+        consent.ask(self._session, output, question, self._options.yes, self._used(left))
+
+    def _check_limit(self, left: Sequence[PlanItem]) -> None:
+        limit = self._options.max_delete
         if limit is not None and len(left) > limit:
             raise TooMany(
                 f"{len(left)} groups are to be changed, and --max-delete allows {limit}: nothing "
                 "was changed.",
                 hint="Make the plan smaller, or the number larger.",
             )
-        if done_before:
-            output.note(f"{done_before} of it were done before; the rest now.")
-        show_plan(output, self._plan, left)
-        question = f"Apply the plan to {_count(len(left))}?"
-        consent.ask(self._session, output, question, self._options.yes, self._used(left))
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str] | None:
         """Return the group that was used last, and when, if that was not long ago."""
@@ -146,6 +150,7 @@ class Apply:
                 left.append(item)
             else:
                 self._take([Result(item, "waiting")])
+        self._check_limit(left)
         show_plan(self._output, self._plan, left)
         for items in self._parts(left):
             self._take(self._part(items).look())

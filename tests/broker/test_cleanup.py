@@ -332,6 +332,7 @@ def test_max_delete_and_another_cluster_change_nothing(scene: Callable[[int], Sc
     many = here.apply(plan, "--max-delete", "2")
     assert (many.status, many.rows) == (1, [])
     assert "--max-delete allows 2" in many.err
+    assert here.apply(plan, "--max-delete", "2", "--dry-run").status == 1
     found = load(plan)
     other = plan.with_name("other.json")
     other.write_text(json.dumps({**found, "cluster_id": "another"}))
