@@ -31,6 +31,9 @@ REASON_AFTER = "after --as-of"
 REASON_UNREADABLE = "can't be read: {}"
 
 ABORT, COMMIT = 0, 1
+FAR_MS = 1 << 61
+"""No record is taken for older or younger than that (73 million years), so that differences of
+times fit into an int64 whatever a broken clock wrote."""
 
 
 class Detail(NamedTuple):
@@ -100,6 +103,7 @@ def decode_part(
         lost = sum(note.records for note in notes if note.reason != REASON_CRC)
     else:
         (records, notes), size = read_chunk(part), len(part.data)
+    records = records._replace(timestamp_ms=np.clip(records.timestamp_ms, -FAR_MS, FAR_MS))
     if detail.tally is not None:
         detail.tally.add(len(records.log_offset) + lost, size)
     if as_of_ms is not None:

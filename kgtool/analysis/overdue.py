@@ -32,7 +32,8 @@ def overdue(
     end_ms: int,
 ) -> DataFrame:  # fmt: skip
     """Rows of ``schema.OVERDUE`` at the end of the log."""
-    late = F.lit(end_ms) - F.col("expires_at_ms") - F.lit(interval_ms)
+    # null where a commit timestamp is so absurd that the difference does not fit
+    late = F.try_subtract(F.lit(end_ms - interval_ms), F.col("expires_at_ms"))
     latest_ms = end_ms - grace_ms(interval_ms)
     offsets = live.where(F.col("expires_at_ms") < latest_ms)
     groups = _groups(live, history, timeline, rules).where(F.col("expires_at_ms") < latest_ms)

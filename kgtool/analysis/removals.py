@@ -256,7 +256,8 @@ def _one_cause(rows: DataFrame) -> DataFrame:
             F.when(F.col("spoilt"), F.lit(retention.CAUSE_EXPLICIT)).otherwise(F.col("cause")),
         )
         .withColumn("expires_at_ms", F.when(~(F.col("spoilt") & own), F.col("expires_at_ms")))
-        .withColumn("latency_ms", F.col("removed_at_ms") - F.col("expires_at_ms"))
+        # null where a commit timestamp is so absurd that the difference does not fit
+        .withColumn("latency_ms", F.try_subtract("removed_at_ms", "expires_at_ms"))
         .withColumn("log_partition", F.col("partition"))
         .withColumn("partition", F.col("topic_partition"))
     )

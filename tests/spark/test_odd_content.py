@@ -1,0 +1,119 @@
+"""Records that no well-behaved client writes, and a machine that lacks what Spark needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.analysis import sources
+from kgtool.analysis.find import find
+from kgtool.analysis.pipeline import Analysis
+from tests.analysis import writer
+from tests.analysis.writer import Raw
+
+pytestmark = pytest.mark.spark
+RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+NOW_MS = 1_795_265_000_000
+DAY_MS = 86_400_000
+GREATEST = 2**63 - 1
+NAMES = (
+    " ", "two  blanks ", "tab\tnewline\nreturn\r", "nul\0byte", "quote\"'`back\\slash", "%s{}$(x)",
+    "<b>&amp;", "=1+1", "größe-日本-😀", "e\u0301", "\u202eright-to-left", "\ufeff", "x" * 30_000,
+)  # fmt: skip
+TIMES = {
+    "epoch": 0, "before-the-epoch": -5, "longest-ago": -(2**63), "tomorrow": NOW_MS + DAY_MS,
+    "year-10000": 253_402_300_800_000, "never-ever": GREATEST,
+}  # fmt: skip
+
+
+def tables(spark: Any, path: Path) -> dict[str, list[dict[str, Any]]]:
+    basis = sources.basis(None, "4.1", 7 * DAY_MS, None)
+    analysis = Analysis(spark, find([str(path)]).files, basis)
+    found = {
+        name: [row.asDict(recursive=True) for row in analysis.table(name).collect()]
+        for name in ("live", "removals", "overdue", "groups", "quality")
+    }
+    spark.catalog.clearCache()
+    return found
+
+
+def commit(at: int, group: str, ms: int = NOW_MS, topic: str = "t") -> bytes:
+    raw = Raw(writer.offset_key(group, topic), writer.offset_value(at, ms), ms)
+    return writer.batch(at, [raw])
+
+
+def test_every_odd_character(spark: Any, tmp_path: Path) -> None:
+    groups = [commit(at, name) for at, name in enumerate(NAMES)]
+    topics = [commit(len(NAMES) + at, "g", topic=name) for at, name in enumerate(NAMES)]
+    found = tables(spark, writer.segment(tmp_path, b"".join([*groups, *topics])))
+    live = {(row["group"], row["topic"]): row["offset"] for row in found["live"]}
+    assert live == {
+        **{(name, "t"): at for at, name in enumerate(NAMES)},
+        **{("g", name): len(NAMES) + at for at, name in enumerate(NAMES)},
+    }
+    assert {row["group"] for row in found["groups"]} == {*NAMES, "g"}
+
+
+def test_invalid_utf_8(spark: Any, tmp_path: Path) -> None:
+    key = writer.offset_key("XXXX").replace(b"XXXX", b"a\xff\xc3b")
+    data = writer.batch(0, [Raw(key, writer.offset_value(7, NOW_MS), NOW_MS)])
+    found = tables(spark, writer.segment(tmp_path, data + commit(1, "sound")))
+    assert {row["group"]: row["offset"] for row in found["live"]} == {
+        "a\ufffd\ufffdb": 7, "sound": 1,
+    }  # fmt: skip
+    assert [row["damaged"] for row in found["quality"]] == [False]
+
+
+def test_clocks_that_are_wrong(spark: Any, tmp_path: Path) -> None:
+    data = b"".join(commit(at, name, ms) for at, (name, ms) in enumerate(TIMES.items()))
+    # Backwards: what was written last counts, whatever its time.
+    again = len(TIMES)
+    data += commit(again, "backwards", NOW_MS) + commit(again + 1, "backwards", NOW_MS - 9 * DAY_MS)
+    found = tables(spark, writer.segment(tmp_path, data))
+    live = {row["group"]: row for row in found["live"]}
+    assert {name: row["commit_timestamp_ms"] for name, row in live.items()} == {
+        **TIMES, "backwards": NOW_MS - 9 * DAY_MS,
+    }  # fmt: skip
+    assert live["backwards"]["offset"] == again + 1
+    for name in ("epoch", "tomorrow", "year-10000"):
+        assert live[name]["expires_at_ms"] == TIMES[name] + 7 * DAY_MS, name
+    assert live["never-ever"]["expires_at_ms"] == GREATEST
+    assert [row["skipped"] for row in found["quality"]] == [0]
+
+
+def analyze(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN, "analyze", *map(str, arguments)],
+        capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"JAVA_HOME": "/nowhere"}, "JAVA_HOME is /nowhere, where there is no bin/java"),
+        ({"JAVA_HOME": "", "PATH": "/nowhere"}, "No Java was found"),
+    ],
+)
+def test_without_java(tmp_path: Path, environment: dict[str, str], said: str) -> None:
+    path = writer.segment(tmp_path, commit(0, "g"))
+    result = analyze(path, "--rules", "4.1", **environment)
+    assert result.returncode == 1
+    assert said in result.stderr and "Spark needs Java 17 or newer" in result.stderr
+    assert "Traceback" not in result.stderr and result.stdout == ""
+
+
+def test_strict(tmp_path: Path) -> None:
+    path = writer.segment(tmp_path, commit(0, "g") + b"\xff" * 99 + commit(1, "h"))
+    missing = analyze(path, tmp_path / "gone", "--strict")
+    assert missing.returncode == 2 and "gone does not exist" in missing.stderr
+    damaged = analyze(path, "--strict", "-o", "csv")
+    assert damaged.returncode == 1, damaged.stderr
+    assert f"{path}: not a record batch, 99 bytes at " in damaged.stderr
+    assert damaged.stdout.count("\n") <= 1  # no rows, at most a header
