@@ -162,6 +162,19 @@ def test_it_can_be_printed(page: Page, tmp_path: Path) -> None:
     assert len(page.texts("#tables tbody tr")) == 100
 
 
+def test_nothing_is_cut_off_on_paper(chromium: Page, file: Path) -> None:
+    chromium.open(file.as_uri(), width=720)  # of A4, without its margins
+    chromium.call("Emulation.setEmulatedMedia", media="print")
+    chromium.run("dispatchEvent(new Event('beforeprint'))")
+    for box in ("#whatif .small", "#tables .scroll"):
+        wide = f"document.querySelector('{box}')"
+        assert chromium.run(f"{wide}.scrollWidth") <= chromium.run(f"{wide}.clientWidth"), box
+    assert chromium.run("document.documentElement.scrollWidth") <= 720
+    assert len(chromium.texts("#tables tbody tr")) == 60
+    chromium.run("dispatchEvent(new Event('afterprint'))")
+    chromium.call("Emulation.setEmulatedMedia", media="")
+
+
 def test_little_is_enough_for_a_report(chromium: Page, tmp_path: Path) -> None:
     data = copy.deepcopy(report_facts.data())
     data["summary"]["overdue"] = None
