@@ -134,6 +134,11 @@ STATE = (
     Column("target_assignment_epoch", "TARGET-ASSIGNMENT-EPOCH"),
     Column("members", "#MEMBERS"),
 )
+STATE_TYPE = Column(
+    "type", "TYPE", text=lambda row: "Classic" if row.get("group_epoch") is None else "Consumer"
+)
+"""Of a row of ``STATE``, for people: only KIP-848 groups have epochs, and the other types have
+tables of their own."""
 TOTALS = (
     Column("group", "GROUP", NAME, text=_all("group")),
     Column("topic", "TOPIC", NAME, text=_all("topic")),

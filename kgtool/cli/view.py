@@ -87,7 +87,10 @@ class View(NamedTuple):
         """Return the columns of a table: those asked for, or Kafka's and what options add."""
         if self.columns:
             return list(self.columns)
-        return [column for column in _KNOWN[self.table] if self._is_shown(column.key, found)]
+        shown = [column for column in _KNOWN[self.table] if self._is_shown(column.key, found)]
+        if self.name == "state" and not self.kafka_form:
+            shown.insert(1, columns_of.STATE_TYPE)
+        return shown
 
     def _is_shown(self, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
         if key in _ON_REQUEST or (key in _VERBOSE and not self.verbose):

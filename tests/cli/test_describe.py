@@ -235,9 +235,9 @@ class TestOtherViews:
         result = kgtool("describe", *GROUPS, "--state")
         assert result.err == ""
         assert [re.split("  +", line) for line in result.out.splitlines()] == [
-            ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
-            ["full", "b1:9092 (1)", "range", "Stable", "3"],
-            ["none", "b1:9092 (1)", "range", "Empty", "0"],
+            ["GROUP", "TYPE", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
+            ["full", "Classic", "b1:9092 (1)", "range", "Stable", "3"],
+            ["none", "Classic", "b1:9092 (1)", "range", "Empty", "0"],
         ]
         rows = kgtool("describe", *GROUPS, "--state", "--columns", "coordinator-id,state,#members",
                       "-o", "json").json["results"]  # fmt: skip
