@@ -24,7 +24,7 @@ from kgtool.admin.listing import list_groups
 from kgtool.admin.raw_log import Range, copy_partitions, whole_batches
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import LONG_READING_SHARE, Operation, Versions, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, Versions, gather, within
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.protocol.release import release
@@ -75,8 +75,8 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[dict[str, 
         [log_ends(cluster, wanted), broker_configs(cluster, CONFIGS), list_groups(cluster)]
     )
     # A broker that doesn't answer must leave time for copying what the others lead.
-    ends, configs, listing = yield from within(asked, LONG_READING_SHARE)
-    brokers = yield from within(_brokers(cluster), LONG_READING_SHARE)
+    ends, configs, listing = yield from within(asked, READING_SHARE)
+    brokers = yield from within(_brokers(cluster), READING_SHARE)
     known = next((c for c in configs.values() if isinstance(c, dict)), {})
     return {
         "kgtool_export": 1,

@@ -16,7 +16,7 @@ from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.groups import describe_with_type
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
-from kgtool.client.ops import LONG_READING_SHARE, READING_SHARE, Operation, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -173,7 +173,7 @@ def read_groups(
     """
     both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
     # A coordinator that doesn't answer must leave time for what follows for the others' groups.
-    described, committed = yield from within(both, LONG_READING_SHARE)
+    described, committed = yield from within(both, READING_SHARE)
     found: list[tuple[GroupDescription, dict[TopicPartition, CommittedOffset | None]]] = []
     errors: dict[str, list[ItemError]] = {}
     for description in described:

@@ -22,7 +22,7 @@ from kgtool.admin.groups import describe_with_type
 from kgtool.admin.images import BeforeChange, GroupChange, take_images
 from kgtool.admin.rejoin import CONSUMER_PROTOCOL, restart_clocks
 from kgtool.client.cluster import Cluster
-from kgtool.client.ops import LONG_READING_SHARE, Operation, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.retention import rules as r
@@ -90,7 +90,7 @@ def plan_keep(
     """
     both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
     # A coordinator that doesn't answer must leave time for what follows for the others' groups.
-    described, committed = yield from within(both, LONG_READING_SHARE)
+    described, committed = yield from within(both, READING_SHARE)
     questions = [Question(d, _pending(committed[d.group])) for d in described if d.error is None]
     expiries: Expiries = yield from find_expiries(cluster, questions, now_ms)
     found = []
@@ -217,7 +217,7 @@ def execute_keep(
     """
     names = [group.description.group for group in plan if _open(group)]
     both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
-    described, committed = yield from within(both, LONG_READING_SHARE)
+    described, committed = yield from within(both, READING_SHARE)
     now_there = {d.group: d for d in described}
     checked = [
         _checked(group, now_there[group.description.group], committed[group.description.group])

@@ -13,7 +13,7 @@ from kgtool.admin.images import id_text
 from kgtool.admin.lag import LogEnds
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata
-from kgtool.client.ops import LONG_READING_SHARE, Operation, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition
 from kgtool.protocol import codes
@@ -75,7 +75,7 @@ def survey(
     """
     both = gather([describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)])
     # A broker that doesn't answer must leave time for what is read next of the others' groups.
-    described, committed = yield from within(both, LONG_READING_SHARE)
+    described, committed = yield from within(both, READING_SHARE)
     living = [d for d in described if not (d.error and d.error.code == codes.GROUP_ID_NOT_FOUND)]
     values = {d.group: _values(committed[d.group]) for d in living}
     partitions = {p for found in values.values() for p in found}
@@ -87,7 +87,7 @@ def survey(
     looks: list[Operation[Any]] = [log_ends(cluster, there, starts=False)]
     if told is None:
         looks.append(commit_times(cluster, asked, since_ms))
-    ends, *read = yield from within(gather(looks), LONG_READING_SHARE)
+    ends, *read = yield from within(gather(looks), READING_SHARE)
     times: dict[str, CommitTimes | KgError] = dict.fromkeys(values, CommitTimes({}, None))
     times.update(read[0] if told is None else {g: told(g, values[g]) for g in asked})
     questions = _questions(living, values)

@@ -111,9 +111,6 @@ def gather(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
 READING_SHARE = 0.5
 """Of the time that is left: what each step of reading may take before a change. A broker that is
 down then leaves something to the steps that follow, which no longer have to do with it."""
-LONG_READING_SHARE = 0.75
-"""The same for long work, whose connections are given up only after half of the time without
-progress: what was asked there has to be asked once more within the share."""
 
 
 def within(operation: Operation[T], share: float) -> Operation[T]:

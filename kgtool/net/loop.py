@@ -36,6 +36,7 @@ PATIENCE_SHARE = 1 / 3
 PATIENCE_SECONDS = 2.0
 """A connection without progress for a third of the command's time, but at least this long, is
 given up; what it was asked is then asked elsewhere."""
+LONG_PATIENCE_SECONDS = 1.0
 LONG_ANSWER = 10
 """For how many times the timeout a single answer may take to come, bit by bit."""
 
@@ -85,9 +86,9 @@ class Loop:
 
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000
-        if self._progress:
-            return seconds / 2  # so that there is time for a second try before all is given up
-        return max(seconds * PATIENCE_SHARE, min(seconds, PATIENCE_SECONDS))
+        # Long work has its steps as parts (``Within``): one must hold a second try.
+        least = LONG_PATIENCE_SECONDS if self._progress else PATIENCE_SECONDS
+        return max(seconds * PATIENCE_SHARE, min(seconds, least))
 
     @property
     def requests_sent(self) -> int:

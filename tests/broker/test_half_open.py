@@ -182,7 +182,7 @@ def test_backup_and_restore(here: Silent, config: str, outcome: Outcome, tmp_pat
         assert done.seconds < 18  # long work: --timeout is the longest time without progress
         at = (here.topic, here.partition)
         back = {g for g in here.homes if clients.committed(here.bootstrap, g)[at] == 2}
-        assert back == here.healthy
+        assert back == here.healthy, done
         cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
 
 
@@ -195,7 +195,7 @@ def test_undo(here: Silent, config: str, outcome: Outcome) -> None:
         assert done.status == 3, done
         assert done.seconds < 18  # as long as restore
         back = {g for g in here.homes if at in clients.committed(here.bootstrap, g)}
-        assert back == here.healthy
+        assert back == here.healthy, done
         again = kgtool("undo", "last", "--yes", "--bootstrap-server", here.bootstrap)
         assert again.seconds < 11
         cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
