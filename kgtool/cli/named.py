@@ -24,6 +24,6 @@ class Named(_Choice):
         if value in self.choices:
             return str(value)
         near = get_close_matches(str(value), list(map(str, self.choices)), n=1, cutoff=0.5)
-        option = f"--{param.name}" if param is not None and param.name else "this"
+        option = param.opts[-1] if param is not None else "this"
         said = f" (did you mean {near[0]}?)" if near else ""
         raise UsageError(f"{option} takes {', '.join(map(str, self.choices))}, not '{value}'{said}")
