@@ -53,3 +53,16 @@ def test_a_summary_on_a_terminal_of_eighty_columns(tmp_path: Path) -> None:
     assert lines[-1].strip().endswith(".log: unknown key type 99, 1 record")
     assert lines[-1].startswith("  …")
     assert "Committed offsets" in report.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("moment", ["Reading", "Computing"])
+def test_control_c_is_an_interruption_and_no_story(tmp_path: Path, moment: str) -> None:
+    """Neither Spark's handler nor py4j's log show where they were."""
+    segment(tmp_path, batch(0, [Raw(offset_key("g"), offset_value(5, NOW_MS), NOW_MS)]))
+    command = [sys.executable, "-c", RUN, "analyze", str(tmp_path), "--rules", "4.1"]
+    known = ["--retention", "3d", "--check-interval", "10m"]
+    with Terminal([*command, *known], columns=80, lines=40) as shown:
+        shown.read_until(moment, timeout=300)
+        shown.type("\x03")
+        assert shown.read_all(timeout=120) == 130
+    assert [line for line in shown.screen if line] == ["Error: Interrupted."]

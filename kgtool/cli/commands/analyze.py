@@ -19,6 +19,7 @@ from kgtool.cli.named import Named
 from kgtool.cli.options import CONNECTION, connection_params, make_settings, output_options
 from kgtool.cli.output import Output
 from kgtool.cli.progress import Progress
+from kgtool.cli.spark import Spark
 from kgtool.cli.times import Duration, Moment
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
@@ -110,7 +111,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     with _extra():
         _check_targets(options)
     inputs = _inputs(paths, settings)
-    spark = _Spark(options["master"], conf)
+    spark = Spark(options["master"], conf)
     try:
         with job_failures():
             if inputs.remote:
@@ -124,29 +125,8 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     return exits.FOUND if found and status == exits.DONE else status
 
 
-class _Spark:
-    """The session, from when it is needed."""
-
-    def __init__(self, master: str, conf: dict[str, str]) -> None:
-        self._master, self._conf = master, conf
-        self._session: Any = None
-
-    def start(self, input_bytes: int) -> Any:
-        """The session for so much to read."""
-        from kgtool.analysis.session import build_session
-
-        if self._session is None:
-            self._session = build_session(self._master, self._conf, input_bytes)
-        return self._session
-
-    def stop(self) -> None:
-        """End it, if there is one."""
-        if self._session is not None:
-            self._session.stop()
-
-
 def _analyze(
-    spark: _Spark, inputs: Any, output: Output, options: dict[str, Any], settings: Any
+    spark: Spark, inputs: Any, output: Output, options: dict[str, Any], settings: Any
 ) -> bool:
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
     from kgtool.analysis import scenarios
