@@ -78,7 +78,8 @@ _kgtool_options() {
             --command-config-b --bootstrap-server --command-config --context --timeout \
             -o --output --no-color --debug --help ;;
         "history") _kgtool_lines \
-            --prune --dry-run -o --output --no-color --debug --help ;;
+            --prune --dry-run --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "undo") _kgtool_lines \
             --from --force --all-or-nothing --wait-empty --as-member --dry-run --yes \
             --reason --bootstrap-server --command-config --context --timeout -o --output \
@@ -122,7 +123,8 @@ _kgtool_options() {
         "context use") _kgtool_lines \
             --none -o --output --no-color --debug --help ;;
         "validate-regex") _kgtool_lines \
-            -o --output --no-color --debug --help ;;
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "export") _kgtool_lines \
             --out --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;

@@ -77,9 +77,21 @@ def tour(server: tuple[str, str], work: Path) -> None:
     kgtool("delete", *server, "--match", "console-consumer-1000*", "--yes")
     kgtool("describe", *server, "--group", "reporting", "-o", "json", lines=6)
 
+    say("What is wrong here, and what to type against it")
+    kgtool("doctor", *server, expect=5)
+
+    say("Two hundred dead groups: a plan, applied, taken back")
+    plan = str(work / "plan.json")
+    kgtool("cleanup", "plan", *server, "--generated", "--out", plan, lines=5)
+    kgtool("cleanup", "apply", plan, *server, "--yes", lines=5)
+    kgtool("undo", "last", *server, "--yes", lines=5)
+    kgtool("history", *server)
+
     say("The broker's own bytes of __consumer_offsets, and what will expire when")
     kgtool("export", *server, "--out", str(work / "export"))
-    kgtool("analyze", str(work / "export"), "--out", str(work / "tables"))
+    report = Path(tempfile.gettempdir()) / "kgtool-demo.html"
+    kgtool("analyze", str(work / "export"), "--out", str(work / "tables"),
+           "--report", str(report), "--overwrite")  # fmt: skip
 
 
 def main() -> int:

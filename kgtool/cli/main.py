@@ -144,13 +144,19 @@ def _dispatch(seen: Scan, output: Output) -> int:
 
 def invoke(command: click.Command, words: list[str], output: Output) -> int:
     """Run a Click command; what it returns is the exit status (None: 0)."""
-    from click.exceptions import Exit
+    from click.exceptions import Exit, UsageError
 
     try:
         with command.make_context(PROGRAM, words, obj=output) as ctx:
             status = command.invoke(ctx)
     except Exit as ended:
         status = ended.exit_code
+    except UsageError as error:
+        # A group of commands named alone; Click 8.2 and later raise its help as an error.
+        if type(error).__name__ != "NoArgsIsHelpError" or error.ctx is None or not output.is_text:
+            raise
+        output.note(error.ctx.get_help())
+        status = 2
     return status if isinstance(status, int) else 0
 
 

@@ -37,7 +37,6 @@ _APPLY = examples(
 
 @click.group(
     "cleanup",
-    no_args_is_help=False,  # that would be the whole help as one sentence on stderr
     epilog=examples(
         "kgtool cleanup plan --idle 30d --out plan.json",
         "kgtool cleanup apply plan.json --canary 10",

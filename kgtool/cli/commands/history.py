@@ -10,7 +10,7 @@ import click
 from kgtool.cli import offsetspec, render
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import folder, now_ms
-from kgtool.cli.options import output_options
+from kgtool.cli.options import connection_params, output_options
 from kgtool.cli.output import Output
 from kgtool.model import ItemError, Target
 
@@ -32,8 +32,9 @@ _HEADERS = ("ID", "TIME", "COMMAND", "CLUSTER", "GROUPS", "CHANGES", "STATE", "B
               help="Remove the journals that are older, such as 90d; what they kept can't be "
                    "undone any more.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --prune: show what would be removed.")
+@connection_params
 @output_options
-def command(output: Output, prune: str | None, dry_run: bool) -> int:
+def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any) -> int:
     """Show the changes that kgtool made on this machine, newest first.
 
     The journals are files in KGTOOL_JOURNAL_DIR or the user's state folder

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from kgtool.cli import exits, rows
 from kgtool.cli.help import examples
-from kgtool.cli.options import output_options
+from kgtool.cli.options import connection_params, output_options
 from kgtool.cli.output import Output
 from kgtool.cli.selection import regex_problem
 
@@ -18,8 +20,9 @@ from kgtool.cli.selection import regex_problem
     ),
 )
 @click.argument("regex")
+@connection_params
 @output_options
-def command(output: Output, regex: str) -> int:
+def command(output: Output, regex: str, **_connection: Any) -> int:
     """Check a regular expression as brokers read it (RE2)."""
     return run(output, regex)
 
