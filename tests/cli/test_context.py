@@ -99,6 +99,21 @@ def test_a_variable_in_a_jaas_line_is_no_secret(context: Callable[..., Result]) 
     assert "${env:PW}" in Path(path()).read_text()
 
 
+def test_a_misspelt_property_is_pointed_out(context: Callable[..., Result]) -> None:
+    added = context(
+        "add", "a", "--bootstrap-server", "b:1", "--property", "sasl.mechansim=PLAIN",
+        "--secret", "ssl.truststore.passwort=env:P",
+    )  # fmt: skip
+    assert added.status == 0
+    assert "Is sasl.mechanism meant?" in added.err
+    assert "Is ssl.truststore.password meant?" in added.err
+    good = context(
+        "add", "b", "--bootstrap-server", "b:1", "--property", "security.protocol=SASL_SSL",
+        "--user", "u", "--password", "env:P",
+    )  # fmt: skip
+    assert good.err == ""
+
+
 # -- on a real broker -------------------------------------------------------------------------
 
 

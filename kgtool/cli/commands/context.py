@@ -88,6 +88,7 @@ def add(
         cluster_id,
     )
     _check(made)
+    _warn(output, made)
     contexts.put(made, use=use_it)
     return _show(output, [made])
 
@@ -163,6 +164,17 @@ def _check(made: Context) -> None:
                 f"{key} is a secret, and does not belong into a file or a command line: give "
                 f"--secret {key}=env:NAME (or file:PATH, keyring:SERVICE/USER)."
             )
+
+
+def _warn(output: Output, made: Context) -> None:
+    """Point out what looks like a slip: nothing would read it."""
+    from kgtool.cli.escape import escape
+    from kgtool.config.known import odd_names
+    from kgtool.config.properties import Properties
+
+    names = [*made.properties, *(key for key in made.secrets if key != "password")]
+    for note in odd_names(Properties(dict.fromkeys(names, "")), f"The context {made.name}"):
+        output.note(f"Warning: {escape(note)}")
 
 
 def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
