@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
@@ -26,8 +28,14 @@ class Spark:
         return self._session
 
     def stop(self) -> None:
-        """End it, if there is one."""
-        if self._session is not None:
+        """End it, if there is one, without a word: what led to this is what matters."""
+        if self._session is None:
+            return
+        # Threads that wait for a job of it are told that it was cancelled, and die of that.
+        threading.excepthook = lambda _: None
+        # A JVM that is gone has ended, too: SIGTERM may have reached it first.
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
             self._session.stop()
 
 
