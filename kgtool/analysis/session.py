@@ -8,7 +8,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +71,21 @@ def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any
         except Exception as error:
             raise AnalysisError(f"Spark did not start: {_reason(log, error)}") from error
     session.sparkContext.setLogLevel("OFF")
+    # Where the JVM dies, a thread of PySpark's would print its traceback over our sentence.
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
     if not master.startswith("local"):
         _ship_code(session, root)
     return session
+
+
+def end_session(session: Any) -> None:
+    """Stop it; a JVM that has died before is no news any more."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError):
+        session.stop()
 
 
 def fit(session: Any, input_bytes: int) -> None:
@@ -111,11 +123,16 @@ def _set_environment(root: str, *, is_local: bool) -> None:
 @contextmanager
 def job_failures() -> Iterator[None]:
     """Turn what Spark itself reports while a job runs into an AnalysisError of one sentence."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     try:
         yield
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise AnalysisError(
+            "Spark's JVM is gone: it was killed, maybe because the machine ran out of memory",
+            hint="--conf spark.driver.memory=2g bounds what it takes.",
+        ) from error
     except (PySparkException, Py4JError) as error:
         raise AnalysisError(f"The Spark job failed: {cause_of(str(error))}") from error
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from kgtool.analysis.find import find
 from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer
 from tests.analysis.writer import Raw
+from tests.support import clients
 
 pytestmark = pytest.mark.spark
 RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
@@ -117,3 +120,26 @@ def test_strict(tmp_path: Path) -> None:
     assert damaged.returncode == 1, damaged.stderr
     assert f"{path}: not a record batch, 99 bytes at " in damaged.stderr
     assert damaged.stdout.count("\n") <= 1  # no rows, at most a header
+
+
+def test_a_jvm_that_is_killed(tmp_path: Path) -> None:
+    path = writer.segment(tmp_path, commit(0, "g"))
+    command = [sys.executable, "-c", RUN, "analyze", str(path), "--rules", "4.1"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+
+        def jvm() -> int | None:
+            tasks = Path(f"/proc/{process.pid}/task").iterdir()
+            children = [pid for task in tasks for pid in (task / "children").read_text().split()]
+            names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in children}
+            return next((int(pid) for pid, name in names.items() if name == "java"), None)
+
+        pid = clients.wait_for(jvm, "the JVM", 120)
+        time.sleep(1)
+        os.kill(pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, err
+    assert out == "" and "Traceback" not in err and "fault of kgtool" not in err
+    (error,) = [line for line in err.splitlines() if not line.startswith("Note: ")]
+    assert error.startswith("Error: ")
