@@ -30,6 +30,11 @@ def client_config(settings: Settings) -> dict[str, Any]:
         "bootstrap.servers": ",".join(addresses),
         "client.id": settings.client_id,
     }
+    # A broker that accepts connections and says nothing must leave time for another one.
+    patience = settings.timeout_ms // 3
+    config["socket.timeout.ms"] = min(max(patience, 2000), 60_000)
+    setup = settings.setup_ms or min(patience, 10_000)
+    config["socket.connection.setup.timeout.ms"] = min(max(setup, 1000), 60_000)
     if settings.canonical_names:
         config["client.dns.lookup"] = "resolve_canonical_bootstrap_servers_only"
     security = settings.security

@@ -277,3 +277,16 @@ def test_cleanup(here: Silent, config: str, outcome: Outcome, tmp_path: Path) ->
         left = {group for group in here.homes if clients.committed(here.bootstrap, group)}
         assert left == set(here.homes) - here.healthy
         cell.says(f"{len(here.healthy)} of {GROUPS}, the others named")
+
+
+def test_peek(here: Silent, config: str, outcome: Outcome) -> None:
+    with outcome(TABLE, "peek", "outcome") as cell:
+        sick = next(group for group, home in here.homes.items() if home == here.silent)
+        topic = f"{here.topic}:{here.partition}"
+        well = here.run(config, "peek", next(iter(here.healthy)), "--topic", topic)
+        assert well.status == 0, well
+        assert len(well.document["results"]) == 5
+        done = here.run(config, "peek", sick, "--topic", topic)
+        assert done.status == 4, done
+        assert done.seconds < 11
+        cell.says("a group of another broker as always, one of its own: 4")
