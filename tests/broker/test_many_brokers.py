@@ -170,7 +170,8 @@ def test_what_a_killed_broker_had_is_found_again_without_a_storm(
 
 def test_coordinators_that_do_not_answer_are_followed(settled: Three, outcome: Outcome) -> None:
     with outcome(TABLE, "describe", "SIGSTOP") as cell, paused(settled, 3):
-        argv = ["describe", "--match", "known-*", "--timeout", "20000"]
+        # Half of it is for listing, and the others take over after seven to ten seconds.
+        argv = ["describe", "--match", "known-*", "--timeout", "30000"]
         done = run(settled, *argv, first=3)
         assert done.status == 0, done
         rows = done.document["results"]
