@@ -87,6 +87,7 @@ def make(session: Session, output: Output, request: Request) -> int:
     looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
     found = session.run(looked)
     _say_missing(output, selection.groups, found)
+    _count_failures(output, found)
     plan = _decide(session, request, found, at_ms)
     _show(output, plan, len(found.groups))
     if request.out is not None:
@@ -155,6 +156,18 @@ def _say_missing(output: Output, named: Sequence[str], found: Survey) -> None:
             )
 
 
+def _count_failures(output: Output, found: Survey) -> None:
+    """Groups that nobody could look at are failures; what is left out says why."""
+    for facts in found.groups:
+        error = facts.error
+        if error is None:
+            output.done += 1
+            continue
+        if isinstance(error, KgError):
+            error = ItemError.of(error, Target(facts.description.group))
+        output.failed(error, quiet=True)
+
+
 def _decide(session: Session, request: Request, found: Survey, at_ms: int) -> Plan:
     from kgtool.safety.criteria import decide
 
@@ -202,7 +215,6 @@ def _show(output: Output, plan: Plan, looked_at: int) -> None:
     rows = [row_of(item) for item in plan.items]
     for row in rows:
         output.row(row)
-    output.done += looked_at
     if rows and output.is_text:
         output.page()
         output.text(draw_for(output, COLUMNS, rows), end="")

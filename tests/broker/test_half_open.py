@@ -268,6 +268,7 @@ def test_cleanup(here: Silent, config: str, outcome: Outcome, tmp_path: Path) ->
         plan = str(tmp_path / "plan.json")
         planned = here.run(config, "cleanup", "plan", *here.named, "--idle", "1s", "--out", plan)
         assert planned.seconds < 18
+        assert planned.status == 3, planned
         assert {row["group"] for row in planned.document["results"]} == here.healthy, planned
         assert (
             f"{GROUPS - len(here.healthy)} groups" in planned.stderr or "1 group" in planned.stderr
