@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -20,6 +21,7 @@ JAVA_HINT = (
     "or point JAVA_HOME at it."
 )
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ARCHIVE_S = 60
 PARTITIONS = "spark.sql.shuffle.partitions"
 SIZED = "spark.kgtool.sized"
 """Setting of ours: that nobody has said how many partitions there should be."""
@@ -85,7 +87,26 @@ def end_session(session: Any) -> None:
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError):
+        options = session.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
         session.stop()
+        is_in_order = sys.exc_info()[0] is None  # whoever interrupts does not wait
+        if is_in_order and class_archive.RECORDING in options:
+            _await_archive()
+
+
+def _await_archive() -> None:
+    """Let the JVM write its archive before we end, once: what we leave behind may be killed."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    process: Any = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(ARCHIVE_S)
 
 
 def fit(session: Any, input_bytes: int) -> None:

@@ -35,8 +35,10 @@ class Spark:
         threading.excepthook = lambda _: None
         # A JVM that is gone has ended, too: SIGTERM may have reached it first.
         with warnings.catch_warnings(), suppress(Exception):
+            from kgtool.analysis.session import end_session
+
             warnings.simplefilter("ignore")
-            self._session.stop()
+            end_session(self._session)
 
 
 @contextmanager
