@@ -64,6 +64,23 @@ def pytest_runtest_logfinish() -> None:
         gc.collect()
 
 
+_ASK_KAFKAS_CLASSES = {"config", "protocol", "records", "retention"}
+
+
+@pytest.fixture(autouse=True)
+def _exceptions_of_their_own_jvm(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Undo, for tests with another JVM, what PySpark does to Py4J once it has run in a process.
+
+    It has Spark's JVM describe the exceptions of all of them, which fails.
+    """
+    gateway = sys.modules.get("py4j.java_gateway")
+    if gateway is not None and _ASK_KAFKAS_CLASSES & set(request.node.path.parts):
+        plain = sys.modules["py4j.protocol"].get_return_value
+        monkeypatch.setattr(gateway, "get_return_value", plain)
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Cluster:
     """A running Kafka 4.3.1 with one broker, shared by the whole run: don't kill it."""

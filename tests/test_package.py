@@ -1,4 +1,4 @@
-"""What a stranger installs: wheel and sdist built from the sources, pipx, a machine without Java."""
+"""What a stranger installs: wheel and sdist of these sources, pipx, a machine without Java."""
 
 from __future__ import annotations
 

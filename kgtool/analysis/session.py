@@ -86,8 +86,10 @@ def end_session(session: Any) -> None:
     """Stop it; a JVM that has died before is no news any more."""
     from py4j.protocol import Py4JError
 
+    options = ""
     with suppress(Py4JError, OSError):
         options = session.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
+    with suppress(Py4JError, OSError):
         session.stop()
         is_in_order = sys.exc_info()[0] is None  # whoever interrupts does not wait
         if is_in_order and class_archive.RECORDING in options:

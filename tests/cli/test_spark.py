@@ -22,6 +22,10 @@ class Session:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.stops = 0
+        self.sparkContext = self
+
+    def getConf(self) -> dict[str, str]:  # noqa: N802 - as PySpark's
+        return {}
 
     def stop(self) -> None:
         self.stops += 1

@@ -1,11 +1,10 @@
-"""A broker of its own for the 83 behaviours: ``--all-groups`` means all, and nobody else's."""
+"""A broker of its own for the 83 behaviours, and another one for ``--all-groups``."""
 
 from __future__ import annotations
 
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -19,13 +18,6 @@ from tests.cli import run
 from tests.cli.run import Result
 from tests.parity.behaviours import BOTH, Kg, Offsets, World
 from tests.support import clients
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what says --all-groups and means to change all: no living group exists yet."""
-    items.sort(key=lambda item: HERE in item.path.parents and item.path.stem != "test_all_groups")
 
 
 class Parity(NamedTuple):

@@ -1,4 +1,4 @@
-"""42, 56, 57: ``--all-groups`` where it changes all. Run first, while the broker has few groups.
+"""42, 56, 57: ``--all-groups`` where it changes all, on a broker of its own.
 
 One test after the other on the same broker: what one leaves behind is the next one's as well.
 """
@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kgtool.sandbox import ready
+from kgtool.sandbox.cluster import Cluster
 from tests.parity.behaviours import Kg, Offsets, behaviour
-from tests.parity.conftest import Spares
+from tests.parity.conftest import Parity, Spares
 from tests.parity.test_reset import thrice
 from tests.support import clients
 
@@ -25,6 +27,19 @@ Empty = Callable[[Offsets], str]
 def _names(text: str) -> set[str]:
     """What is in the parentheses."""
     return set(text.partition("(")[2].rpartition(")")[0].replace("'", "").split(", "))
+
+
+@pytest.fixture(scope="module")
+def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
+    """A broker for this file alone: on the others' there are living groups."""
+    with Cluster.start("alone", root=tmp_path_factory.mktemp("alone")) as cluster:
+        ready.wait_for_coordinators(cluster.state)
+        yield Parity(cluster, "", 0, 0)
+
+
+@pytest.fixture(scope="module")
+def spares(parity: Parity) -> Spares:
+    return Spares(parity.cluster.bootstrap)
 
 
 @pytest.fixture
