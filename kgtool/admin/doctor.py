@@ -21,7 +21,6 @@ from kgtool.admin.doctor_finding import (
     SEVERITIES,
     WARNING,
     Finding,
-    counted,
 )
 from kgtool.admin.doctor_groups import find_in_offsets, no_leader
 from kgtool.admin.doctor_members import find_in_members, find_piles
@@ -31,6 +30,7 @@ from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.retention import rules as r
+from kgtool.words import counted
 
 __all__ = ["KINDS", "SEVERITIES", "Ask", "Diagnosis", "Finding", "diagnose"]
 

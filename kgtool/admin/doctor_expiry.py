@@ -8,11 +8,12 @@ from typing import NamedTuple
 from kgtool.admin.broker_rules import BrokerRules
 from kgtool.admin.commit_times import CommitTimes
 from kgtool.admin.doctor_facts import Facts
-from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, counted, file_name, span
+from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, file_name
 from kgtool.admin.doctor_groups import is_ghost
 from kgtool.admin.expiry import Expiry
 from kgtool.model import GroupOffsets, OffsetRow, TopicPartition
 from kgtool.retention import rules as r
+from kgtool.words import counted, span
 
 DAY_MS = 86_400_000
 SHORT_MS = 3 * DAY_MS

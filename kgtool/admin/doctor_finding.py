@@ -136,23 +136,6 @@ class Finding(NamedTuple):
     broker: int | None = None
 
 
-def span(ms: int) -> str:
-    """Write a time span in its two largest units.
-
-    >>> span(90_000_000), span(400)
-    ('1d 1h', '0s')
-    """
-    seconds = max(ms, 0) // 1000
-    parts = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, seconds = divmod(seconds, size)
-        if count:
-            parts.append(f"{count}{unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2]) or "0s"
-
-
 def file_name(text: str, otherwise: str) -> str:
     """Make a name for a JSON file out of a group's or a family's.
 
@@ -160,12 +143,3 @@ def file_name(text: str, otherwise: str) -> str:
     'teamaordersv2.json'
     """
     return (re.sub(r"[^\w.-]+", "", text).strip("-._")[:100] or otherwise) + ".json"
-
-
-def counted(count: int, word: str) -> str:
-    """Write a number with its noun.
-
-    >>> counted(1, "offset"), counted(3, "offset")
-    ('1 offset', '3 offsets')
-    """
-    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -7,9 +7,10 @@ from typing import Any
 
 from kgtool.admin.commit_times import CommitTimes
 from kgtool.admin.doctor_facts import Facts
-from kgtool.admin.doctor_finding import PROBLEM, WARNING, Finding, counted, file_name
+from kgtool.admin.doctor_finding import PROBLEM, WARNING, Finding, file_name
 from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
 from kgtool.retention.rules import RULE_COMMIT
+from kgtool.words import counted
 
 Rows = dict[str, list[OffsetRow]]
 """Rows of one group by topic."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kgtool.admin.doctor_facts import SETTLE_S, Facts, is_behind, is_settled
-from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, counted, file_name
+from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, file_name
 from kgtool.model import GroupDescription, GroupOffsets, Member
+from kgtool.words import counted
 
 PILE = 20
 """So many Empty groups of one family are a pile."""

@@ -7,10 +7,11 @@ from typing import Any
 
 from kgtool.admin.doctor_brokers import TOPIC
 from kgtool.admin.doctor_facts import Facts
-from kgtool.admin.doctor_finding import NOTE, PROBLEM, WARNING, Finding, counted, span
+from kgtool.admin.doctor_finding import NOTE, PROBLEM, WARNING, Finding
 from kgtool.admin.doctor_transactions import Transaction, Writer
 from kgtool.admin.partition import offsets_partition
 from kgtool.model import GroupOffsets
+from kgtool.words import counted, span
 
 SLACK_MS = 30_000
 """A coordinator looks for transactions that are overdue every 10 s

@@ -14,6 +14,7 @@ from kgtool.model import (
 )
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
+from kgtool.words import counted
 
 Value = CommittedOffset | KgError | None
 """What a coordinator says of one partition of a group."""
@@ -76,7 +77,7 @@ def members(description: GroupDescription, limit: int = 3) -> str:
         return "Its members are joining or leaving."
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     count = len(description.members)
-    return f"It has {count} member{'' if count == 1 else 's'}: {', '.join(names[:limit])}{more}."
+    return f"It has {counted(count, 'member')}: {', '.join(names[:limit])}{more}."
 
 
 def plan_row(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kgtool.words import span
+
 DAY_MS = 86_400_000
 _UNITS = (("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
@@ -26,16 +28,7 @@ def about(milliseconds: int | None) -> str:
         return "-"
     if milliseconds < 0:
         return f"-{about(-milliseconds)}"
-    if milliseconds < 1000:
-        return f"{milliseconds}ms"
-    parts = []
-    for unit, size in _UNITS:
-        count, milliseconds = divmod(milliseconds, size)
-        if count:
-            parts.append(f"{count}{unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2])
+    return span(milliseconds) if milliseconds >= 1000 else f"{milliseconds}ms"
 
 
 def when(milliseconds: int | None) -> str:

@@ -18,6 +18,7 @@ from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target
 from kgtool.safety.plan import DELETE_GROUP, Plan, PlanItem
 from kgtool.safety.undo import check_cluster
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.commit_times import Watch
@@ -123,7 +124,7 @@ class Apply:
         if done_before:
             output.note(f"{done_before} of it were done before; the rest now.")
         show_plan(output, self._plan, left)
-        question = f"Apply the plan to {_count(len(left))}?"
+        question = f"Apply the plan to {counted(len(left), 'group')}?"
         consent.ask(self._session, output, question, self._options.yes, self._used(left))
 
     def _check_limit(self, left: Sequence[PlanItem]) -> None:
@@ -174,8 +175,8 @@ class Apply:
             meter.clear()
             how = "Stopped" if isinstance(error, Exception) else "Interrupted"
             self._output.note(
-                f"{how}: {len(done)} of {_count(len(left))} are finished. The same command "
-                "goes on with the rest."
+                f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. The same "
+                "command goes on with the rest."
             )
             raise
         if change.journal_id is not None:
@@ -222,16 +223,20 @@ class Apply:
         rest = len(left) - len(done)
         skipped, failed = self._troubles()
         self._output.note(
-            f"Canary: {_count(len(done))} done, {skipped} of them left alone, {failed} failed."
+            f"Canary: {counted(len(done), 'group')} done, {skipped} of them left alone, "
+            f"{failed} failed."
         )
         if self._options.yes and not failed:
             return True
         try:
             if self._options.yes:
                 raise consent.Declined("The canary failed.")
-            consent.ask(self._session, self._output, f"Go on with the other {_count(rest)}?", False)
+            question = f"Go on with the other {counted(rest, 'group')}?"
+            consent.ask(self._session, self._output, question, False)
         except consent.Declined:
-            self._output.note(f"Stopped after the canary; {_count(rest)} were not touched.")
+            self._output.note(
+                f"Stopped after the canary; {counted(rest, 'group')} were not touched."
+            )
             self._take([Result(item, "not-reached") for item in left[len(done) :]])
             return False
         return True
@@ -257,8 +262,8 @@ class Apply:
                 self._output.failed(result.error, row=row_of(result), quiet=is_shown)
 
     def _troubles(self) -> tuple[int, int]:
-        counted = Counter(result.status for result in self._results)
-        return counted["skipped"], counted["failed"]
+        by_status = Counter(result.status for result in self._results)
+        return by_status["skipped"], by_status["failed"]
 
     def _say_way_back(self) -> None:
         """Say how to take back what this run did, and what earlier, interrupted ones did."""
@@ -276,7 +281,3 @@ class Apply:
         if any(result.status == "not-reached" for result in self._results) and not status:
             return 3
         return status
-
-
-def _count(groups: int) -> str:
-    return f"{groups} group{'' if groups == 1 else 's'}"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import __version__
-from kgtool.cli import expiry
 from kgtool.cli.choose import choose
 from kgtool.cli.columns import NAME, Column
 from kgtool.cli.escape import escape
@@ -21,6 +20,7 @@ from kgtool.errors import ConfigError, KgError, MissingExtra
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.safety.plan import WAIT, LeftOut, Plan, PlanHeader, PlanItem, totals, write
+from kgtool.words import counted, moment
 
 if TYPE_CHECKING:
     from kgtool.admin.survey import Survey, Told
@@ -38,7 +38,7 @@ NAMES = 3
 
 
 def _when(key: str) -> Any:
-    return lambda row: None if row[key] is None else expiry.moment(row[key])
+    return lambda row: None if row[key] is None else moment(row[key])
 
 
 def _lag(row: Any) -> str:
@@ -199,7 +199,7 @@ def header(
 
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at_ms // 1000))
     return PlanHeader(
-        f"{stamp}-{secrets.token_hex(4)}", cluster_id, at_ms, expiry.moment(at_ms),
+        f"{stamp}-{secrets.token_hex(4)}", cluster_id, at_ms, moment(at_ms),
         "{}@{}".format(*who()), source, criteria, __version__, as_of_ms,
     )  # fmt: skip
 
@@ -227,11 +227,10 @@ def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
     found = totals(items)
     of = "" if looked_at is None else f" of {looked_at} looked at"
     said = (
-        f"{found.groups} group{_s(found.groups)}{of}, {found.offsets} offset{_s(found.offsets)}, "
-        f"lag {found.lag}"
+        f"{counted(found.groups, 'group')}{of}, {counted(found.offsets, 'offset')}, lag {found.lag}"
     )
     if found.youngest_ms is not None:
-        said += f", youngest commit {expiry.moment(found.youngest_ms)}"
+        said += f", youngest commit {moment(found.youngest_ms)}"
     unknown = sum(item.lag is None for item in items if item.changes)
     if unknown:
         said += f" (lag of {unknown} unknown)"
@@ -247,14 +246,10 @@ def say_left_out(output: Output, left_out: Iterable[LeftOut]) -> None:
     total = len({name for names in groups.values() for name in names})
     if not total:
         return
-    output.note(f"Left out, because it can't be told: {total} group{_s(total)}.")
-    counted = Counter({why: len(names) for why, names in groups.items()})
-    for why, count in counted.most_common(REASONS):
+    output.note(f"Left out, because it can't be told: {counted(total, 'group')}.")
+    by_reason = Counter({why: len(names) for why, names in groups.items()})
+    for why, count in by_reason.most_common(REASONS):
         shown = ", ".join(groups[why][:NAMES]) + (", …" if count > NAMES else "")
         output.note(escape(f"  {count}: {why.rstrip('.')} ({shown})"))
-    if len(counted) > REASONS:
-        output.note(f"  and {len(counted) - REASONS} more reasons: the plan has all.")
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
+    if len(by_reason) > REASONS:
+        output.note(f"  and {len(by_reason) - REASONS} more reasons: the plan has all.")

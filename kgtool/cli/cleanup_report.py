@@ -14,6 +14,7 @@ from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw_for
 from kgtool.model import ItemError
 from kgtool.safety.plan import DELETE_OFFSETS, Plan, PlanItem
+from kgtool.words import counted
 
 KEYS = ("action", "group", "offsets", "status", "reason", "error")
 COLUMNS = (
@@ -59,7 +60,7 @@ def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:
     header = plan.header
     output.note(escape(f"Plan {header.id}, made {header.made_at} by {header.made_by}."))
     for action, count in Counter(item.action for item in left).items():
-        output.note(f"  {action}: {count} group{'' if count == 1 else 's'}")
+        output.note(f"  {action}: {counted(count, 'group')}")
     output.note(f"All in all {summary(left)}")
     say_left_out(output, plan.left_out)
     living = [
@@ -79,6 +80,6 @@ def report_table(output: Output, results: Sequence[Result]) -> None:
     if rows and output.is_text:
         shown = [{**row, "status": _WORDS[row["status"]]} for row in rows]
         output.text(draw_for(output, COLUMNS, shown), end="")
-    counted = Counter(_WORDS[result.status] for result in results)
-    said = ", ".join(f"{count} {words}" for words, count in counted.items())
+    by_word = Counter(_WORDS[result.status] for result in results)
+    said = ", ".join(f"{count} {words}" for words, count in by_word.items())
     output.note(f"{said or 'Nothing is in the plan'}.")

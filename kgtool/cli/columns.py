@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kgtool.cli.escape import escape
 from kgtool.errors import UsageError
+from kgtool.words import span
 
 NAME, PLAIN, STATUS = "name", "plain", "status"
 """What a column holds: a name, which may be shortened to fit; anything else; a status or state,
@@ -53,17 +54,7 @@ def duration(ms: int) -> str:
     >>> duration(250), duration(61_000), duration(90_000_000)
     ('250ms', '1m 1s', '1d 1h')
     """
-    if ms < 1000:
-        return f"{ms}ms"
-    seconds = ms // 1000
-    parts = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, seconds = divmod(seconds, size)
-        if count:
-            parts.append(f"{count}{unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2])
+    return span(ms) if ms >= 1000 else f"{ms}ms"
 
 
 def _coordinator(row: Row) -> str | None:

@@ -13,6 +13,7 @@ from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw, draw_for
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.group_configs import Configs
@@ -120,7 +121,7 @@ class Work:
         open_ = [one for one in items if one.status == PENDING]
         if open_ and not self._dry_run:
             self._show(open_)
-            count = f"{len(open_)} config{'' if len(open_) == 1 else 's'}"
+            count = counted(len(open_), "config")
             consent.ask(self._session, self._output, question.format(count), self._yes)
             items = self._changed(items, open_)
         self._report(items)

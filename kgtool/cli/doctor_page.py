@@ -11,6 +11,7 @@ from kgtool.cli.escape import escape
 from kgtool.cli.output import Output, place
 from kgtool.cli.terminal import columns_of
 from kgtool.model import Target
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
@@ -222,7 +223,7 @@ def _command(words: Iterable[str], width: int) -> Iterator[str]:
 
 def summary(found: Diagnosis) -> str:
     """Say in a line how much there is."""
-    from kgtool.admin.doctor_finding import SEVERITIES, counted
+    from kgtool.admin.doctor_finding import SEVERITIES
 
     of = counted(found.groups, "group")
     if found.is_whole:

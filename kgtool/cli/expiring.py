@@ -13,6 +13,7 @@ from kgtool.cli.table import draw_for
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupListing, ItemError, Target
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.expiry import GroupExpiry, Question
@@ -118,7 +119,7 @@ def show(
         output.row(columns_of.pick(row, wanted) if wanted else row)
     if not found:
         what = "Nothing" if not output.errors else "Nothing of what could be looked at"
-        of = f"{groups} group{'' if groups == 1 else 's'}"
+        of = counted(groups, "group")
         output.note(f"{what} expires within {horizon.shown} ({of} looked at).")
     elif output.is_text:
         output.text(draw_for(output, wanted or COLUMNS, found), end="")

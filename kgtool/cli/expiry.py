@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.columns import Column, duration
 from kgtool.cli.output import Sink
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupOffsets, ItemError, Target, TopicPartition
+from kgtool.words import moment
 
 if TYPE_CHECKING:
     from kgtool.admin.broker_rules import BrokerRules
@@ -21,18 +21,6 @@ KEYS = ("committed_at_ms", "expires_at_ms", "rule")
 NEVER, UNKNOWN, EARLIER = "never", "unknown", "earlier"
 
 Row = Mapping[str, Any]
-
-
-def moment(ms: int) -> str:
-    """Return a time in UTC, to the second.
-
-    >>> moment(1700000300999)
-    '2023-11-14T22:18:20Z'
-    """
-    try:
-        return datetime.fromtimestamp(ms // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return str(ms)  # no calendar reaches there, but a client may have committed it
 
 
 def committed_text(row: Row) -> str | None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from kgtool.cli import expiry as expiry_of
 from kgtool.cli.columns import NAME, Column, duration
 from kgtool.cli.escape import escape
-from kgtool.cli.expiry import moment
 from kgtool.cli.explained_row import next_commands, offset_row
 from kgtool.cli.table import draw
 from kgtool.model import GroupDescription, ItemError, Member
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.retention import rules as r
+from kgtool.words import counted, moment
 
 if TYPE_CHECKING:
     from kgtool.admin.explain import Explanation, TopicUse
@@ -246,7 +246,7 @@ def _past(found: Explanation) -> str:
     if not found.exists and past.left:
         count = len(past.left)
         left = (
-            f"{count} offset{'' if count == 1 else 's'} of it {'is' if count == 1 else 'are'} "
+            f"{counted(count, 'offset')} of it {'is' if count == 1 else 'are'} "
             f"left in the log: {RULES[r.RULE_ORPHAN][0]}.\n"
         )
     return f"Removed by the broker{since}:\n{_table(columns, rows)}{left}"

@@ -9,6 +9,7 @@ from kgtool.cli import render
 from kgtool.cli.escape import escape
 from kgtool.cli.output import Output, error_object, sentence
 from kgtool.safety.putback import PutGroup, PutRow
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.model import ItemError
@@ -37,7 +38,7 @@ class Plan:
     @property
     def words(self) -> str:
         """How many offsets are to be changed."""
-        return f"{self.count} committed offset{'' if self.count == 1 else 's'}"
+        return counted(self.count, "committed offset")
 
     def add(self, groups: Iterable[PutGroup]) -> None:
         """Take in what is to be done for some groups."""
@@ -82,7 +83,7 @@ class Plan:
 
     def show(self, output: Output) -> None:
         """Say on stderr what is about to happen."""
-        groups = f"{self.groups} group{'' if self.groups == 1 else 's'}"
+        groups = counted(self.groups, "group")
         output.note(f"To put back: {self.words} of {groups}.")
         if self.deletions:
             output.note(f"{self.deletions} of them did not exist then: they are deleted.")

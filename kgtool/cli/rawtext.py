@@ -10,6 +10,7 @@ from kgtool.cli.columns import NAME, Column
 from kgtool.protocol import api
 from kgtool.protocol.as_json import element, is_struct
 from kgtool.protocol.schema import Field
+from kgtool.words import counted
 
 LIST_KEYS = ("api", "api_key", "versions", "flexible", "route", "changes", "about")
 LIST_COLUMNS = (
@@ -154,7 +155,7 @@ def hexdump(title: str, data: bytes) -> str:
     Body, 6 bytes
       0000  6b 67 74 6f 6f 6c                                 kgtool
     """
-    lines = [f"{title}, {len(data)} byte{'' if len(data) == 1 else 's'}"]
+    lines = [f"{title}, {counted(len(data), 'byte')}"]
     for at in range(0, len(data), 16):
         part = data[at : at + 16]
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)

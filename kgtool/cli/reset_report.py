@@ -14,6 +14,7 @@ from kgtool.cli.escape import escape
 from kgtool.cli.offsetspec import shown_time
 from kgtool.cli.output import Output, error_object, sentence
 from kgtool.protocol import codes
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.reset_plan import GroupReset, ResetRow, Strategy
@@ -152,14 +153,12 @@ def _counts(reset: GroupReset) -> str:
     skipped = sum(row.records_skipped or 0 for row in rows)
     fresh = sum(row.old is None for row in rows)
     said = (
-        f"Note: group {reset.group}: {_many(replayed, 'record')} to read again, "
-        f"{_many(skipped, 'record')} to skip"
+        f"Note: group {reset.group}: {counted(replayed, 'record')} to read again, "
+        f"{counted(skipped, 'record')} to skip"
     )
-    return f"{said}; {_many(fresh, 'partition')} had no committed offset." if fresh else f"{said}."
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return (
+        f"{said}; {counted(fresh, 'partition')} had no committed offset." if fresh else f"{said}."
+    )
 
 
 def _some(lines: list[str]) -> list[str]:

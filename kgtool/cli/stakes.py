@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgtool.cli.expiry import moment
 from kgtool.cli.journaled import now_ms
 from kgtool.cli.output import Output
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
+from kgtool.words import counted, moment
 
 if TYPE_CHECKING:
     from kgtool.cli.selection import Selection
@@ -39,8 +39,9 @@ class Stakes(NamedTuple):
         unknown = f" ({self.lag_unknown} unknown)" if self.lag_unknown else ""
         youngest = "unknown" if self.youngest_ms is None else moment(self.youngest_ms)
         return (
-            f"All in all {self.groups} group{_s(self.groups)}, {self.offsets} "
-            f"offset{_s(self.offsets)}, lag {self.lag}{unknown}, youngest commit {youngest}."
+            f"All in all {counted(self.groups, 'group')}, "
+            f"{counted(self.offsets, 'offset')}, lag {self.lag}{unknown}, "
+            f"youngest commit {youngest}."
         )
 
 
@@ -93,7 +94,3 @@ def used(times: Mapping[str, int], at_ms: int) -> tuple[str, str] | None:
     group = max(times, key=lambda name: times[name])
     ago_ms = max(at_ms - times[group], 0)
     return None if ago_ms > RECENT_MS else (group, f"{duration(ago_ms) or '0s'} ago")
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

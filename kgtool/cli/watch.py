@@ -20,6 +20,7 @@ from kgtool.cli.table import draw, fit
 from kgtool.cli.view import View
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.net.session import Session
@@ -168,7 +169,7 @@ def _headline(now: Snapshot, seconds: float, changed: int) -> str:
     parts = [
         time.strftime("%Y-%m-%d %H:%M:%S", now.at),
         f"every {seconds:g} s",
-        f"{groups} group{'' if groups == 1 else 's'}",
+        counted(groups, "group"),
         f"{changed} changed",
     ]
     return " | ".join(parts)

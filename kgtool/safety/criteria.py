@@ -7,7 +7,6 @@ out and says why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import NamedTuple
 
 from kgtool.admin.groups import is_subscribed
@@ -23,6 +22,7 @@ from kgtool.safety.plan import (
     PlanItem,
     PlannedOffset,
 )
+from kgtool.words import moment, span
 
 UNSUBSCRIBED = "unsubscribed"
 _GONE = (GONE_TOPIC, GONE_PARTITION)
@@ -299,32 +299,3 @@ def _item(
         committed_before_ms=facts.committed_before_ms if len(times) < len(offsets) else None,
         expires_at_ms=max(dates) if dates and len(dates) == len(offsets) else None,
     )  # fmt: skip
-
-
-def moment(ms: int) -> str:
-    """Write a time in UTC.
-
-    >>> moment(1700000300999)
-    '2023-11-14T22:18:20Z'
-    """
-    try:
-        return datetime.fromtimestamp(ms // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return str(ms)
-
-
-def span(ms: int) -> str:
-    """Write a time span in its two largest units.
-
-    >>> span(90_000_000), span(500)
-    ('1d 1h', '0s')
-    """
-    seconds = max(ms, 0) // 1000
-    parts = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, seconds = divmod(seconds, size)
-        if count:
-            parts.append(f"{count}{unit}")
-        elif parts:
-            break
-    return " ".join(parts[:2]) or "0s"

@@ -9,8 +9,8 @@ from kgtool.admin.committed import Committed
 from kgtool.admin.reset_rows import members
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
-from kgtool.safety.criteria import moment
 from kgtool.safety.plan import DELETE_OFFSETS, PlanItem, PlannedOffset
+from kgtool.words import moment
 
 GROUP_ID_NOT_FOUND = 69
 """Kafka's code for a group that does not exist."""

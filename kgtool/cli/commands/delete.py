@@ -21,6 +21,7 @@ from kgtool.cli.options import (
 from kgtool.cli.output import Output, hint_of
 from kgtool.cli.selection import Selection
 from kgtool.model import GroupDeletion
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -67,7 +68,7 @@ def command(
         used = None
         if not yes:
             used = stakes.say(session, output, dict.fromkeys(good), selection)
-        consent.ask(session, output, f"Delete {_count(len(good))}?", yes, used)
+        consent.ask(session, output, f"Delete {counted(len(good), 'group')}?", yes, used)
         change, done = _delete(session, output, good, force)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in foreseen])
@@ -75,15 +76,11 @@ def command(
     return output.finish()
 
 
-def _count(groups: int) -> str:
-    return f"{groups} group{'' if groups == 1 else 's'}"
-
-
 def _show_plan(
     output: Output, foreseen: Sequence[GroupDeletion], good: Sequence[str], force: bool
 ) -> None:
     """Say on stderr what is about to happen; what will be refused is said again at the end."""
-    output.note(f"This deletes {_count(len(good))} and all their committed offsets:")
+    output.note(f"This deletes {counted(len(good), 'group')} and all their committed offsets:")
     for group in good:
         output.note(f"  {escape(group)}")
     for row in foreseen:

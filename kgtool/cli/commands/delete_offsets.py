@@ -30,6 +30,7 @@ from kgtool.model import (
     TopicSpec,
 )
 from kgtool.protocol.codes import CODES
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -86,17 +87,13 @@ def command(
         if wanted and not dry_run:
             count = sum(len(_would_delete(results[group])) for group in wanted)
             used = None if yes else stakes.say(session, output, _going(results), selection)
-            consent.ask(session, output, f"Delete {_count(count)}?", yes, used)
+            consent.ask(session, output, f"Delete {counted(count, 'committed offset')}?", yes, used)
             change, deleted = _delete(session, output, wanted, topics, force)
             results.update(deleted)
     _report(output, results.values(), is_kafka_form=False)
     if wanted and not dry_run:
         change.say()
     return output.finish()
-
-
-def _count(offsets: int) -> str:
-    return f"{offsets} committed offset{'' if offsets == 1 else 's'}"
 
 
 def _going(results: Mapping[str, GroupOffsetDeletions]) -> stakes.Partitions:

@@ -19,6 +19,7 @@ from kgtool.cli.selection import Selection
 from kgtool.cli.times import Duration
 from kgtool.errors import UsageError
 from kgtool.model import ItemError
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
@@ -160,7 +161,6 @@ def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
 def _waiting(output: Output) -> Callable[[int], None]:
     """Tell somebody at a terminal what takes so long."""
     from kgtool.admin.doctor_facts import SETTLE_S
-    from kgtool.admin.doctor_finding import counted
 
     def say(count: int) -> None:
         if terminal.is_terminal(sys.stderr):

@@ -13,6 +13,7 @@ from kgtool.cli.journaled import folder, now_ms
 from kgtool.cli.options import connection_params, output_options
 from kgtool.cli.output import Output
 from kgtool.model import ItemError, Target
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.safety.history import Entry
@@ -69,19 +70,15 @@ def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) ->
 
     if dry_run:
         gone = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]
-        output.note(f"Dry run: {_count(len(gone))} would be removed.")
+        output.note(f"Dry run: {counted(len(gone), 'journal')} would be removed.")
         return gone
     sweep(folder())
     progress.prune(folder(), before_ms)
     gone, problems = prune(found, before_ms)
     for problem in problems:
         output.failed(ItemError.of(problem, Target()))
-    output.note(f"{_count(len(gone))} removed, {len(found) - len(gone)} kept.")
+    output.note(f"{counted(len(gone), 'journal')} removed, {len(found) - len(gone)} kept.")
     return gone
-
-
-def _count(journals: int) -> str:
-    return f"{journals} journal{'' if journals == 1 else 's'}"
 
 
 def _cells(entry: Entry) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import click
 from kgtool.cli import consent
 from kgtool.cli.choose import choose
 from kgtool.cli.columns import NAME, STATUS, Column
-from kgtool.cli.expiry import NEVER, UNKNOWN, explain_rules, moment, now_ms
+from kgtool.cli.expiry import NEVER, UNKNOWN, explain_rules, now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import Change
 from kgtool.cli.options import (
@@ -24,6 +24,7 @@ from kgtool.cli.output import Output, error_object, sentence
 from kgtool.cli.selection import Selection
 from kgtool.cli.table import draw, draw_for
 from kgtool.model import Target
+from kgtool.words import counted, moment
 
 if TYPE_CHECKING:
     from kgtool.admin.keep import GroupKeep, KeepPlan, KeepRow
@@ -141,10 +142,10 @@ def _question(rows: Sequence[KeepRow]) -> str:
     joins = len({row.group for row in rows if row.how == "join"})
     parts = []
     if commits:
-        parts.append(f"Commit {commits} offset{'' if commits == 1 else 's'} once more")
+        parts.append(f"Commit {counted(commits, 'offset')} once more")
     if joins:
         verb = "join and leave" if parts else "Join and leave"
-        parts.append(f"{verb} {joins} group{'' if joins == 1 else 's'}")
+        parts.append(f"{verb} {counted(joins, 'group')}")
     return f"{' and '.join(parts)}?"
 
 

@@ -16,6 +16,7 @@ from kgtool.cli.output import Output
 from kgtool.cli.table import draw_for
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, TopicSpec
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.lag import LogEnds
@@ -279,7 +280,7 @@ def _what_is_left(place: Place) -> str:
     if place.offset == place.end:
         return f"{log}: nothing is left to read"
     left = place.end - place.offset
-    return f"{log}: {left} offset{'' if left == 1 else 's'} left to read"
+    return f"{log}: {counted(left, 'offset')} left to read"
 
 
 def _row(group: str, place: Place, record: Record, is_next: bool, wanted: Wanted) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw, draw_for
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, ItemError, Member, Target
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.members import Choice, MemberRemoval
@@ -140,7 +141,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
     output.note(draw(COLUMNS[:-1], [_row(row) for row in foreseen]), end="")
     output.note(NO_WAY_BACK)
     count = len(foreseen)
-    consent.ask(session, output, f"Remove {count} member{'' if count == 1 else 's'}?", yes)
+    consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes)
     reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
     removed: list[MemberRemoval] = []
     with Change(session, output) as change:

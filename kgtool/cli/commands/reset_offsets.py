@@ -25,6 +25,7 @@ from kgtool.cli.options import (
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
 from kgtool.model import TopicSpec
+from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.reset_plan import GroupReset, Strategy
@@ -294,7 +295,7 @@ def _show_plan(output: Output, plan: Sequence[GroupReset], reset: Reset, is_chan
 def _ask(session: Session, output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:
     if not reset.is_kafka_form:
         count = reset_report.count(plan, "would-reset")
-        offsets = f"{count} committed offset{'' if count == 1 else 's'}"
+        offsets = counted(count, "committed offset")
         consent.ask(session, output, f"Reset {offsets}?", reset.yes)
 
 

@@ -1,0 +1,46 @@
+"""Numbers, moments and time spans in words, the same in findings, plans and tables.
+
+Like ``errors`` and ``model`` it imports nothing of kgtool, and everybody may import it.
+"""
+
+from __future__ import annotations
+
+
+def moment(ms: int) -> str:
+    """Write a time, in ms since the epoch, in UTC and to the second.
+
+    >>> moment(1700000300999)
+    '2023-11-14T22:18:20Z'
+    """
+    from datetime import datetime, timezone
+
+    try:
+        return datetime.fromtimestamp(ms // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)  # no calendar reaches there, but a client may have committed it
+
+
+def span(ms: int) -> str:
+    """Write a time span in its two largest units, to the second.
+
+    >>> span(90_000_000), span(400)
+    ('1d 1h', '0s')
+    """
+    seconds = max(ms, 0) // 1000
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0s"
+
+
+def counted(count: int, word: str) -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "offset"), counted(3, "offset")
+    ('1 offset', '3 offsets')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
