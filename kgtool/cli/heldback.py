@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kgtool.cli.output import Output
+from kgtool.cli.output import Sink
 from kgtool.model import ItemError
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 
 if TYPE_CHECKING:
+    from kgtool.cli.look import Found
     from kgtool.cli.view import View
     from kgtool.net.session import Session
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 class HeldBack:
     """A sink that keeps what is said of groups that may be of another type."""
 
-    def __init__(self, output: Output, names: Sequence[str]) -> None:
+    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
         self._errors: dict[str, ItemError] = {}
-        self._output = output
+        self._sink = sink
         self._names = set(names)
 
     def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
         """Pass it on."""
-        self._output.begin(columns, cluster_id)
+        self._sink.begin(columns, cluster_id)
 
     def failed(self, error: ItemError) -> None:
         """Keep the news that a group is missing; pass on everything else."""
@@ -32,15 +33,16 @@ class HeldBack:
         if name in self._names and error.target.topic is None and error.code == GROUP_ID_NOT_FOUND:
             self._errors[str(name)] = error
         else:
-            self._output.failed(error)
+            self._sink.failed(error)
 
     def note(self, text: str) -> None:
         """Pass it on."""
-        self._output.note(text)
+        self._sink.note(text)
 
-    def describe(self, session: Session, view: View) -> None:
-        """Show those that are share or streams groups, and let go of what was held back."""
-        if self._errors:
-            from kgtool.cli.othertypes import describe
+    def find(self, session: Session, view: View) -> list[Found]:
+        """Find those that are share or streams groups; let go of what was held back."""
+        if not self._errors:
+            return []
+        from kgtool.cli import othertypes
 
-            describe(session, self._output, self._errors, view)
+        return othertypes.find(session, self._sink, self._errors, view)

@@ -106,7 +106,7 @@ def _offsets(
 
     def emit(found: GroupOffsets) -> None:
         if not _failed(sink, selection, found.description):
-            is_shown = _has_lag if view.lagging else None
+            is_shown = has_lag if view.lagging else None
             show(
                 Found(
                     found.description, [], found.errors, found=found.rows, make=as_row,
@@ -133,7 +133,8 @@ def _offsets(
             emit(group)
 
 
-def _has_lag(row: OffsetRow) -> bool:
+def has_lag(row: OffsetRow) -> bool:
+    """Whether something is left to read: what ``--lagging`` shows."""
     return (row.lag or 0) > 0
 
 

@@ -6,14 +6,15 @@ What no API of consumer groups knows comes here (``heldback``), and the other tw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli import columns as columns_of
 from kgtool.cli import epochs, expiry, render, rows
 from kgtool.cli.columns import NAME, STATUS, Column
 from kgtool.cli.escape import escape
-from kgtool.cli.look import Expiries
-from kgtool.cli.output import Output
+from kgtool.cli.look import Expiries, Found, has_lag
+from kgtool.cli.output import Output, Sink
 from kgtool.cli.present import arranged
 from kgtool.cli.table import draw_for
 from kgtool.errors import KgError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from kgtool.admin.other_groups import OtherGroup, StreamsMember
     from kgtool.cli.view import View
     from kgtool.net.session import Session
+
+KINDS = ("share", "streams")
 
 Row = dict[str, Any]
 
@@ -85,10 +88,11 @@ _VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "topology_
             "current_epoch", "target_assignment"}  # fmt: skip
 
 
-def describe(
-    session: Session, output: Output, missing: Mapping[str, ItemError], view: View
-) -> None:
-    """Show the share and streams groups among those that seem to be missing."""
+def find(session: Session, sink: Sink, missing: Mapping[str, ItemError], view: View) -> list[Found]:
+    """Look at the share and streams groups among those that seem to be missing.
+
+    What is neither, and what can't be described, is told to ``sink``.
+    """
     from kgtool.admin.other_groups import describe_other_groups
 
     names = list(missing)
@@ -97,30 +101,42 @@ def describe(
     for name, error in missing.items():
         other = found[name]
         if isinstance(other, KgError):
-            output.failed(ItemError.of(other, error.target))
+            sink.failed(ItemError.of(other, error.target))
         elif other is None:
-            output.failed(error)
+            sink.failed(error)
         elif view.kafka_form:
             kind = other.description.type
             hint = f"It is a {kind} group: kgtool describe --group {name} shows it."
-            output.failed(error._replace(hint=hint))
-    if not view.kafka_form:
-        _SHOW[view.name](session, output, view, others)
+            sink.failed(error._replace(hint=hint))
+    return [] if view.kafka_form else _FIND[view.name](session, sink, view, others)
 
 
-def _table(output: Output, view: View, kind: str, found: Sequence[Row]) -> None:
+def describe(output: Output, found: Sequence[Found], view: View) -> None:
+    """Show them: offsets group by group, members and states in one table for each type."""
+    if view.name == "offsets":
+        for one in found:
+            _show_offsets(output, view, one)
+        return
+    for kind in KINDS:
+        mine = [one for one in found if one.description.type == kind]
+        for one in mine:
+            output.done += 1
+            if output.is_text:
+                epochs.note(output, one.description)
+        _table(output, view, kind, [row for one in mine for row in one.rows])
+
+
+def _table(output: Output, view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Put out the rows of one type of groups: their own table, or the columns asked for."""
-    shown: Sequence[Mapping[str, Any]] = found
-    if view.lagging:
-        shown = [row for row in found if (row["lag"] or 0) > 0]
-    shown = arranged(shown, view)
+    shown = arranged(found, view)
     if output.is_text and shown:
-        output.text("\n" + draw_for(output, _columns(view, kind, shown), shown), end="")
+        output.text("\n" + draw_for(output, text_columns(view, kind, shown), shown), end="")
     for row in shown:
         output.row(columns_of.pick(row, view.columns) if view.columns else row)
 
 
-def _columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> Sequence[Column]:
+def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> Sequence[Column]:
+    """Return the columns of a table of one type of groups: its own, or those asked for."""
     if view.columns or view.totals:
         return view.text_columns(found)
     extra = expiry.COLUMNS if view.expiry else ()
@@ -137,34 +153,42 @@ def _is_shown(view: View, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
     return key != "topology_epoch" or any(row[key] is not None for row in found)
 
 
-def _show_offsets(
-    session: Session, output: Output, view: View, others: Sequence[OtherGroup]
-) -> None:
+def _find_offsets(
+    session: Session, sink: Sink, view: View, others: Sequence[OtherGroup]
+) -> list[Found]:
     from kgtool.admin.other_groups import describe_other_offsets
 
     everything = session.run(describe_other_offsets(session.cluster, others))
-    expiries = expiry.of_groups(session, output, everything) if view.expiry else {}
-    for found in everything:
-        kind = str(found.description.type)
-        note = render.group_note(found.description)
-        if note is not None and output.is_text:
-            output.note(note.replace("Consumer group", f"{kind.capitalize()} group"))
-        wanted = [row for row in found.rows if _is_selected(row.topic, row.partition, view)]
-        as_rows = [
-            rows.offset(row)
-            | {"type": kind, "start_offset": row.current_offset if kind == "share" else None}
-            | (_expiry(row, expiries) if view.expiry else {})
-            for row in wanted
-        ]
-        if not as_rows and not found.errors:
-            what = "start offsets" if kind == "share" else "committed offsets"
-            output.note(
-                f"{kind.capitalize()} group {escape(found.description.group)} has no {what}."
-            )
-        _table(output, view, kind, as_rows)
-        for error in found.errors:
-            output.failed(error)
-        output.done += bool(as_rows or not found.errors)
+    expiries = expiry.of_groups(session, sink, everything) if view.expiry else {}
+
+    def as_row(row: OffsetRow, kind: str | None) -> Row:
+        start = row.current_offset if kind == "share" else None
+        mine = _expiry(row, expiries) if view.expiry else {}
+        return rows.offset(row) | {"type": kind, "start_offset": start} | mine
+
+    return [
+        Found(
+            one.description, [], one.errors,
+            found=[row for row in one.rows if _is_selected(row.topic, row.partition, view)],
+            make=partial(as_row, kind=one.description.type),
+            is_shown=has_lag if view.lagging else None,
+        )
+        for one in everything
+    ]  # fmt: skip
+
+
+def _show_offsets(output: Output, view: View, found: Found) -> None:
+    kind = str(found.description.type)
+    note = render.group_note(found.description)
+    if note is not None and output.is_text:
+        output.note(note.replace("Consumer group", f"{kind.capitalize()} group"))
+    if not found.every and not found.errors:
+        what = "start offsets" if kind == "share" else "committed offsets"
+        output.note(f"{kind.capitalize()} group {escape(found.description.group)} has no {what}.")
+    _table(output, view, kind, found.rows)
+    for error in found.errors:
+        output.failed(error)
+    output.done += bool(found.every or not found.errors)
 
 
 def _expiry(row: OffsetRow, expiries: Expiries) -> Row:
@@ -179,18 +203,10 @@ def _is_selected(topic: str, partition: int, view: View) -> bool:
     )
 
 
-def _show_members(
-    _session: Session, output: Output, view: View, others: Sequence[OtherGroup]
-) -> None:
-    for kind in ("share", "streams"):
-        found: list[Row] = []
-        for other in others:
-            if other.description.type == kind:
-                found += _member_rows(other)
-                output.done += 1
-                if output.is_text:
-                    epochs.note(output, other.description)
-        _table(output, view, kind, found)
+def _find_members(
+    _session: Session, _sink: Sink, _view: View, others: Sequence[OtherGroup]
+) -> list[Found]:
+    return [Found(other.description, _member_rows(other), []) for other in others]
 
 
 def _member_rows(other: OtherGroup) -> list[Row]:
@@ -219,25 +235,22 @@ def _tasks(tasks: Sequence[Assignment]) -> str | None:
     return "; ".join(f"{kind} {render.assignment(part)}" for kind, part in kinds if part) or None
 
 
-def _show_state(
-    _session: Session, output: Output, view: View, others: Sequence[OtherGroup]
-) -> None:
-    for kind in ("share", "streams"):
-        found = []
-        for other in others:
-            if other.description.type == kind:
-                topology: Mapping[str, Any] = {
-                    "type": kind,
-                    "topology_epoch": other.topology_epoch,
-                    "subtopologies": len(other.topics) if kind == "streams" else None,
-                }
-                found.append({**rows.state(other.description), **topology})
-                output.done += 1
-                if output.is_text:
-                    epochs.note(output, other.description)
-        _table(output, view, kind, found)
+def _find_state(
+    _session: Session, _sink: Sink, _view: View, others: Sequence[OtherGroup]
+) -> list[Found]:
+    return [Found(other.description, [_state_row(other)], []) for other in others]
 
 
-_SHOW: dict[str, Callable[[Session, Output, View, Sequence[OtherGroup]], None]] = {
-    "offsets": _show_offsets, "members": _show_members, "state": _show_state,
+def _state_row(other: OtherGroup) -> Row:
+    kind = other.description.type
+    return {
+        **rows.state(other.description),
+        "type": kind,
+        "topology_epoch": other.topology_epoch,
+        "subtopologies": len(other.topics) if kind == "streams" else None,
+    }
+
+
+_FIND: dict[str, Callable[[Session, Sink, View, Sequence[OtherGroup]], list[Found]]] = {
+    "offsets": _find_offsets, "members": _find_members, "state": _find_state,
 }  # fmt: skip

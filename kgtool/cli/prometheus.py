@@ -34,12 +34,16 @@ class Exporter:
         """Take one group with all its rows (those of ``describe --offsets``)."""
         self._groups.append((group, rows))
 
+    def hear(self, found: Found) -> None:
+        """Take what was found of one group, if it is about offsets."""
+        if found.every is not None:
+            self.add(found.description, found.every)
+
     def listen(self, show: Callable[[Found], None]) -> Callable[[Found], None]:
         """Return ``show``, but listening in."""
 
         def both(found: Found) -> None:
-            if found.every is not None:
-                self.add(found.description, found.every)
+            self.hear(found)
             show(found)
 
         return both

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgtool.cli import exits, prometheus, terminal
+from kgtool.cli import exits, othertypes, prometheus, terminal
 from kgtool.cli.columns import CHANGE, Column
+from kgtool.cli.heldback import HeldBack
 from kgtool.cli.look import Found, look
 from kgtool.cli.output import Output, sentence
 from kgtool.cli.present import arranged
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 Row = Mapping[str, Any]
+Table = tuple[Sequence[Column], Sequence[Row]]
 
 _DELTAS = {"current_offset": "offset", "lag": "lag"}
 _NAMED = {
     "member_id": "owner", "status": "status", "state": "state", "members": "members",
     "assignment_strategy": "strategy", "coordinator": "coordinator", "group_epoch": "epoch",
     "partitions": "partitions", "current_assignment": "assignment", "lagging": "lagging",
+    "topology_epoch": "topology",
 }  # fmt: skip
 _LONG = {"owner", "assignment"}
 """What is too long to be shown as "from -> to"."""
@@ -43,7 +46,8 @@ class Snapshot:
     def __init__(self) -> None:
         self.at = time.localtime()
         self.cluster_id: str | None = None
-        self.rows: list[Row] = []
+        self.rows: dict[str, list[Row]] = {}
+        """By the type that has a table of its own: share, streams, or "" for all others."""
         self.errors: list[ItemError] = []
         self.notes: list[str] = []
 
@@ -61,8 +65,16 @@ class Snapshot:
 
     def show(self, found: Found) -> None:
         """Take one group."""
-        self.rows += found.rows
+        kind = found.description.type
+        self.rows.setdefault(kind if kind in othertypes.KINDS else "", []).extend(found.rows)
         self.errors += found.errors
+
+
+class Part(NamedTuple):
+    """The rows of one table, each with what has changed about it (``change``)."""
+
+    kind: str
+    rows: list[Row]
 
 
 class Watch:
@@ -108,11 +120,9 @@ class Watch:
                 raise
             failure = ItemError.of(error, Target())
             self._before.errors = [failure]
-            self._show(self._before, arranged(self._before.rows, self._view), {})
+            self._show(self._before, self._parts(self._before, self._before))
             return
-        rows = arranged(now.rows, self._view)
-        before = None if self._before is None else arranged(self._before.rows, self._view)
-        self._show(now, rows, changes(before, rows, self._view.identity))
+        self._show(now, self._parts(now, self._before))
         self._before = now
 
     def _take(self) -> Snapshot:
@@ -123,41 +133,61 @@ class Watch:
         taken = Snapshot()
         exporter = prometheus.Exporter(self._view.prometheus) if self._view.prometheus else None
         show = exporter.listen(taken.show) if exporter is not None else taken.show
-        look(self._session, taken, self._selection, self._view, show, ordered=True)
+        held = HeldBack(taken, self._selection.groups)
+        look(self._session, held, self._selection, self._view, show, ordered=True)
+        for found in held.find(self._session, self._view):
+            show(found)
         if exporter is not None:
             exporter.write(taken.cluster_id, len(taken.errors), int(time.time() * 1000))
         return taken
 
-    def _show(self, now: Snapshot, rows: Sequence[Row], changed: dict[int, str]) -> None:
-        with_changes = [{**row, "change": changed.get(at)} for at, row in enumerate(rows)]
-        gone = [{**row, "change": "gone"} for row in self._gone(rows)]
+    def _parts(self, now: Snapshot, before: Snapshot | None) -> list[Part]:
+        """Compare two looks, table by table; those that nothing is in are left out."""
+        parts = []
+        for kind in ("", *othertypes.KINDS):
+            there = arranged(now.rows.get(kind, ()), self._view)
+            old = None if before is None else arranged(before.rows.get(kind, ()), self._view)
+            changed = changes(old, there, self._view.identity)
+            rows: list[Row] = [{**row, "change": changed.get(at)} for at, row in enumerate(there)]
+            rows += [{**row, "change": "gone"} for row in self._gone(old or (), there)]
+            if rows:
+                parts.append(Part(kind, rows))
+        return parts or [Part("", [])]
+
+    def _gone(self, before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
+        there = {_identity(row, self._view.identity) for row in now}
+        return [row for row in before if _identity(row, self._view.identity) not in there]
+
+    def _show(self, now: Snapshot, parts: Sequence[Part]) -> None:
         if not self._output.is_text:
-            self._put_out(now, with_changes + gone)
+            self._put_out(now, parts)
             return
-        shown = with_changes + gone
-        columns = [*self._view.text_columns(shown), CHANGE]
-        head = _headline(now, self._seconds, len(changed) + len(gone))
+        changed = sum(row["change"] is not None for part in parts for row in part.rows)
+        head = _headline(now, self._seconds, changed)
+        tables = [(self._columns(part), part.rows) for part in parts]
         if self._screen is not None:
-            self._screen.draw(head, columns, shown, [sentence(error) for error in now.errors])
+            self._screen.draw(head, tables, [sentence(error) for error in now.errors])
             return
-        self._output.text(f"{head}\n{draw(columns, shown)}")
+        self._output.text(f"{head}\n" + "\n".join(draw(*table) for table in tables))
         for error in now.errors:
             self._output.note(sentence(error))
         self._output.flush()
 
-    def _gone(self, rows: Sequence[Row]) -> list[Row]:
-        if self._before is None:
-            return []
-        there = {_identity(row, self._view.identity) for row in rows}
-        before = arranged(self._before.rows, self._view)
-        return [row for row in before if _identity(row, self._view.identity) not in there]
+    def _columns(self, part: Part) -> list[Column]:
+        if not part.kind:
+            return [*self._view.text_columns(part.rows), CHANGE]
+        return [*othertypes.text_columns(self._view, part.kind, part.rows), CHANGE]
 
-    def _put_out(self, now: Snapshot, rows: Sequence[Row]) -> None:
+    def _put_out(self, now: Snapshot, parts: Sequence[Part]) -> None:
         looked_at_ms = int(time.time() * 1000)
-        self._output.begin(("looked_at_ms", *self._view.row_keys, "change"), now.cluster_id)
-        for row in rows:
-            keys = (*self._view.row_keys, "change")
-            self._output.row({"looked_at_ms": looked_at_ms, **{key: row.get(key) for key in keys}})
+        keys = (*self._view.row_keys, "change")
+        self._output.begin(("looked_at_ms", *keys), now.cluster_id)
+        for part in parts:
+            for row in part.rows:
+                # Types with tables of their own have keys of their own, too.
+                is_whole = part.kind and not self._view.columns
+                shown = row if is_whole else {key: row.get(key) for key in keys}
+                self._output.row({"looked_at_ms": looked_at_ms, **shown})
         for error in now.errors:
             self._output.failed(error)
         self._output.errors.clear()  # they are said; a watch may go on for weeks
@@ -165,7 +195,8 @@ class Watch:
 
 
 def _headline(now: Snapshot, seconds: float, changed: int) -> str:
-    groups = len({row["group"] for row in now.rows if row.get("group") is not None})
+    everything = (row for rows in now.rows.values() for row in rows)
+    groups = len({row["group"] for row in everything if row.get("group") is not None})
     parts = [
         time.strftime("%Y-%m-%d %H:%M:%S", now.at),
         f"every {seconds:g} s",
@@ -229,14 +260,14 @@ class Screen:
         self._is_drawing = False
         self._size = terminal.size()
 
-    def draw(
-        self, head: str, columns: Sequence[Column], rows: Sequence[Row], errors: Sequence[str]
-    ) -> None:
+    def draw(self, head: str, tables: Sequence[Table], errors: Sequence[str]) -> None:
         """Show one look; what does not fit the screen is counted."""
         size = terminal.size()
         width, height = size[0] - 1, size[1]
         mark = terminal.mark_for()
-        table = self._table(columns, rows, width, mark)
+        table = self._table(*tables[0], width, mark)
+        for more in tables[1:]:
+            table += ["", *self._table(*more, width, mark)]
         said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
         # Two lines are taken: the headline, and the one that the cursor waits in.
         room = max(height - 2 - len(said), 2)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ from kgtool.config import settings
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat as heartbeat
 from kgtool.sandbox.cluster import Cluster
+from tests.cli import run
 from tests.cli.run import Result, call
 from tests.support import brokers, clients
 from tests.support.streams import StreamsMember
@@ -52,6 +57,19 @@ def by_their_tool(kafka: Cluster, tool: str, group: str, *argv: str) -> list[dic
     text = [re.sub(r" +\((\d+)\)", r"(\1)", line) for line in lines[1:]]
     return [dict(zip(header.split(), line.split(maxsplit=len(header.split()) - 1), strict=True))
             for line in text]  # fmt: skip
+
+
+@contextlib.contextmanager
+def watching(bootstrap: str, group: str, *argv: str) -> Iterator[Iterator[str]]:
+    """The lines of ``describe --watch``, until it is interrupted."""
+    server = ("--bootstrap-server", bootstrap)
+    with run.start("describe", *server, "--group", group, "--watch", "0.2", *argv) as process:
+        assert process.stdout is not None
+        try:
+            yield iter(process.stdout)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
 
 
 class TestShareGroups:
@@ -121,6 +139,17 @@ class TestShareGroups:
         assert [str(value) for value in ours] == [
             theirs["STATE"], theirs["GROUP-EPOCH"], theirs["ASSIGNMENT-EPOCH"],
         ]  # fmt: skip
+
+    def test_watching_it(self, bootstrap: str, group: tuple[str, str], tmp_path: Path) -> None:
+        name, topic = group
+        path = tmp_path / "share.prom"
+        with watching(bootstrap, name, "-o", "ndjson", "--prometheus", str(path)) as lines:
+            first = json.loads(next(lines))
+            clients.produce(bootstrap, topic, 3)
+            changed = next(row for row in map(json.loads, lines) if row["change"])
+            assert f'group="{name}",topic="{topic}",partition="0"}} 9\n' in path.read_text()
+        assert (first["type"], first["lag"], first["change"]) == ("share", 6, None)
+        assert (changed["lag"], changed["change"]) == (9, "lag +3")
 
     def test_verbs_that_do_not_apply_name_the_tool(
         self, kgtool: Kgtool, group: tuple[str, str]
@@ -233,6 +262,28 @@ class TestStreamsGroups:
         name, topic, _ = group
         result = kgtool("reset-offsets", "--group", name, "--topic", topic, "--to-earliest")
         assert (result.status, "kafka-streams-groups.sh" in result.err) == (1, True)
+
+
+def test_watching_groups_of_two_types(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    """Each type keeps its own table; what changes is said of any."""
+    topic, plain, streams = new_topic(), clients.unique("plain"), clients.unique("streams")
+    clients.commit(bootstrap, plain, {(topic, 0): 0})
+    with (
+        StreamsMember(bootstrap, streams, [topic], client_id="first-one"),
+        watching(bootstrap, plain, "--group", streams, "--state") as lines,
+    ):
+        look = [next(lines).split() for _ in range(6)]
+        assert look[0][2:] == ["|", "every", "0.2", "s", "|", "2", "groups", "|", "0", "changed"]
+        assert look[1][:2] == look[4][:2] == ["GROUP", "TYPE"]
+        assert (look[1][-1], look[4][-1]) == ("CHANGE", "CHANGE")
+        assert (look[2][:2], look[3], look[5][:2]) == (
+            [plain, "Classic"], [], [streams, "Streams"],
+        )  # fmt: skip
+        with contextlib.ExitStack() as stack:
+            second = StreamsMember(bootstrap, streams, [topic], client_id="second-one")
+            stack.push(second)
+            second.beat(0)
+            assert next(line for line in lines if "members 1 -> 2" in line).startswith(streams)
 
 
 def test_all_types_and_a_missing_group_together(

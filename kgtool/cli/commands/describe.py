@@ -110,7 +110,13 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
         held = HeldBack(output, selection.groups)
         look(session, held, selection, view, show, ordered=output.format != "ndjson")
         presenter.end()
-        held.describe(session, view)
+        others = held.find(session, view)
+        if others:
+            from kgtool.cli import othertypes
+
+            othertypes.describe(output, others, view)
         if exporter is not None:
+            for one in others:
+                exporter.hear(one)
             exporter.write(session.cluster_id, len(output.errors), int(time.time() * 1000))
     return output.finish()
