@@ -1,9 +1,11 @@
-"""Numbers, moments and time spans in words, the same in findings, plans and tables.
+"""Numbers, moments, time spans and addresses in words, the same in findings, plans and tables.
 
 Like ``errors`` and ``model`` it imports nothing of kgtool, and everybody may import it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def moment(ms: int) -> str:
@@ -44,3 +46,13 @@ def counted(count: int, word: str) -> str:
     ('1 offset', '3 offsets')
     """
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def addresses(bootstrap: Iterable[tuple[str, int]]) -> str:
+    """Return ``host:port,…`` as ``--bootstrap-server`` takes it.
+
+    >>> addresses([("b1", 9092), ("::1", 9093)])
+    'b1:9092,[::1]:9093'
+    """
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                    for host, port in bootstrap)  # fmt: skip

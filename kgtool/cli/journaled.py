@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.escape import escape
 from kgtool.cli.output import Output
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kgtool.model import ItemError
     from kgtool.net.session import Session
     from kgtool.safety.journal import ConfigChange, Header, Journal
-    from kgtool.safety.locks import GroupLocks
+    from kgtool.safety.recording import Item, Recording
 
 WAY_BACK = (
     "What is there now is kept in the journal: kgtool undo puts the offsets back. "
@@ -41,25 +41,6 @@ NOT_ALL_COMES_BACK = (
     "What is there now is kept in the journal: kgtool undo puts the offsets back, and with them "
     "the groups. Protocol type, epochs and the expiry clock do not come back."
 )
-
-_LOOK_AGAIN_SECONDS = 0.1
-
-
-class Locked(KgError):
-    """Another kgtool is changing the group, and does not come to an end."""
-
-    name = "LOCKED"
-
-
-class _Item(Protocol):
-    """One item with its outcome: GroupDeletion, OffsetDeletion, ResetRow and the like."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def error(self) -> ItemError | None: ...
 
 
 def folder() -> Path:
@@ -84,10 +65,13 @@ class Change:
         self._session = session
         self._output = output
         self._undoes = undoes
-        self._journal: Journal | None = None
-        self._locks: GroupLocks | None = None
+        self._recording: Recording | None = None
         self._problem: KgError | None = None
-        self._is_interrupted = False
+        self._is_waiting_said = self._is_interrupted = False
+
+    @property
+    def _journal(self) -> Journal | None:
+        return None if self._recording is None else self._recording.journal
 
     @property
     def journal_id(self) -> str | None:
@@ -103,17 +87,19 @@ class Change:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from kgtool.safety.journal import DONE, INTERRUPTED
-
         self._is_interrupted = error is not None
-        try:
-            if self._journal is not None:
-                self._journal.close(DONE if error is None else INTERRUPTED, now_ms())
-        finally:
-            if self._locks is not None:
-                self._locks.close()
+        if self._recording is not None:
+            self._recording.close(is_interrupted=self._is_interrupted)
         if error is not None:
             self.say()
+
+    def _begun(self) -> Recording:
+        if self._recording is None:
+            from kgtool.safety.recording import Recording, Timer
+
+            timer = Timer(now_ms, time.monotonic, time.sleep)
+            self._recording = Recording(folder(), self._header, timer)
+        return self._recording
 
     # -- before --------------------------------------------------------------------------
 
@@ -125,36 +111,24 @@ class Change:
         :raises Locked: one of them is still at it after ``--timeout``.
         """
         from kgtool.safety.journal import JournalError
-        from kgtool.safety.locks import GroupLocks
 
+        seconds = self._session.settings.timeout_ms / 1000
         try:
-            self._locks = self._locks or GroupLocks(folder(), self._session.cluster_id)
+            waited = self._begun().lock(groups, self._session.cluster_id, seconds, self._waiting)
         except JournalError as error:
             # It matters only if something is going to be changed.
             self._problem = error
             return
-        names = list(groups)
-        began = time.monotonic()
-        is_said = False
-        while (busy := self._locks.take(names)) is not None:
-            if time.monotonic() - began > self._session.settings.timeout_ms / 1000:
-                raise Locked(f"{self._holder(busy)} is still changing group '{busy}'.",
-                             hint="Wait until it has ended.")  # fmt: skip
-            if not is_said and time.monotonic() - began > 1:
-                said = f"Waiting: {self._holder(busy)} is changing group {busy}."
-                self._output.note(escape(said))
-                is_said = True
-            time.sleep(_LOOK_AGAIN_SECONDS)
-        self._session.loop.extend(time.monotonic() - began)
+        self._session.loop.extend(waited)
+
+    def _waiting(self, holder: str, group: str, seconds: float) -> None:
+        if seconds > 1 and not self._is_waiting_said:
+            self._is_waiting_said = True
+            self._output.note(escape(f"Waiting: {holder} is changing group {group}."))
 
     def unlock(self, groups: Iterable[str]) -> None:
         """Let others change these groups."""
-        if self._locks is not None:
-            self._locks.release(groups)
-
-    def _holder(self, group: str) -> str:
-        pid = self._locks.holder(group) if self._locks else None
-        return f"Another kgtool (process {pid})" if pid else "Another kgtool"
+        self._begun().unlock(groups)
 
     def before(
         self, changes: Sequence[GroupChange], members: Sequence[Mapping[str, Any]] = ()
@@ -162,76 +136,43 @@ class Change:
         """Write down what is there, durably. The ``before_change`` of the operations.
 
         :param members: who is going to be removed from the groups.
-
         :raises JournalError: it can't be written: nothing may be changed then.
         """
-        self._write(lambda journal: journal.before(changes, members))
+        self._check()
+        self._begun().before(changes, members)
 
     def before_configs(self, changes: Sequence[ConfigChange]) -> None:
         """Write down which configs of groups are there, durably.
 
         :raises JournalError: it can't be written: nothing may be changed then.
         """
-        self._write(lambda journal: journal.before_configs(changes))
+        self._check()
+        self._begun().before_configs(changes)
 
-    def _write(self, write: Callable[[Journal], None]) -> None:
-        from kgtool.safety.journal import Journal
-
+    def _check(self) -> None:
         if self._problem is not None:
             raise self._problem
-        is_first = self._journal is None
-        journal = self._journal or Journal(folder(), self._header())
-        try:
-            write(journal)
-        except BaseException:
-            if is_first:
-                journal.discard()
-            raise
-        self._journal = journal
 
     def _header(self) -> Header:
         import secrets
 
-        from kgtool import __version__
-        from kgtool.safety.journal import Header
+        from kgtool.safety.recording import make_header
 
-        at_ms = now_ms()
-        then = time.gmtime(at_ms // 1000)
-        return Header(
-            id=f"{time.strftime('%Y%m%d-%H%M%S', then)}-{secrets.token_hex(4)}",
-            at_ms=at_ms,
-            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", then),
-            command=self._output.command,
-            arguments=tuple(self._output.arguments),
-            cluster_id=self._session.cluster_id,
-            bootstrap_server=_addresses(self._session.settings.bootstrap),
-            user=_user(),
-            host=_host(),
-            pid=os.getpid(),
-            kgtool=__version__,
-            reason=self._output.reason,
-            undoes=self._undoes,
-            context=_context(self._session),
-        )
+        said = self._output
+        return make_header(
+            self._session, said.command, said.arguments, said.reason, at_ms=now_ms(),
+            token=secrets.token_hex(4), undoes=self._undoes,
+        )  # fmt: skip
 
     # -- after ---------------------------------------------------------------------------
 
-    def results(self, items: Iterable[_Item]) -> None:
+    def results(self, items: Iterable[Item]) -> None:
         """Write down what came of each item."""
-        if self._journal is None:
-            return
-        for item in items:
-            topic = getattr(item, "topic", None)
-            partition = getattr(item, "partition", None)
-            member = getattr(item, "member", None)
-            member_id = None if member is None else member.member_id
-            self._journal.result(item.group, topic, partition, item.status, item.error, member_id)
+        self._begun().results(items)
 
     def config_results(self, items: Iterable[tuple[str, str, str, ItemError | None]]) -> None:
         """Write down what came of each config: group, name, status, error."""
-        if self._journal is not None:
-            for group, name, status, error in items:
-                self._journal.config_result(group, name, status, error)
+        self._begun().config_results(items)
 
     def say(self) -> None:
         """Tell on stderr how to take it back; nothing where nothing was changed."""
@@ -247,34 +188,11 @@ class Change:
         self._output.note(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
 
 
-def _addresses(bootstrap: Iterable[tuple[str, int]]) -> str:
-    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-                    for host, port in bootstrap)  # fmt: skip
-
-
-def _context(session: Session) -> str | None:
-    context = session.settings.context
-    return None if context is None else context.name
-
-
 def who() -> tuple[str, str]:
     """Return who runs this, and on which host."""
-    return _user(), _host()
+    from kgtool.safety import recording
 
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return str(os.getuid())
-
-
-def _host() -> str:
-    import socket
-
-    return socket.gethostname()
+    return recording.who()
 
 
 def arguments_of(words: Sequence[Any]) -> tuple[str, ...]:

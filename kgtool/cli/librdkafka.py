@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kgtool.errors import ConfigError, KgError
+from kgtool.words import addresses
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -25,9 +26,8 @@ def client_config(settings: Settings) -> dict[str, Any]:
 
     :raises ConfigError: a store or key that can't be used, or a login that librdkafka lacks.
     """
-    addresses = (f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in settings.bootstrap)
     config: dict[str, Any] = {
-        "bootstrap.servers": ",".join(addresses),
+        "bootstrap.servers": addresses(settings.bootstrap),
         "client.id": settings.client_id,
     }
     # A broker that accepts connections and says nothing must leave time for another one.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +122,7 @@ def _offsets(
             None if view.expiry else when_known,
             kinds=chosen.kinds,
             committed=view.committed,
-            clock=_now_ms if view.time_lag else None,
+            clock=expiry.now_ms if view.time_lag else None,
             share=READING_SHARE if view.expiry else 1.0,  # the logs are read afterwards
         )
     )
@@ -146,10 +145,6 @@ def _offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any
         at = TopicPartition(row.topic, row.partition)
         fields.update(expiry.as_row(expiries.get((row.group, at))))
     return fields
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def _in_order(

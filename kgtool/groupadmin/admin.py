@@ -125,7 +125,7 @@ class GroupAdmin(Looking):
             session = self._ready()
             with self._recorder(session, operation) as recorder:
                 if not options.dry_run:
-                    recorder.lock(groups)
+                    recorder.hold(groups)
                 plan = session.run(plan_resets(session.cluster, request))
                 plan = settle(options.refine(plan), options.all_or_nothing)
                 if options.dry_run:
@@ -157,7 +157,7 @@ class GroupAdmin(Looking):
             session = self._ready()
             with self._recorder(session, "delete_groups") as recorder:
                 if not dry_run:
-                    recorder.lock(names)
+                    recorder.hold(names)
                 done = session.run(
                     delete_groups(
                         session.cluster, names, dry_run=dry_run, force=force,
@@ -184,7 +184,7 @@ class GroupAdmin(Looking):
             session = self._ready()
             with self._recorder(session, "delete_offsets") as recorder:
                 if not dry_run:
-                    recorder.lock([group])
+                    recorder.hold([group])
                 done = session.run(
                     delete_offsets(
                         session.cluster, requests, dry_run, force=force,
@@ -208,7 +208,7 @@ class GroupAdmin(Looking):
             session = self._ready()
             with self._recorder(session, "configs") as recorder:
                 if not dry_run:
-                    recorder.lock([group])
+                    recorder.hold([group])
                 done = session.run(
                     targets.alter(
                         session.cluster,
@@ -221,7 +221,8 @@ class GroupAdmin(Looking):
                     name: None if error is None else ItemError.of(error, Target(group=group))
                     for name, error in done.items()
                 }
-                for name, failed in errors.items():
-                    status = "failed" if failed else "altered"
-                    recorder.config_result(group, name, status, failed)
+                recorder.config_results(
+                    (group, name, "failed" if failed else "altered", failed)
+                    for name, failed in errors.items()
+                )
             return errors

@@ -19,7 +19,7 @@ from kgtool.cli.selection import Selection
 from kgtool.cli.times import Duration
 from kgtool.errors import UsageError
 from kgtool.model import ItemError
-from kgtool.words import counted
+from kgtool.words import addresses, counted
 
 if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
@@ -119,7 +119,7 @@ def _connection(context: click.Context, settings: Settings) -> Connection:
         given = context.params.get(name) or context.find_root().params.get(name)
         if given is not None:
             own += [f"--{name.replace('_', '-')}", str(given)]
-    brokers = ",".join(_address(host, port) for host, port in settings.bootstrap)
+    brokers = addresses(settings.bootstrap)
     config = own[own.index("--command-config") + 1] if "--command-config" in own else None
     return Connection(tuple(own), brokers, config, _principal(settings))
 
@@ -135,10 +135,6 @@ def _principal(settings: Settings) -> str:
     if isinstance(login, PasswordLogin) and not login.is_token:
         return f"User:{login.username}"
     return YOU
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
