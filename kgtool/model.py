@@ -79,6 +79,11 @@ class GroupListing(NamedTuple):
     protocol_type: str
     coordinator: int
 
+    @property
+    def is_consumer_group(self) -> bool:
+        """Whether Kafka's ``--list`` shows it (``ListConsumerGroupsOptions``)."""
+        return self.type in (None, "classic", "consumer") and self.protocol_type in ("", "consumer")
+
 
 class Listing(NamedTuple):
     """The answer of all brokers to ListGroups, sorted by name."""

@@ -51,6 +51,9 @@ EXTRA: dict[str, tuple[str, ...]] = {
     # Which release a broker's versions mean, and how a uuid is written.
     "admin/export.py": ("protocol.release", "protocol.wire"),
     "admin/broker_rules.py": ("protocol.release",),
+    # Any message from JSON.
+    "admin/raw_message.py": ("protocol.as_json", "protocol.plan"),
+    "groupadmin/asking.py": ("protocol.as_json",),
 }
 
 ONLY_IN = {

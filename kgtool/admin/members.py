@@ -54,6 +54,17 @@ class MemberRemoval(NamedTuple):
     error: ItemError | None = None
 
 
+def recorded(group: str, member: Member) -> dict[str, Any]:
+    """Return what a journal keeps of somebody who is going to be removed."""
+    return {
+        "group": group,
+        "member_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+    }
+
+
 def refusal(description: GroupDescription) -> ItemError | None:
     """Say why nobody can be removed from a group; None where that is possible."""
     if description.error is not None:

@@ -92,6 +92,19 @@ def offered(cluster: Cluster, to: int, request: Any) -> Operation[tuple[int, int
     return found
 
 
+def common_version(cluster: Cluster, to: int, request: Any) -> Operation[int]:
+    """Return the highest version of an API that both sides speak.
+
+    :param request: its class.
+    :raises KgError: there is none, or the broker can't be reached.
+    """
+    low, high = yield from offered(cluster, to, request)
+    ours = request.VERSIONS
+    if max(low, ours.low) > min(high, ours.high):
+        raise KgError(f"The broker speaks {request.NAME} {low} to {high}, kgtool {ours}.")
+    return min(high, int(ours.high))
+
+
 def _name(cluster: Cluster, to: int) -> str:
     broker = cluster.brokers.get(to)
     if broker is None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.cli import consent
 from kgtool.cli.columns import NAME, Column
-from kgtool.cli.escape import escape
 from kgtool.cli.journaled import Change
 from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw, draw_for
@@ -42,12 +41,6 @@ class Refused(KgError):
     """A config that kgtool itself has something against."""
 
     name = "INVALID_CONFIG"
-
-
-class OtherValue(KgError):
-    """What is set now is not what the change to be undone has set."""
-
-    name = "CHANGED_SINCE"
 
 
 class Item(NamedTuple):
@@ -196,6 +189,7 @@ def undo_items(session: Session, path: Any, *, force: bool) -> list[Item]:
     """Say what it takes to undo a journal: each config as it was, where the change left it."""
     from kgtool.admin.group_configs import describe_group_configs
     from kgtool.safety.history import changed_configs
+    from kgtool.safety.undo import OtherValue, check_config
 
     changes = changed_configs(path)
     found = session.run(
@@ -204,10 +198,10 @@ def undo_items(session: Session, path: Any, *, force: bool) -> list[Item]:
     items = []
     for change in changes:
         one = item(change.group, change.name, found[change.group], change.before)
-        if one.status == PENDING and one.old != change.after and not force:
-            now = "nothing is set" if one.old is None else f"it is {escape(one.old)}"
-            one = one.failed(
-                OtherValue(f"Somebody has changed it since: {now}.", hint="--force sets it anyway.")
-            )
+        if one.status == PENDING and not force:
+            try:
+                check_config(change, one.old)
+            except OtherValue as problem:
+                one = one.failed(problem)
         items.append(one)
     return items

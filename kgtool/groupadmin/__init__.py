@@ -1,8 +1,9 @@
 """The Python API: what the commands do, as methods that return values.
 
-``GroupAdmin`` is the way in (``from kgtool import GroupAdmin``). ``looking`` has the methods that
-only look, ``admin`` those that change something, ``connection`` what both stand on, ``recorder``
-the journal, ``connect`` makes settings of arguments, ``targets`` translates all other arguments.
+``GroupAdmin`` is the way in (``from kgtool import GroupAdmin``). ``looking`` and ``asking`` have
+the methods that only look, ``restoring`` those of journals and backups, ``admin`` those that change
+something, ``connection`` what all stand on, ``recorder`` the journal, ``configuring`` the configs
+of groups, ``connect`` makes settings of arguments, ``targets`` translates all other arguments.
 """
 
 from __future__ import annotations

@@ -12,30 +12,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kgtool.groupadmin import targets
-from kgtool.groupadmin.looking import Looking
+from kgtool.errors import KgError
+from kgtool.groupadmin import configuring, targets
+from kgtool.groupadmin.recorder import now_ms
+from kgtool.groupadmin.restoring import Restoring
 from kgtool.groupadmin.targets import Goal, Topics
 from kgtool.model import (
     CommittedOffset,
     GroupDeletion,
     GroupOffsetDeletions,
     ItemError,
-    Target,
     TopicPartition,
     TopicSpec,
 )
+from kgtool.safety.journal import REMOVE_MEMBERS
 
 if TYPE_CHECKING:
+    from kgtool.admin.keep import GroupKeep
+    from kgtool.admin.members import Choice, MemberRemoval
     from kgtool.admin.reset_plan import GroupReset, Strategy
 
 
-class GroupAdmin(Looking):
+class GroupAdmin(Restoring):
     """A connection to one cluster; a context manager.
 
     Safe to share between threads: calls are made one after the other. Nothing is sent before the
     first call. A context that is protected asks nobody here: whoever calls a method means it.
 
-    Changes are kept in the journal that ``kgtool history`` shows and ``kgtool undo`` takes back.
+    Changes are kept in the journal that ``history()`` and ``kgtool history`` show, and that
+    ``undo()`` and ``kgtool undo`` take back.
 
     :param bootstrap_server: ``"host:port,…"``; without it, a context or the environment variable
         ``KGTOOL_BOOTSTRAP_SERVER`` has to name the cluster.
@@ -207,22 +212,69 @@ class GroupAdmin(Looking):
         with self._lock:
             session = self._ready()
             with self._recorder(session, "configs") as recorder:
-                if not dry_run:
-                    recorder.hold([group])
+                return configuring.alter(session, recorder, group, changes, dry_run)
+
+    def keep(
+        self, groups: Iterable[str], *, join: bool = False, dry_run: bool = False
+    ) -> list[GroupKeep]:
+        """Make committed offsets live for another full retention (``kgtool keep``).
+
+        Offsets whose own time counts are committed once more, as they are: those of standalone
+        consumers and of KIP-848 groups (KIP-211). Times in the rows are ms since the epoch. Needs
+        READ on the groups, their topics and ``__consumer_offsets``.
+
+        :param join: join and leave classic groups for which only the time counts since when they
+            are Empty.
+        """
+        from kgtool.admin.keep import execute_keep, open_rows, plan_keep
+
+        names = list(dict.fromkeys(groups))
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, "keep") as recorder:
+                plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
+                touched = {(row.group, row.at) for row in open_rows(plan.groups)}
+                if dry_run or not touched:
+                    return plan.groups
+                recorder.hold({group for group, _ in touched})
                 done = session.run(
-                    targets.alter(
-                        session.cluster,
-                        group,
-                        changes,
-                        None if dry_run else recorder.before_configs,
-                    )
+                    execute_keep(session.cluster, plan.groups, now_ms, recorder.before)
                 )
-                errors = {
-                    name: None if error is None else ItemError.of(error, Target(group=group))
-                    for name, error in done.items()
-                }
-                recorder.config_results(
-                    (group, name, "failed" if failed else "altered", failed)
-                    for name, failed in errors.items()
-                )
-            return errors
+                rows = [row for group in done for row in group.rows]
+                recorder.results(row for row in rows if (row.group, row.at) in touched)
+            return done
+
+    def remove_members(
+        self, group: str, choice: Choice, *, dry_run: bool = False
+    ) -> list[MemberRemoval]:
+        """Remove members from a group: stuck ones, and static ones gone (KIP-345, KIP-571).
+
+        A client that lives joins again by itself. This can't be undone; the journal says who was
+        there. Needs READ on the group.
+
+        :param choice: which ones (``from kgtool.admin.members import Choice``).
+        :raises KgError: the group does not exist or is of a type whose members can't be removed.
+        """
+        from kgtool.admin.groups import describe_with_type
+        from kgtool.admin.images import GroupChange, image_of
+        from kgtool.admin.members import MemberRemoval, recorded, refusal, remove_members
+
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, REMOVE_MEMBERS) as recorder:
+                (found,) = session.run(describe_with_type(session.cluster, [group]))
+                problem = refusal(found)
+                if problem is not None:
+                    raise KgError(problem.message, hint=problem.hint)
+                members = [member for member in found.members if choice.fits(member)]
+                if dry_run or not members:
+                    return [MemberRemoval(group, member, "would-remove") for member in members]
+                recorder.hold([group])
+                images = [GroupChange(image_of(found, {}), {})]
+                recorder.before(images, [recorded(group, member) for member in members])
+                reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
+                done = session.run(
+                    remove_members(session.cluster, group, members, reason[:255])
+                )  # fmt: skip
+                recorder.results(done)
+            return done

@@ -91,9 +91,9 @@ class Connected:
             raise KgError("This GroupAdmin is closed.")
         return self._session.cluster
 
-    def _recorder(self, session: Session, operation: str) -> Recorder:
+    def _recorder(self, session: Session, operation: str, undoes: str | None = None) -> Recorder:
         session.connect()
-        return Recorder(session, operation, self._journal, self._reason, self._remember)
+        return Recorder(session, operation, self._journal, self._reason, self._remember, undoes)
 
     def _remember(self, journal_id: str) -> None:
         self.last_journal_id = journal_id

@@ -342,6 +342,11 @@ def code(number: int) -> Code:
     return found
 
 
+def is_refusal(number: int) -> bool:
+    """Whether an error code means for certain that the broker changed nothing."""
+    return number > 0 and not code(number).retriable
+
+
 def broker_error(
     number: int, message: str | None = None, *, hint: str | None = None
 ) -> BrokerError:

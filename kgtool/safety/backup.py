@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
@@ -25,8 +25,11 @@ from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError
 from kgtool.safety.journal import sync_folder
 from kgtool.safety.lines import Malformed, Recorded, dump, group_lines, groups, records, typed
+from kgtool.safety.putting import Runner
+from kgtool.words import moment
 
 VERSION = 1
+_GROUPS_AT_ONCE = 250
 TAIL_BYTES = 64 * 1024
 
 
@@ -129,6 +132,44 @@ class BackupWriter:
 
     def _failed(self, error: OSError) -> BackupError:
         return BackupError(f"The backup {self.path} can't be written: {error.strerror}.")
+
+
+def header_of(cluster_id: str | None, at_ms: int, selection: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first line's fields: of which cluster, when, and which groups were asked for."""
+    from kgtool import __version__
+
+    return {
+        "cluster_id": cluster_id,
+        "at_ms": at_ms,
+        "at": moment(at_ms),
+        "kgtool": __version__,
+        "selection": dict(selection),
+    }
+
+
+def save(
+    session: Runner, writer: BackupWriter, groups: Sequence[str],
+    failed: Callable[[ItemError], None],
+) -> None:  # fmt: skip
+    """Read groups and write them, some at a time; ``failed`` hears of what can't be read."""
+    from kgtool.admin.images import read_groups
+
+    for at in range(0, len(groups), _GROUPS_AT_ONCE):
+        part = groups[at : at + _GROUPS_AT_ONCE]
+        for group, reading in session.run(read_groups(session.cluster, part)).items():
+            errors = list(reading.errors)
+            if reading.description.error is not None and not errors:
+                errors = [reading.description.error]
+            for error in errors:
+                writer.error(error)
+                failed(error)
+            # Topics that may not be seen are missing; what may be seen is saved all the same.
+            is_read = all(
+                error.target.topic is not None or error.name == "TOPIC_AUTHORIZATION_FAILED"
+                for error in errors
+            )
+            if is_read and group == reading.image.group:
+                writer.group(reading.image)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgtool.errors import KgError
 from kgtool.safety.history import Entry, changed_groups, refused
-from kgtool.safety.journal import REMOVE_MEMBERS, RUNNING, UNDONE
+from kgtool.safety.journal import REMOVE_MEMBERS, RUNNING, SUFFIX, UNDONE, ConfigChange, mark
 from kgtool.safety.putback import GroupWish, Wish
 
 IsFinal = Callable[[int], bool]
@@ -18,6 +18,12 @@ class OtherCluster(KgError):
     """The file is about another cluster than the one that is connected."""
 
     name = "OTHER_CLUSTER"
+
+
+class OtherValue(KgError):
+    """What is set now is not what the change to be undone has set."""
+
+    name = "CHANGED_SINCE"
 
 
 def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
@@ -74,3 +80,28 @@ def wishes(path: Path, is_final: IsFinal) -> Iterator[GroupWish]:
             },
             image,
         )
+
+
+def check_config(change: ConfigChange, now: str | None, option: str = "--force") -> None:
+    """Refuse to undo a config that somebody has changed since.
+
+    :param now: what is set at the group; None: nothing.
+    :raises OtherValue: it is neither what the change has set nor what was there before.
+    """
+    if now not in (change.before, change.after):
+        said = "nothing is set" if now is None else f"it is {now}"
+        raise OtherValue(
+            f"Somebody has changed it since: {said}.", hint=f"{option} sets it anyway."
+        )
+
+
+def mark_undone(entry: Entry, by: str | None, at_ms: int) -> None:
+    """Note that an action is undone; and that what it had undone itself is done again.
+
+    :raises OSError: its journal can't be written, which takes nothing from what was done.
+    """
+    mark(entry.path, "undone", by, at_ms)
+    if entry.undoes is not None:
+        original = entry.path.with_name(f"{entry.undoes}{SUFFIX}")
+        if original.exists():
+            mark(original, "redone", by, at_ms)

@@ -134,7 +134,7 @@ def _foreseen(description: GroupDescription, members: Sequence[Member]) -> list[
 
 def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[MemberRemoval]:
     from kgtool.admin.images import GroupChange, image_of
-    from kgtool.admin.members import remove_members
+    from kgtool.admin.members import recorded, remove_members
 
     foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
     output.note("Members to remove:")
@@ -147,7 +147,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
     with Change(session, output) as change:
         change.lock(found)
         images = [GroupChange(image_of(description, {}), {}) for description, _ in found.values()]
-        change.before(images, [_recorded(row) for row in foreseen])
+        change.before(images, [recorded(row.group, row.member) for row in foreseen])
         for group, (_, members) in found.items():
             rows = session.run(remove_members(session.cluster, group, members, reason[:255]))
             change.results(rows)
@@ -156,22 +156,11 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
     return removed
 
 
-def _recorded(row: MemberRemoval) -> dict[str, Any]:
-    fields = _row(row)
-    return {key: fields[key] for key in KEYS if key not in ("status", "error")}
-
-
 def _row(row: MemberRemoval) -> dict[str, Any]:
-    member = row.member
-    return {
-        "group": row.group,
-        "member_id": member.member_id,
-        "group_instance_id": member.instance_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "status": row.status,
-        "error": None if row.error is None else error_object(row.error),
-    }
+    from kgtool.admin.members import recorded
+
+    error = None if row.error is None else error_object(row.error)
+    return {**recorded(row.group, row.member), "status": row.status, "error": error}
 
 
 def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kgtool import __version__
+from kgtool.admin.raw_message import check_version, find_api, make_request, schema_of
 from kgtool.cli import consent, rawtext
 from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options
 from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw_for
-from kgtool.errors import ConfigError, EncodeError, KgError, UsageError
+from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.api import load, names
 
@@ -30,14 +30,6 @@ KEYS = (
     "api", "api_key", "version", "broker", "request", "response", "header_hex", "request_hex",
     "response_hex", "error",
 )  # fmt: skip
-_OURS: dict[tuple[str, str], Any] = {
-    ("ListOffsets", "replica_id"): -1,
-    ("Metadata", "allow_auto_topic_creation"): False,
-    ("ApiVersions", "client_software_name"): "kgtool",
-    ("ApiVersions", "client_software_version"): __version__,
-}
-"""Defaults that are not the schema's: a client is no replica, to look at a topic must not make it,
-and brokers refuse clients without a name (KIP-511)."""
 
 
 class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
@@ -48,15 +40,7 @@ class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Find the API; refuse what is none with the nearest that is."""
-        from difflib import get_close_matches
-
-        by_name = {name.lower(): name for name in names()}
-        word = str(value).lower().removesuffix("request")
-        if word in by_name:
-            return by_name[word]
-        near = get_close_matches(word, by_name, n=1)
-        more = f"did you mean {by_name[near[0]]}?" if near else "kgtool request --list shows them"
-        raise UsageError(f"No such API '{value}' ({more}).")
+        return find_api(str(value))
 
 
 class Wanted(NamedTuple):
@@ -73,7 +57,7 @@ class Wanted(NamedTuple):
     @property
     def cls(self) -> Any:
         """The schema of the request."""
-        return load(self.api).Request
+        return schema_of(self.api)
 
 
 @click.command(
@@ -128,7 +112,7 @@ def command(
     if api is None:
         raise UsageError("request takes the name of an API: kgtool request --list shows them.")
     wanted = Wanted(api, None, version, broker, hex_, given["dry_run"], given["yes"])
-    _check_version(wanted)
+    check_version(wanted.api, wanted.version)
     if schema:
         return _schema(output, wanted)
     wanted = wanted._replace(body=_body(body))
@@ -140,12 +124,6 @@ def command(
     if settings is None:
         return _only_show(output, wanted)
     return _connected(settings, output, wanted)
-
-
-def _check_version(wanted: Wanted) -> None:
-    known = wanted.cls.VERSIONS
-    if wanted.version is not None and wanted.version not in known:
-        raise UsageError(f"{wanted.api} has versions {known} here, and no {wanted.version}.")
 
 
 # -- on paper ---------------------------------------------------------------------------------
@@ -211,23 +189,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _request(wanted: Wanted, version: int) -> Any:
     """Make the message; refuse what can't be written, before anything is sent."""
-    from kgtool.protocol.as_json import carries, from_json
-    from kgtool.protocol.plan import encode
-
-    cls = wanted.cls
-    request = from_json(cls, version, wanted.body)
-    given = {str(key).replace("_", "").lower() for key in wanted.body}
-    for field in cls.FIELDS:
-        is_named = field.name.replace("_", "") in given
-        if (wanted.api, field.name) in _OURS and not is_named and carries(field, version, True):
-            request = request.replace(**{field.name: _OURS[wanted.api, field.name]})
-    if wanted.api == "Produce" and request.acks == 0:
-        raise UsageError("acks: brokers never answer a Produce request with acks 0: take 1 or -1.")
-    try:
-        encode(request, version)
-    except EncodeError as error:
-        raise UsageError(error.message) from error
-    return request
+    return make_request(wanted.api, version, wanted.body)
 
 
 # -- sending ----------------------------------------------------------------------------------
@@ -280,16 +242,12 @@ def _consent(wanted: Wanted, request: Any) -> None:
 
 def _version(session: Session, wanted: Wanted) -> int:
     """Return the version asked for, or the highest that the broker speaks too."""
-    from kgtool.admin.raw import ANYBODY, offered
+    from kgtool.admin.raw import ANYBODY, common_version
 
     if wanted.version is not None:
         return wanted.version
     to = ANYBODY if wanted.broker is None else wanted.broker
-    low, high = session.run(offered(session.cluster, to, wanted.cls))
-    ours = wanted.cls.VERSIONS
-    if max(low, ours.low) > min(high, ours.high):
-        raise KgError(f"The broker speaks {wanted.api} {low} to {high}, kgtool {ours}.")
-    return min(high, int(ours.high))
+    return session.run(common_version(session.cluster, to, wanted.cls))
 
 
 # -- showing ----------------------------------------------------------------------------------

@@ -139,6 +139,7 @@ def _options(given: dict[str, Any], force: bool) -> Options:
 
 
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
+    from kgtool.protocol.codes import is_refusal
     from kgtool.safety.history import is_about_configs
     from kgtool.safety.undo import check, wishes
 
@@ -157,7 +158,7 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
         session,
         output,
         options,
-        lambda: wishes(entry.path, _is_final),
+        lambda: wishes(entry.path, is_refusal),
         lambda: Change(session, output, undoes=entry.id),
     )
     work.run("Put back {}?")
@@ -183,22 +184,11 @@ def _undo_configs(session: Session, output: Output, entry: Entry, options: Optio
     return output.finish()
 
 
-def _is_final(code: int) -> bool:
-    """Whether an error code means that nothing was changed."""
-    from kgtool.protocol import codes
-
-    return code > 0 and not codes.code(code).retriable
-
-
 def _mark(output: Output, entry: Entry, by: str | None) -> None:
     """Note that it is undone; and that what it had undone itself is done again."""
-    from kgtool.safety.journal import SUFFIX, mark
+    from kgtool.safety.undo import mark_undone
 
     try:
-        mark(entry.path, "undone", by, now_ms())
-        if entry.undoes is not None:
-            original = entry.path.with_name(f"{entry.undoes}{SUFFIX}")
-            if original.exists():
-                mark(original, "redone", by, now_ms())
+        mark_undone(entry, by, now_ms())
     except OSError as error:
         output.note(f"Note: {entry.path} can't be marked as undone: {error.strerror}.")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,36 +16,15 @@ import pytest
 import kgtool
 from kgtool import CommittedOffset, GroupAdmin, KgError, TopicPartition, TopicSpec
 from kgtool.errors import ConnectFailed, NetworkError, UsageError
-from kgtool.sandbox.cluster import Cluster
 from tests.cli.run import call
-from tests.support import brokers, clients
+from tests.support import clients
 from tests.support.streams import StreamsMember
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Cluster:
-    """A broker of its own: other tests compare all groups with clients that list no such types."""
-    return brokers.shared_broker("4.3.1", name="all-types")
-
-
-@pytest.fixture(scope="module")
-def bootstrap(kafka: Cluster) -> str:
-    return kafka.bootstrap
-
-
 @pytest.fixture
-def admin(bootstrap: str, tmp_path: Path) -> Iterator[GroupAdmin]:
-    with GroupAdmin(bootstrap, journal=tmp_path / "journal", reason="a test") as found:
-        yield found
-
-
-@pytest.fixture
-def group(bootstrap: str, new_topic: Callable[..., str]) -> tuple[str, str]:
+def group(at_four: tuple[str, str]) -> tuple[str, str]:
     """A group at 4 of 10 records, and at 0 of none."""
-    topic, name = new_topic(partitions=2), clients.unique("api")
-    clients.produce(bootstrap, topic, 10, timestamp_ms=1_700_000_000_000)
-    clients.commit(bootstrap, name, {(topic, 0): 4, (topic, 1): 0}, metadata="kept")
-    return name, topic
+    return at_four
 
 
 def undo(

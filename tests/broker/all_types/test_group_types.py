@@ -21,21 +21,10 @@ from kgtool.protocol.api import consumer_group_heartbeat as heartbeat
 from kgtool.sandbox.cluster import Cluster
 from tests.cli import run
 from tests.cli.run import Result, call
-from tests.support import brokers, clients
+from tests.support import clients
 from tests.support.streams import StreamsMember
 
 Kgtool = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Cluster:
-    """A broker of its own: other tests compare all groups with clients that list no such types."""
-    return brokers.shared_broker("4.3.1", name="all-types")
-
-
-@pytest.fixture(scope="module")
-def bootstrap(kafka: Cluster) -> str:
-    return kafka.bootstrap
 
 
 @pytest.fixture

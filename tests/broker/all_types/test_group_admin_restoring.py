@@ -1,0 +1,206 @@
+"""``GroupAdmin``: journals, backups, explanations and findings, held to confluent-kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgtool import GroupAdmin, KgError, TopicPartition
+from kgtool.admin.members import Choice
+from kgtool.errors import UsageError
+from kgtool.safety.putback import PutGroup
+from tests.support import clients
+
+KEY = "consumer.session.timeout.ms"
+
+
+def statuses(groups: list[PutGroup]) -> dict[tuple[str, int], str]:
+    return {
+        (row.group, row.partition): row.error.name if row.error else row.status
+        for group in groups
+        for row in group.rows
+    }
+
+
+class TestUndo:
+    def test_the_last_change_and_the_one_before(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]
+    ) -> None:
+        name, topic = at_four
+        admin.reset_offsets([name], "latest")
+        admin.delete_groups([name])
+        newest, older = admin.history()
+        assert (newest.id, newest.state) == (admin.last_journal_id, "done")
+        assert (newest.command, older.command) == ("delete_groups", "reset_offsets")
+        foreseen = admin.undo(dry_run=True)
+        assert statuses(foreseen.groups) == {(name, 0): "would-restore", (name, 1): "would-restore"}
+        assert name not in clients.group_ids(bootstrap)
+        done = admin.undo()
+        assert (done.journal_id, done.errors) == (newest.id, [])
+        assert clients.committed(bootstrap, name) == {(topic, 0): 10, (topic, 1): 0}
+        assert {entry.id: entry.state for entry in admin.history()}[newest.id] == "undone"
+        assert statuses(admin.undo().groups)[name, 0] == "restored"
+        assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+        with pytest.raises(KgError, match="nothing to undo"):
+            admin.undo()
+        with pytest.raises(KgError, match="undone already"):
+            admin.undo(older.id)
+
+    def test_what_somebody_has_committed_since_is_left_alone(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]
+    ) -> None:
+        name, topic = at_four
+        admin.reset_offsets([name], "earliest")
+        clients.commit(bootstrap, name, {(topic, 0): 9})
+        done = admin.undo()
+        assert statuses(done.groups)[name, 0] == "CHANGED_MEANWHILE"
+        assert [error.name for error in done.errors] == ["CHANGED_MEANWHILE"]
+        assert admin.undo(force=True).errors == []
+        assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+
+    def test_configs(self, admin: GroupAdmin) -> None:
+        name = clients.unique("configured")
+        admin.alter_configs(name, {KEY: "50000"})
+        first = admin.last_journal_id
+        assert first is not None
+        admin.alter_configs(name, {KEY: "55000"})
+        changed = admin.undo(first).configs[name, KEY]
+        assert changed is not None
+        assert changed.name == "CHANGED_SINCE"
+        assert admin.undo().configs == {(name, KEY): None}
+        assert admin.undo(first).configs == {(name, KEY): None}
+        configs = admin.configs([name])[name]
+        assert isinstance(configs, dict)
+        assert configs[KEY].source == "default"
+
+    def test_a_living_group(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]
+    ) -> None:
+        name, topic = at_four
+        admin.reset_offsets([name], "earliest")
+        member = clients.join(bootstrap, name, [topic], group_protocol="consumer")
+        try:
+            assert statuses(admin.undo().groups)[name, 0] == "NON_EMPTY_GROUP"
+            assert statuses(admin.undo(as_member=True).groups)[name, 0] == "restored"
+        finally:
+            member.close()
+
+
+class TestBackups:
+    def test_there_and_back(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str], tmp_path: Path
+    ) -> None:
+        name, topic = at_four
+        path, other = tmp_path / "saved.jsonl", clients.unique("other")
+        saved = admin.backup([name, "nobody"], path)
+        assert (saved.groups, saved.offsets) == (1, 2)
+        assert [error.code for error in saved.errors] == [69]
+        assert saved.bytes == path.stat().st_size
+        assert admin.diff(path) == []
+        with pytest.raises(UsageError, match="exists"):
+            admin.backup([name], path)
+        clients.commit(bootstrap, name, {(topic, 0): 8})
+        assert [(row.partition, row.status) for row in admin.diff(path)] == [(0, "moved")]
+        planned = admin.restore(path, dry_run=True)
+        assert statuses(planned) == {(name, 0): "would-restore", (name, 1): "unchanged"}
+        assert statuses(admin.restore(path))[name, 0] == "restored"
+        assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+        made = admin.restore(path, groups=[name], group_names={name: other})
+        assert statuses(made) == {(other, 0): "restored", (other, 1): "restored"}
+        assert clients.committed(bootstrap, other) == {(topic, 0): 4, (topic, 1): 0}
+        assert admin.undo().errors == []
+        assert clients.committed(bootstrap, other) == {}
+
+    def test_nothing_saved_is_no_file(self, admin: GroupAdmin, tmp_path: Path) -> None:
+        saved = admin.backup(["nobody"], tmp_path / "none.jsonl")
+        assert (saved.groups, len(saved.errors)) == (0, 1)
+        assert list(tmp_path.glob("*none*")) == []
+
+
+class TestMembersAndTime:
+    def test_offsets_are_kept(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]
+    ) -> None:
+        name, topic = at_four
+        before = admin.expiry([name])[name][TopicPartition(topic, 0)]
+        time.sleep(0.1)
+        assert {row.status for row in admin.keep([name], dry_run=True)[0].rows} == {"would-keep"}
+        (kept,) = admin.keep([name])
+        assert {row.status for row in kept.rows} == {"kept"}
+        after = admin.expiry([name])[name][TopicPartition(topic, 0)]
+        assert after.expires_at_ms is not None
+        assert before.expires_at_ms is not None
+        assert after.expires_at_ms >= before.expires_at_ms + 100
+        assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+
+    def test_a_static_member_is_removed(
+        self, bootstrap: str, admin: GroupAdmin, new_topic: Callable[..., str]
+    ) -> None:
+        topic, name = new_topic(), clients.unique("static")
+        member = clients.join(bootstrap, name, [topic], **{"group.instance.id": "one"})
+        member.close()  # a static member does not leave
+        assert len(admin.describe_groups([name])[name].members) == 1
+        choice = Choice(instance_ids=("one",))
+        (foreseen,) = admin.remove_members(name, choice, dry_run=True)
+        assert (foreseen.status, foreseen.member.instance_id) == ("would-remove", "one")
+        (removed,) = admin.remove_members(name, choice)
+        assert (removed.status, removed.error) == ("removed", None)
+        assert admin.describe_groups([name])[name].members == ()
+        assert admin.remove_members(name, choice) == []
+        with pytest.raises(KgError, match="can put them back"):
+            admin.undo(admin.last_journal_id or "")
+        with pytest.raises(KgError):
+            admin.remove_members("nobody", choice)
+
+
+class TestAsking:
+    def test_an_explanation(self, admin: GroupAdmin, at_four: tuple[str, str]) -> None:
+        name, topic = at_four
+        found = admin.explain(name)
+        assert (found.description.state, found.errors) == ("Empty", [])
+        assert [use.topic for use in found.topics] == [topic]
+        assert found.expiries[TopicPartition(topic, 0)].rule == "commit"
+
+    def test_findings(self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]) -> None:
+        name, topic = at_four
+        assert admin.doctor([name]).findings == []
+        clients.commit(bootstrap, name, {(topic, 0): 99})
+        found = admin.doctor([name])
+        (finding,) = found.findings
+        assert (finding.kind, finding.severity, finding.partition) == ("beyond-end", "problem", 0)
+        assert finding.fix[:4] == ("kgtool", "reset-offsets", "--group", name)
+        week = admin.doctor([name], within_ms=8 * 86_400_000).findings
+        assert {one.kind for one in week} == {"beyond-end", "expiring"}
+        whole = admin.doctor()
+        assert whole.is_whole
+        assert ("beyond-end", name) in {(one.kind, one.group) for one in whole.findings}
+        assert whole.groups >= 1
+
+    def test_raw_requests(self, admin: GroupAdmin, at_four: tuple[str, str]) -> None:
+        """OffsetFetch v2 with null topics (KIP-88), as clients of 2016 sent it."""
+        name, topic = at_four
+        body = {"groupId": name, "topics": None}
+        (reply,) = admin.request("offsetfetch", body, version=2)
+        assert (reply.broker, reply.version, reply.error) == (1, 2, None)
+        assert reply.response is not None
+        (row,) = reply.response["topics"]
+        assert (row["name"], sorted(p["committedOffset"] for p in row["partitions"])) == (
+            topic, [0, 4],
+        )  # fmt: skip
+        (versions,) = admin.request("ApiVersions", broker=1)
+        assert versions.response is not None
+        assert versions.response["errorCode"] == 0
+        (absent,) = admin.request("ApiVersions", version=3, broker=7)
+        assert absent.error is not None
+        with pytest.raises(KgError, match="Broker 7"):
+            admin.request("ApiVersions", broker=7)
+        for wrong in (
+            lambda: admin.request("OffsetFitch"),
+            lambda: admin.request("OffsetFetch", {"nope": 1}, version=2),
+            lambda: admin.request("OffsetFetch", version=99),
+        ):
+            with pytest.raises(UsageError):
+                wrong()
