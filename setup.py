@@ -61,7 +61,7 @@ setup(
         "msk": MSK,
         "dev": [*ANALYZE, *MSK, *DEV],
     },
-    entry_points={"console_scripts": ["kgtool = kgtool.cli.main:main"]},
+    entry_points={"console_scripts": ["kgtool = kgtool.cli.main:program"]},
     classifiers=[
         "Environment :: Console",
         "Intended Audience :: System Administrators",

@@ -28,28 +28,31 @@ def lag(offset: int | None, ends: LogEnds) -> int | None:
     stable offset was asked for it counts as the end, and a commit between the two has lag 0: that
     is a reader with read_uncommitted, and nothing is wrong.
     """
-    if offset is None or isinstance(ends.end, KgError):
+    _, end, stable = ends
+    if offset is None or isinstance(end, KgError):
         return None
-    if ends.stable is not None and offset <= ends.end:
-        return max(ends.stable - offset, 0)
-    return ends.end - offset
+    if stable is not None and offset <= end:
+        return max(stable - offset, 0)
+    return end - offset
 
 
 def status(committed: CommittedOffset | KgError | None, ends: LogEnds) -> str:
     """Name what is to be said of a row (the contract's section 4)."""
+    start, end, _ = ends
     if isinstance(committed, KgError):
         return _failure(committed)
-    if isinstance(ends.end, KgError):
-        return _failure(ends.end)
+    if isinstance(end, KgError):
+        return _failure(end)
     if committed is None:
         return "no-commit"
-    if committed.is_pending:
+    offset, _, _, is_pending = committed
+    if is_pending:
         return "pending-transaction"
-    if committed.offset is None:
+    if offset is None:
         return "no-commit"
-    if committed.offset > ends.end:
+    if offset > end:
         return "beyond-end"
-    if ends.start is not None and committed.offset < ends.start:
+    if start is not None and offset < start:
         return "before-start"
     return "ok"
 

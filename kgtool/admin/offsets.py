@@ -268,31 +268,34 @@ class _Group:
     def _row(
         self, partition: TopicPartition, member: Member | None, ends: LogEnds, times: Times
     ) -> OffsetRow:
+        # Once for each of perhaps a million rows: by position, and without the constructor.
         value = self.committed.get(partition)
-        known = value if isinstance(value, CommittedOffset) else _NOTHING
+        offset, epoch, metadata, is_pending = (
+            value if isinstance(value, CommittedOffset) else _NOTHING
+        )
         says = status(value, ends)
         topic, number = partition
         member_id, host, client_id = (
             (member.member_id, member.host, member.client_id) if member else _NOBODY
         )
-        # By position, and without the constructor: once for each of perhaps a million rows.
+        start, end, stable = ends
+        subscribed = self._subscribed
         return _new(
             OffsetRow,
             (
-                self.name, topic, number, known.offset, ends.start,
-                ends.end if isinstance(ends.end, int) else None,
-                lag(known.offset, ends), known.leader_epoch, known.metadata,
-                member_id, host, client_id, self._is_subscribed(topic), says,
+                self.name, topic, number, offset, start, end if isinstance(end, int) else None,
+                lag(offset, ends), epoch, metadata,
+                member_id, host, client_id,
+                subscribed[topic] if topic in subscribed else self._is_subscribed(topic), says,
                 self._age(partition, ends, times) if times else None,
                 self._row_error(partition, value, ends, says) if says in _FAILED else None,
-                ends.stable, known.is_pending,
+                stable, is_pending,
             ),
         )  # fmt: skip
 
     def _is_subscribed(self, topic: str) -> bool | None:
-        if topic not in self._subscribed:
-            found = groups_of.is_subscribed(self.description.members, topic)
-            self._subscribed[topic] = None if self.has_members_hidden else found
+        found = groups_of.is_subscribed(self.description.members, topic)
+        self._subscribed[topic] = None if self.has_members_hidden else found
         return self._subscribed[topic]
 
     def _age(self, partition: TopicPartition, ends: LogEnds, times: Times) -> int | None:

@@ -1,7 +1,5 @@
 """``python -m kgtool.cli``: the same as the ``kgtool`` script."""
 
-import sys
+from kgtool.cli.main import program
 
-from kgtool.cli.main import main
-
-sys.exit(main())
+program()

@@ -22,30 +22,47 @@ class Form:
     """What rows with the same keys have in common."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        keys = (encode(key).replace("%", "%%") for key in columns)
-        self._form = "{" + ", ".join(f"{key}: %s" for key in keys) + "}"
+        self._keys = [f"{encode(key)}: ".replace("%", "%%") for key in columns]
 
     def line(self, values: Iterable[object]) -> str:
         """Return one row; ``values`` in the order of the keys."""
         scalars = _scalars()
-        return self._form % tuple([scalars.get(type(value), encode)(value) for value in values])
+        texts = [scalars.get(type(value), encode)(value) for value in values]
+        return self._form("%s" for _ in texts) % tuple(texts)
 
     def lines(self, rows: Collection[Sequence[object]]) -> list[str]:
-        """Return many rows that belong together: most of their columns say the same in all."""
-        columns = [_column(values) for values in zip(*rows, strict=True)]
-        return [self._form % row for row in zip(*columns, strict=True)]
+        """Return many rows that belong together: most of their columns say the same in all.
+
+        What does is put into their form once.
+        """
+        cells: list[str] = []
+        differing: list[Sequence[object]] = []
+        for values in zip(*rows, strict=True):
+            cell, texts = _column(values)
+            cells.append(cell)
+            differing += [texts] if texts is not None else []
+        form = self._form(cells)
+        if not differing:
+            return [form % ()] * len(rows)
+        return [form % row for row in zip(*differing, strict=True)]
+
+    def _form(self, cells: Iterable[str]) -> str:
+        return "{" + ", ".join(map("".join, zip(self._keys, cells, strict=True))) + "}"
 
 
-def _column(values: tuple[object, ...]) -> Sequence[str]:
+def _column(values: tuple[object, ...]) -> tuple[str, Sequence[object] | None]:
+    """Return a column's cell in the form, and what is to be put there row by row."""
     first = values[0]
+    scalars = _scalars()
     kinds = set(map(type, values))
-    encoder = _scalars().get(type(first), encode)
     if len(kinds) > 1:  # 1 and True are equal, and not the same
-        scalars = _scalars()
-        return [scalars.get(type(value), encode)(value) for value in values]
+        return "%s", [scalars.get(type(value), encode)(value) for value in values]
+    encoder = scalars.get(type(first), encode)
     if values.count(first) == len(values):
-        return [encoder(first)] * len(values)
-    return list(map(encoder, values))
+        return encoder(first).replace("%", "%%"), None
+    if type(first) is int:
+        return "%s", values
+    return "%s", list(map(encoder, values))
 
 
 @cache

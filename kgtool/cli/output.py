@@ -70,8 +70,9 @@ class Output:
         self._pager: Pager | None = None
         self._said: set[str] = set()
         self._columns: tuple[str, ...] = ()
-        self._form = Form(())
+        self._form: Form | None = None
         self._document: list[Row] = []
+        self._one_place: bool | None = None
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
 
     @property
@@ -125,7 +126,7 @@ class Output:
     def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
         """Say what rows will look like; rows get all of these keys, null where unknown."""
         self._columns = tuple(columns)
-        self._form = Form(self._columns)
+        self._form = None
         self.cluster_id = cluster_id
 
     def row(self, row: Row) -> None:
@@ -148,7 +149,7 @@ class Output:
             for values in rows:
                 self.row(dict(zip(self._columns, values, strict=True)))
             return
-        lines = self._form.lines(rows)
+        lines = self._json.lines(rows)
         if self.format == "json":
             self._open_json()
             self._write(",\n" if self._has_rows else "\n")
@@ -184,7 +185,7 @@ class Output:
         stream = self._stderr or sys.stderr
         if self.before_writing is not None:
             self.before_writing(False)
-        if self.is_text:
+        if self.is_text and self._is_one_place:
             self._flush()
         try:
             stream.write(text + end)
@@ -221,7 +222,13 @@ class Output:
         complete = self._complete(row)
         if len(complete) != len(self._columns):
             return encode(complete)
-        return self._form.line(complete.values())
+        return self._json.line(complete.values())
+
+    @property
+    def _json(self) -> Form:
+        if self._form is None:
+            self._form = Form(self._columns)
+        return self._form
 
     def _complete(self, row: Row) -> Row:
         if tuple(row) == self._columns:
@@ -293,6 +300,18 @@ class Output:
             stream.flush()
         except BrokenPipeError:
             self._lose_reader(stream)
+
+    @property
+    def _is_one_place(self) -> bool:
+        """Whether notes and results go to the same terminal, pipe or file, in their order."""
+        if self._one_place is None:
+            streams = (self._stdout or sys.stdout, self._stderr or sys.stderr)
+            try:
+                one, other = (os.fstat(stream.fileno()) for stream in streams)
+                self._one_place = os.path.samestat(one, other)
+            except (OSError, ValueError):  # streams in memory
+                self._one_place = True
+        return self._one_place
 
     def flush(self) -> None:
         """Let the reader see what there is."""

@@ -7,10 +7,11 @@ it ends is part of the format (``ConsumerGroupCommand.ConsumerGroupService``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kgtool.cli.escape import escape
 from kgtool.cli.selection import java_order
+from kgtool.cli.textrows import NO_VALUE, Table, pad, shown, width
 from kgtool.model import (
     Assignment,
     GroupDescription,
@@ -23,24 +24,6 @@ from kgtool.model import (
 from kgtool.protocol.codes import CODES
 
 MIN_WIDTH = 15
-NO_VALUE = "-"
-
-
-def width(text: str) -> int:
-    """Return the length in UTF-16 units."""
-    return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
-
-
-def pad(text: str, size: int) -> str:
-    """Pad on the right to ``size`` UTF-16 units; longer text stays as it is."""
-    return text + " " * (size - width(text))
-
-
-def shown(value: object) -> str:
-    """Return a table cell: ``-`` for what is unknown, names made harmless."""
-    if value is None:
-        return NO_VALUE
-    return escape(value) if isinstance(value, str) else str(value)
 
 
 def _column(header: str, values: Sequence[str], least: int) -> list[str]:
@@ -53,17 +36,6 @@ def _fixed(header: str, values: Sequence[str], size: int) -> list[str]:
     if "".join(values).isascii():  # one character is one unit, as in nearly all tables
         return [header.ljust(size), *[value.ljust(size) for value in values]]
     return [pad(header, size), *(pad(value, size) for value in values)]
-
-
-def _names(values: Sequence[str | None]) -> list[str]:
-    """Return cells of names, each of which is looked at once: most of them repeat."""
-    known = {value: shown(value) for value in set(values)}
-    return [known[value] for value in values]
-
-
-def _numbers(values: Iterable[int | None]) -> list[str]:
-    """Return cells of numbers."""
-    return [NO_VALUE if value is None else str(value) for value in values]
 
 
 def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -> str:
@@ -91,29 +63,24 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool = False, status: bool = Fal
     """
     if not rows:
         return ""
-    columns = [
-        _column("GROUP", _names([row.group for row in rows]), MIN_WIDTH),
-        _column("TOPIC", _names([row.topic for row in rows]), MIN_WIDTH),
-        _fixed("PARTITION", _numbers([row.partition for row in rows]), 10),
-    ]
+    found = Table()
+    found.names("GROUP", [row.group for row in rows], MIN_WIDTH)
+    found.names("TOPIC", [row.topic for row in rows], MIN_WIDTH)
+    found.numbers("PARTITION", [row.partition for row in rows], 10)
     if verbose:
-        columns.append(_fixed("LEADER-EPOCH", _numbers([row.leader_epoch for row in rows]), 15))
-    columns += [
-        _fixed("CURRENT-OFFSET", _numbers([row.current_offset for row in rows]), 15),
-        _fixed("LOG-END-OFFSET", _numbers([row.log_end_offset for row in rows]), 15),
-        _fixed("LAG", _numbers([row.lag for row in rows]), 15),
-        _column("CONSUMER-ID", _names([row.member_id for row in rows]), MIN_WIDTH),
-        _column("HOST", _names([row.host for row in rows]), MIN_WIDTH),
-        *_last(rows, status),
-    ]
-    return "\n" + "\n".join(map(" ".join, zip(*columns, strict=True))) + "\n"
-
-
-def _last(rows: Sequence[OffsetRow], status: bool) -> list[list[str]]:
-    clients = _names([row.client_id for row in rows])
-    if not status:
-        return [["CLIENT-ID", *clients]]
-    return [_column("CLIENT-ID", clients, MIN_WIDTH), ["STATUS", *(row.status for row in rows)]]
+        found.numbers("LEADER-EPOCH", [row.leader_epoch for row in rows], 15)
+    found.numbers("CURRENT-OFFSET", [row.current_offset for row in rows], 15)
+    found.numbers("LOG-END-OFFSET", [row.log_end_offset for row in rows], 15)
+    found.numbers("LAG", [row.lag for row in rows], 15)
+    found.names("CONSUMER-ID", [row.member_id for row in rows], MIN_WIDTH)
+    found.names("HOST", [row.host for row in rows], MIN_WIDTH)
+    clients = [row.client_id for row in rows]
+    if status:
+        found.names("CLIENT-ID", clients, MIN_WIDTH)
+        found.last("STATUS", [row.status for row in rows])
+    else:
+        found.last("CLIENT-ID", clients)
+    return "\n" + found.text(len(rows))
 
 
 def members(group: GroupDescription, verbose: bool = False) -> str:

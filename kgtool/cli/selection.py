@@ -8,11 +8,13 @@ they narrow what the others have chosen, so that ``--state Empty`` alone never m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from kgtool.errors import UsageError
 from kgtool.model import GroupListing, Listing
+
+T = TypeVar("T")
 
 
 class Selection(NamedTuple):
@@ -77,17 +79,25 @@ class Selection(NamedTuple):
         if listing is not None and (self.all_groups or self._has_pattern):
             test = self.predicate()
             names.update(g.group for g in listing.groups if is_listed_by_kafka(g) and test(g.group))
-        return sorted(names, key=java_order)
+        return in_java_order(names, str)
 
 
 def is_listed_by_kafka(group: GroupListing) -> bool:
     """Whether Kafka's ``--list`` shows the group (``ListConsumerGroupsOptions``)."""
-    return group.type in (None, "classic", "consumer") and group.protocol_type in ("", "consumer")
+    return group.is_consumer_group
 
 
 def java_order(text: str) -> bytes:
     """Sort key of ``java.lang.String.compareTo``: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def in_java_order(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
+    """Sort by name as Java does; ASCII names, that is nearly all, need no other key for that."""
+    found = list(items)
+    if all(name(item).isascii() for item in found):
+        return sorted(found, key=name)
+    return sorted(found, key=lambda item: java_order(name(item)))
 
 
 def _glob(pattern: str) -> Callable[[str], bool]:

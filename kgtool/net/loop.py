@@ -8,7 +8,6 @@ time of the command, or of a part of it, is up.
 from __future__ import annotations
 
 import heapq
-import random
 import selectors
 import time
 from collections import deque
@@ -202,6 +201,8 @@ class Loop:
             self._progress_at = time.monotonic()
 
     def _pause(self, wish: Pause, task: Task) -> None:
+        import random
+
         seconds = wish.seconds * (1 + wish.jitter * random.uniform(-1, 1))
         due = min(time.monotonic() + seconds, task.scope.deadline)
         self._serial += 1

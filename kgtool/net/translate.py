@@ -39,7 +39,9 @@ def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[obje
     :raises ResolveFailed: the name has no address.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # A str would have Python import its codec for international names.
+        name = host.encode("ascii") if host.isascii() else host
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as exc:
         raise ResolveFailed(
             f"The host name {host!r} can't be resolved.",

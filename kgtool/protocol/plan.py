@@ -17,9 +17,10 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from kgtool.errors import DecodeError, EncodeError
-from kgtool.protocol import wire
+from kgtool.protocol import sandwich, wire
 from kgtool.protocol.schema import Field, Struct
-from kgtool.protocol.wire import Reader, Writer, read_uvarint, write_uvarint
+from kgtool.protocol.tags import read_tags, write_section
+from kgtool.protocol.wire import Reader, Writer, read_uvarint
 
 FIXED = {
     "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d",
@@ -90,7 +91,9 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
     fresh = [at for at, value in enumerate(template) if isinstance(value, list)]
     tags = _tag_readers(cls, version, flexible)
     if not tags and len(steps) == 3 and _is_sandwich(steps, len(cls.FIELDS)):
-        return _sandwich_reader(cls, flexible, *steps)
+        first, middle, last = steps
+        assert first.fixed and middle.read and last.fixed
+        return sandwich.reader(cls, flexible, first.fixed, middle.read, last.fixed)
 
     plan = [(s.low, s.high, s.fixed.unpack_from if s.fixed else None,
              s.fixed.size if s.fixed else 0, s.read) for s in steps]  # fmt: skip
@@ -107,7 +110,7 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
                 values[low], pos = read_one(buf, pos)  # type: ignore[misc]
         if flexible:
             if buf[pos]:
-                pos = _read_tags(tags, values, buf, pos)
+                pos = read_tags(tags, values, buf, pos)
             else:
                 pos += 1
         return _new(cls, values), pos
@@ -120,65 +123,6 @@ def _is_sandwich(steps: list[_Step], fields: int) -> bool:
     first, middle, last = steps
     covered = first.low == 0 and first.high == middle.low and last.high == fields
     return covered and bool(first.fixed and middle.read and last.fixed)
-
-
-def _sandwich_reader(
-    cls: type[Struct], flexible: bool, first: _Step, middle: _Step, last: _Step
-) -> Reader:
-    """Build the reader of the shape that messages repeat most, the partitions of OffsetFetch.
-
-    The same as the general one, and twice as fast.
-    """
-    assert first.fixed and last.fixed and middle.read
-    head, head_size = first.fixed.unpack_from, first.fixed.size
-    tail, tail_size = last.fixed.unpack_from, last.fixed.size
-    read_middle = middle.read
-
-    def read(buf: bytes, pos: int) -> tuple[Struct, int]:
-        before = head(buf, pos)
-        value, at = read_middle(buf, pos + head_size)
-        after = tail(buf, at)
-        at += tail_size
-        if not flexible:
-            return _new(cls, (*before, value, *after, ())), at
-        if not buf[at]:
-            return _new(cls, (*before, value, *after, ())), at + 1
-        values = [*before, value, *after, ()]
-        at = _read_tags({}, values, buf, at)
-        return _new(cls, values), at
-
-    return read
-
-
-def _read_tags(
-    known: dict[int, tuple[int, Reader]], values: list[Any], buf: bytes, pos: int
-) -> int:
-    """Read a section of tagged fields into ``values``; keep the ones nobody knows."""
-    count, pos = read_uvarint(buf, pos)
-    if count * 2 > len(buf) - pos:
-        raise ValueError(f"{count} tagged fields in {len(buf) - pos} bytes")
-    unknown = []
-    last = -1
-    for _ in range(count):
-        tag, pos = read_uvarint(buf, pos)
-        if tag <= last:  # KIP-482: ascending, each once
-            raise ValueError(f"tag {tag} comes after tag {last}")
-        last = tag
-        size, pos = read_uvarint(buf, pos)
-        end = pos + size
-        wire.need(buf, end)
-        # A slice of its own: what precedes must not be copied again for every tag.
-        body = buf[pos:end]
-        if tag in known:
-            at, read_one = known[tag]
-            values[at], stop = read_one(body, 0)
-            if stop != size:
-                raise ValueError(f"tag {tag} says {size} bytes and has {stop}")
-        else:
-            unknown.append((tag, body))
-        pos = end
-    values[-1] = tuple(unknown)
-    return pos
 
 
 def _tag_readers(cls: type[Struct], version: int, flexible: bool) -> dict[int, tuple[int, Reader]]:
@@ -233,12 +177,7 @@ def _write_tags(out: bytearray, value: Any, tags: list[tuple[Any, int, Field, Wr
             body = bytearray()
             write_one(body, value[at])
             section.append((tag, bytes(body)))
-    section.sort()
-    write_uvarint(out, len(section))
-    for tag, raw in section:
-        write_uvarint(out, tag)
-        write_uvarint(out, len(raw))
-        out += raw
+    write_section(out, section)
 
 
 def _steps(cls: type[Struct], version: int, flexible: bool) -> list[_Step]:
@@ -388,6 +327,7 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
     length_of, _ = wire.long_length(flexible)
     read_one, _, smallest, layout = _element(of, version, flexible)
     smallest = max(smallest, 1)
+    bulk = _bulk_reader(of, version) if flexible and isinstance(of, type) else None
 
     def read(buf: bytes, pos: int) -> tuple[list[Any] | None, int]:
         count, pos = length_of(buf, pos)
@@ -400,6 +340,8 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
         if layout:
             end = pos + count * smallest
             return list(_struct.unpack_from(f">{count}{layout}", buf, pos)), end
+        if bulk is not None and (found := bulk(buf, pos, count)) is not None:
+            return found
         items: list[Any] = []
         append = items.append
         for _ in range(count):
@@ -408,6 +350,21 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
         return items, pos
 
     return read
+
+
+def _bulk_reader(of: type[Struct], version: int) -> sandwich.Bulk | None:
+    """Return how whole arrays of a struct can be read at once, where its shape allows that."""
+    steps = _steps(of, version, True)
+    if (
+        len(steps) != 3
+        or not _is_sandwich(steps, len(of.FIELDS))
+        or _tag_readers(of, version, True)
+    ):
+        return None
+    first, middle, last = steps
+    if of.FIELDS[middle.low].kind != "string" or not (first.fixed and last.fixed):
+        return None
+    return sandwich.bulk_reader(of, first.fixed, last.fixed)
 
 
 def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writer:

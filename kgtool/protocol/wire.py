@@ -12,7 +12,6 @@ name which a careless client wrote can still be shown, sent back and deleted.
 from __future__ import annotations
 
 import struct
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -72,6 +71,8 @@ def write_uuid(out: bytearray, value: UUID) -> None:
 
 def uuid_text(value: UUID) -> str:
     """Write a UUID as Kafka's tools do: URL-safe base64 without padding, 22 characters."""
+    from base64 import urlsafe_b64encode
+
     return urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 

@@ -36,10 +36,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
     """One alias for two brokers, of which only one has a name of its own."""
     addresses = {"alias": ["10.0.0.1", "10.0.0.2"], "b1.example.org": ["10.0.0.1"]}
 
-    def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
-        if host not in addresses:
+    def getaddrinfo(host: bytes | str, port: int, **_: Any) -> list[Any]:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in addresses:
             raise socket.gaierror(-2, "Name or service not known")
-        return [(socket.AF_INET, 0, 0, "", (ip, port)) for ip in addresses[host]]
+        return [(socket.AF_INET, 0, 0, "", (ip, port)) for ip in addresses[name]]
 
     def getnameinfo(address: tuple[str, int], flags: int) -> tuple[str, str]:
         if address[0] == "10.0.0.1":
@@ -69,8 +70,8 @@ def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, boots
     port = parse_bootstrap(bootstrap)[0][1]
     real = socket.getaddrinfo
 
-    def both(host: str, number: int, **options: Any) -> list[Any]:
-        if host != "many.example.org":
+    def both(host: bytes | str, number: int, **options: Any) -> list[Any]:
+        if host not in ("many.example.org", b"many.example.org"):
             return real(host, number, **options)
         return [
             (socket.AF_INET, socket.SOCK_STREAM, 0, "", (ip, number))

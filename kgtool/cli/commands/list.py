@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -15,7 +16,7 @@ from kgtool.cli.expiring import Horizon
 from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options
 from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection, is_listed_by_kafka, java_order
+from kgtool.cli.selection import Selection, in_java_order, is_listed_by_kafka
 from kgtool.cli.table import draw_for
 from kgtool.model import GroupListing
 
@@ -168,7 +169,7 @@ def fetch(settings: Settings, output: Output, wanted: Wanted) -> list[GroupListi
     if wanted.sort is not None:
         groups = columns_of.sort(groups, wanted.sort, rows.listing)
     output.done += len(groups)
-    for group in groups:
+    for group in groups if not output.is_text else ():
         row = rows.listing(group)
         output.row(columns_of.pick(row, wanted.columns) if wanted.columns else row)
     return groups
@@ -196,6 +197,6 @@ def _arranged(groups: list[GroupListing], wanted: Wanted) -> list[GroupListing]:
     test = wanted.selection.predicate()
     return [
         group
-        for group in sorted(groups, key=lambda group: java_order(group.group))
+        for group in in_java_order(groups, attrgetter("group"))
         if test(group.group) and (not wanted.consumer_only or is_listed_by_kafka(group))
     ]
