@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kgtool.admin.peek import Kept, Record, Window, read_window
 from kgtool.errors import AuthenticationError, ConfigError, KgError, NetworkError, TimedOut
-from kgtool.model import TopicPartition
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -22,41 +22,47 @@ _PRIVATE = -100
 """librdkafka's own error codes are below; Kafka's are above."""
 
 
-class Record(NamedTuple):
-    """One record as it is in the log, decompressed; times in ms since the epoch.
+class OwnReader:
+    """Reads with kgtool's own client, where librdkafka can't log in or is not installed."""
 
-    ``timestamp_type``: ``create`` (the producer's clock) or ``append`` (the broker's).
+    def __init__(self, settings: Settings, *, committed_only: bool) -> None:
+        from kgtool.net.session import Session
+
+        self._session = Session(settings, progress=True)
+        self._committed_only = committed_only
+
+    def __enter__(self) -> OwnReader:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._session.loop.close()
+
+    def read(self, window: Window) -> list[Record]:
+        """Return the records of a window in their order.
+
+        :raises KgError: they can't be read.
+        """
+        operation = read_window(self._session.cluster, window, committed_only=self._committed_only)
+        return self._session.run(operation)
+
+
+def open_reader(settings: Settings, group: str, *, committed_only: bool) -> Reader | OwnReader:
+    """Return a reader that can use the login of these settings.
+
+    librdkafka lacks delegation tokens, and its wheels lack Kerberos; kgtool has logged in with
+    these settings already, so that what librdkafka has against them is its own limit.
     """
-
-    offset: int
-    timestamp_ms: int | None
-    timestamp_type: str | None
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    leader_epoch: int | None
-
-
-class Window(NamedTuple):
-    """What to read of a partition: from ``start`` up to, not including, ``end``.
-
-    ``position`` is the committed offset; of the records from there on ``after`` are wanted, and of
-    those before it the last ``before``.
-    """
-
-    partition: TopicPartition
-    start: int
-    end: int
-    position: int
-    before: int
-    after: int
+    try:
+        return Reader(settings, group, committed_only=committed_only)
+    except (ConfigError, ImportError):
+        return OwnReader(settings, committed_only=committed_only)
 
 
 class Reader:
     """A context manager around one consumer.
 
     :raises ConfigError: librdkafka can't use the configuration.
-    :raises MissingExtra: confluent-kafka is not installed.
+    :raises ImportError: confluent-kafka is not installed.
     """
 
     def __init__(self, settings: Settings, group: str, *, committed_only: bool = False) -> None:
@@ -94,11 +100,7 @@ class Reader:
             return Consumer(config, logger=quiet)
         except KafkaException as error:
             said = error.args[0].str().rstrip(".")
-            hint = "pip install --no-binary confluent-kafka confluent-kafka builds one that can."
-            raise ConfigError(
-                f"librdkafka, which reads the records, can't: {said}.",
-                hint=hint if "GSSAPI" in said else None,
-            ) from error
+            raise ConfigError(f"librdkafka, which reads the records, can't: {said}.") from error
 
     def _on_error(self, error: Any) -> None:
         """Hear of what is wrong with brokers: a login that is refused will not get better."""
@@ -126,7 +128,7 @@ class Reader:
         topic, number = window.partition
         try:
             self._consumer.assign([TheirPartition(topic, number, window.start)])
-            return _trimmed(self._records(window), window)
+            return _kept(self._records(window), window)
         except KafkaException as error:
             raise _translated(error.args[0]) from error
         finally:
@@ -163,21 +165,11 @@ class Reader:
             )
 
 
-def _trimmed(records: Iterator[Record], window: Window) -> list[Record]:
-    """Keep the last so many before the position, and the first so many from it on."""
-    read: list[Record] = []
-    unread: list[Record] = []
-    if window.after == 0 and window.before == 0:
-        return []
-    for record in records:
-        if record.offset < window.position:
-            read.append(record)
-            del read[: max(0, len(read) - window.before)]
-        elif len(unread) < window.after:
-            unread.append(record)
-        if len(unread) >= window.after and record.offset >= window.position - 1:
-            break
-    return read + unread
+def _kept(records: Iterator[Record], window: Window) -> list[Record]:
+    kept = Kept(window)
+    if window.before + window.after:
+        any(map(kept.take, records))  # until it says that this is enough
+    return kept.records
 
 
 def _record(message: Any) -> Record:

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.errors import KgError
+from kgtool.groupadmin import targets
 from kgtool.groupadmin.looking import Looking
 from kgtool.groupadmin.recorder import now_ms
-from kgtool.model import ItemError, Target
+from kgtool.groupadmin.targets import Topics
+from kgtool.model import ItemError, Target, TopicPartition
 
 if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
     from kgtool.admin.explain import Explanation
+    from kgtool.admin.peek import Record
 
 DAY_MS = 86_400_000
 
@@ -77,6 +80,47 @@ class Asking(Looking):
             asked = Ask(now_ms(), within_ms, named is None, made_up)
             found = self._run(diagnose(self._cluster, named or list(kinds), kinds, asked))
         return found._replace(errors=list(dict.fromkeys([*errors, *found.errors])))
+
+    def peek(
+        self,
+        group: str,
+        topics: Topics | None = None,
+        *,
+        before: int = 0,
+        after: int = 1,
+        committed_only: bool = False,
+    ) -> dict[TopicPartition, list[Record] | KgError]:
+        """Return the records around a group's committed offsets, decompressed.
+
+        Without more arguments the one that each partition's consumer reads next; keys and values
+        are bytes, times ms since the epoch. The group does not notice. What can't be read is an
+        error in its place. snappy, lz4 and zstd take ``pip install 'kgtool[analyze]'``. Needs READ
+        on the topics, and DESCRIBE on the group.
+
+        :param topics: only these (default: all with a committed offset).
+        :param before: how many records before the committed offset.
+        :param after: how many from it on.
+        :param committed_only: without records of open or aborted transactions (KIP-98).
+        :raises KgError: the group has no committed offset, or they can't be read.
+        """
+        from kgtool.admin.peek import Place, find_places, read_around
+
+        specs = [] if topics is None else targets.specs(topics)
+        found: dict[TopicPartition, list[Record] | KgError] = {}
+        with self._lock:
+            for at, place in self._run(find_places(self._cluster, group, specs)).items():
+                if not isinstance(place, Place):
+                    found[at] = place
+                    continue
+                try:
+                    found[at] = self._run(
+                        read_around(
+                            self._cluster, place, before, after, committed_only=committed_only
+                        )
+                    )
+                except KgError as error:
+                    found[at] = error
+        return found
 
     def request(
         self,

@@ -24,6 +24,7 @@ PREFIX_SIZE = 12
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qi")
+_EPOCH = struct.Struct(">i")
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 """The lower byte of the attributes."""
@@ -65,6 +66,16 @@ class Batch(NamedTuple):
         """Whether the records have to be decompressed."""
         return bool(self.attributes & _CODEC)
 
+    @property
+    def is_append_time(self) -> bool:
+        """Whether the timestamps are the broker's (``message.timestamp.type=LogAppendTime``)."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    def leader_epoch(self, data: bytes) -> int:
+        """Return in which epoch the batch was appended; -1 where that is not known."""
+        (epoch,) = _EPOCH.unpack_from(data, self.start - HEADER_SIZE + PREFIX_SIZE)
+        return int(epoch)
+
 
 class RawRecord(NamedTuple):
     """One record; a null value is a tombstone."""
@@ -73,6 +84,10 @@ class RawRecord(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+
+
+Headers = tuple[tuple[str, "bytes | None"], ...]
+"""The headers of a record (KIP-82): names, which may be there several times, and values."""
 
 
 def batches(data: bytes) -> Iterator[Batch]:
@@ -147,25 +162,48 @@ def read_records(data: bytes, batch: Batch) -> Iterator[RawRecord]:
     :raises DecodeError: they are malformed, or not what their codec writes.
     :raises MissingExtra: it takes a package that is not installed to decompress them.
     """
+    for record, _, _, _ in _walk(data, batch):
+        yield record
+
+
+def read_whole_records(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, Headers]]:
+    """Yield the records of a batch with their headers.
+
+    :raises DecodeError: as ``read_records`` does.
+    :raises MissingExtra: likewise.
+    """
+    for record, plain, pos, end in _walk(data, batch):
+        try:
+            headers = _headers(plain, pos, end)
+        except (IndexError, ValueError) as error:
+            raise _unreadable(batch, error) from error
+        yield record, headers
+
+
+def _walk(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, bytes, int, int]]:
+    """Yield each record, and where its headers are: in which bytes, from where to where."""
     plain, pos, end = data, batch.start, batch.end
     if batch.is_compressed:
         plain = _decompress(data[pos:end], batch)
         pos, end = 0, len(plain)
-    appended = batch.max_timestamp_ms if batch.attributes & _LOG_APPEND_TIME else None
+    appended = batch.max_timestamp_ms if batch.is_append_time else None
     try:
         for _ in range(batch.records):
-            record, pos = _record(plain, pos, end, batch, appended)
-            yield record
+            record, headers_at, pos = _record(plain, pos, end, batch, appended)
+            yield record, plain, headers_at, pos
     except (IndexError, ValueError) as error:
-        raise DecodeError(
-            f"record batch at offset {batch.base_offset}: a record can't be read ({error})"
-        ) from error
+        raise _unreadable(batch, error) from error
+
+
+def _unreadable(batch: Batch, error: Exception) -> DecodeError:
+    where = f"record batch at offset {batch.base_offset}"
+    return DecodeError(f"{where}: a record can't be read ({error})")
 
 
 def _record(
     data: bytes, pos: int, end: int, batch: Batch, appended_ms: int | None
-) -> tuple[RawRecord, int]:
-    """Read one record; return it and where the next one begins."""
+) -> tuple[RawRecord, int, int]:
+    """Read one record; return it, where its headers and where the next one begin."""
     length, pos = _varint(data, pos)
     following = pos + length
     if length < 0 or following > end:
@@ -175,7 +213,17 @@ def _record(
     key, pos = _bytes(data, pos, following)
     value, pos = _bytes(data, pos, following)
     timestamp = batch.base_timestamp_ms + delta_ms if appended_ms is None else appended_ms
-    return RawRecord(batch.base_offset + delta, timestamp, key, value), following
+    return RawRecord(batch.base_offset + delta, timestamp, key, value), pos, following
+
+
+def _headers(data: bytes, pos: int, limit: int) -> Headers:
+    count, pos = _varint(data, pos)
+    found = []
+    for _ in range(count):
+        name, pos = _bytes(data, pos, limit)
+        value, pos = _bytes(data, pos, limit)
+        found.append(((name or b"").decode("utf-8", "backslashreplace"), value))
+    return tuple(found)
 
 
 def _bytes(data: bytes, pos: int, limit: int) -> tuple[bytes | None, int]:

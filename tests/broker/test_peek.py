@@ -11,6 +11,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import ResourceType
 
+from kgtool import GroupAdmin, KgError
+from kgtool import TopicPartition as ModelPartition
+from kgtool.cli import peeking
+from kgtool.errors import ConfigError
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
@@ -20,8 +24,23 @@ from tests.support import clients
 Kgtool = Callable[..., Result]
 
 
-@pytest.fixture
-def kgtool(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Kgtool:
+@pytest.fixture(params=["librdkafka", "own"])
+def kgtool(
+    bootstrap: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Kgtool:  # fmt: skip
+    """Each test runs with both readers, and with nothing but the one it is for."""
+
+    def lacks(*_args: object, **_options: object) -> None:
+        raise ConfigError("librdkafka can't log in.")
+
+    def unwanted(*_args: object, **_options: object) -> None:
+        pytest.fail("librdkafka can read this")
+
+    if request.param == "own":
+        monkeypatch.setattr(peeking, "Reader", lacks)
+    else:
+        monkeypatch.setattr(peeking, "OwnReader", unwanted)
     return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
 
 
@@ -88,6 +107,30 @@ def test_records_are_as_a_consumer_reads_them(
         assert row["value"].encode() == message.value()
         assert (row["timestamp_ms"], row["timestamp_type"]) == (message.timestamp()[1], "create")
         assert [(h["name"], h["value"]) for h in row["headers"]] == [("a", "1"), ("a", None)]
+
+
+def test_from_python(bootstrap: str, group: tuple[str, str]) -> None:
+    name, topic = group
+    nowhere = ModelPartition("no-such", 0)
+    messages = theirs(bootstrap, topic)
+    with GroupAdmin(bootstrap) as admin:
+        (following,) = admin.peek(name).values()
+        found = admin.peek(name, [topic, nowhere], before=2, after=2)
+        with pytest.raises(KgError, match="no committed offset"):
+            admin.peek(clients.unique("nobody"))
+    assert isinstance(following, list)
+    assert [record.value for record in following] == [b"v6"]
+    assert isinstance(found[nowhere], KgError)
+    around = found[ModelPartition(topic, 0)]
+    assert isinstance(around, list)
+    assert [record.offset for record in around] == [4, 5, 6, 7]
+    for record in around:
+        message = messages[record.offset]
+        assert (record.key, record.value) == (message.key(), message.value())
+        assert list(record.headers) == message.headers()
+        assert (record.timestamp_ms, record.leader_epoch) == (
+            message.timestamp()[1], message.leader_epoch(),
+        )  # fmt: skip
 
 
 def test_nobody_notices(bootstrap: str, kgtool: Kgtool, group: tuple[str, str]) -> None:

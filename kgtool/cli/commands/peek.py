@@ -15,12 +15,12 @@ from kgtool.cli.options import Name, TopicSpecType, connection_options, output_o
 from kgtool.cli.output import Output
 from kgtool.cli.table import draw_for
 from kgtool.errors import BrokerError, KgError
-from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, TopicSpec
+from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.words import counted
 
 if TYPE_CHECKING:
-    from kgtool.admin.lag import LogEnds
-    from kgtool.cli.peeking import Reader, Record, Window
+    from kgtool.admin.peek import Place, Record
+    from kgtool.cli.peeking import OwnReader, Reader
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -30,8 +30,6 @@ KEYS = (
     "timestamp_type", "leader_epoch", "key", "key_encoding", "value", "value_encoding", "headers",
 )  # fmt: skip
 _NULL = "(null)"
-_FAR = 10_000
-"""Offsets: farther back than ten times that nobody looks for records before the position."""
 
 
 def _shown(key: str) -> Any:
@@ -134,10 +132,10 @@ def command(
         output.begin(KEYS, session.cluster_id)
         places = _places(session, output, group, topics)
     if places:
-        from kgtool.cli.peeking import Reader
+        from kgtool.cli.peeking import open_reader
 
         output.page()
-        with Reader(settings, group, committed_only=committed) as reader:
+        with open_reader(settings, group, committed_only=committed) as reader:
             for place in places:
                 _peek(output, reader, group, place, wanted)
                 if output.reader_gone:
@@ -145,32 +143,14 @@ def command(
     return output.finish()
 
 
-class Place(NamedTuple):
-    """One partition: what is committed there, and the range of its log."""
-
-    partition: TopicPartition
-    offset: int
-    start: int
-    end: int
-
-
 def _places(
     session: Session, output: Output, group: str, topics: Sequence[TopicSpec]
 ) -> list[Place]:
     """Find the committed offsets; what can't be shown is a failure of its own."""
-    from kgtool.admin.committed import fetch_committed
-    from kgtool.admin.topics import log_ends
+    from kgtool.admin.peek import Place, find_places
 
-    committed = session.run(fetch_committed(session.cluster, [group]))[group]
-    if isinstance(committed, KgError):
-        raise committed
-    asked = _selected(committed, topics)
-    if not asked:
-        raise _nothing(session, group, bool(topics))
-    ends = session.run(log_ends(session.cluster, asked))
     places = []
-    for partition in asked:
-        found = _place(partition, committed.get(partition), ends[partition])
+    for partition, found in session.run(find_places(session.cluster, group, topics)).items():
         if isinstance(found, Place):
             places.append(found)
         else:
@@ -178,65 +158,20 @@ def _places(
     return places
 
 
-def _nothing(session: Session, group: str, is_partial: bool) -> KgError:
-    """Say why there is no place to look at."""
-    from kgtool.admin.other_groups import OtherGroup, describe_other_groups
-
-    found = session.run(describe_other_groups(session.cluster, [group]))[group]
-    if isinstance(found, OtherGroup) and found.description.type == "share":
-        return NoCommit(
-            f"Group '{group}' is a share group: it has no committed offsets.",
-            hint=f"kgtool describe --group {group} shows its start offsets.",
-        )
-    return NoCommit(
-        f"Group '{group}' has no committed offset{' there' if is_partial else ''}.",
-        hint="kgtool describe shows what it has.",
-    )
-
-
-def _selected(committed: Any, topics: Sequence[TopicSpec]) -> list[TopicPartition]:
-    if not topics:
-        return sorted(committed)
-    asked: list[TopicPartition] = []
-    for spec in topics:
-        if spec.partitions is None:
-            asked += sorted(partition for partition in committed if partition.topic == spec.topic)
-        else:
-            asked += [TopicPartition(spec.topic, number) for number in spec.partitions]
-    return list(dict.fromkeys(asked))
-
-
-class NoCommit(KgError):
-    """There is nothing around which records could be shown."""
-
-    name = "NO_COMMIT"
-
-
-def _place(partition: TopicPartition, value: Any, ends: LogEnds) -> Place | KgError:
-    if isinstance(value, KgError):
-        return value
-    offset = value.offset if isinstance(value, CommittedOffset) else None
-    if isinstance(ends.end, KgError):
-        return ends.end
-    if offset is None:
-        return NoCommit(f"Nothing is committed for {partition}.")
-    return Place(partition, offset, ends.start or 0, ends.end)
-
-
-def _peek(output: Output, reader: Reader, group: str, place: Place, wanted: Wanted) -> None:
-    from kgtool.cli.peeking import Window
-
-    position = min(max(place.offset, place.start), place.end)
-    start = max(place.start, position - wanted.before)
-    end = place.end if wanted.after else position
-    window = Window(place.partition, start, end, position, wanted.before, wanted.after)
-    try:
+def _read(reader: Reader | OwnReader, place: Place, wanted: Wanted) -> list[Record]:
+    window = place.window(wanted.before, wanted.after)
+    records = reader.read(window)
+    while (wider := window.wider(records, place.start)) is not None:
+        window = wider
         records = reader.read(window)
-        while _is_short(window, records, place):
-            # Compaction and the markers of transactions leave offsets without a record.
-            span = (position - window.start) * 10
-            window = window._replace(start=max(place.start, position - span))
-            records = reader.read(window)
+    return records
+
+
+def _peek(
+    output: Output, reader: Reader | OwnReader, group: str, place: Place, wanted: Wanted
+) -> None:
+    try:
+        records = _read(reader, place, wanted)
     except KgError as error:
         output.failed(ItemError.of(_explained(error, place), Target(group, *place.partition)))
         return
@@ -246,13 +181,6 @@ def _peek(output: Output, reader: Reader, group: str, place: Place, wanted: Want
     for row in rows:
         output.row(row)
     output.done += 1
-
-
-def _is_short(window: Window, records: Sequence[Record], place: Place) -> bool:
-    """Whether there may be more records before the position, not too far away."""
-    found = sum(record.offset < window.position for record in records)
-    is_near = 0 < window.position - window.start < _FAR
-    return found < window.before and is_near and window.start > place.start
 
 
 def _explained(error: KgError, place: Place) -> KgError:
