@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgtool.cli.argv import ACTIONS, FLAGS, OPTIONAL_VALUE, VALUE, Scan
+from kgtool.cli.slips import did_you_mean
 from kgtool.errors import UsageError
 
 STRATEGIES = (
@@ -100,10 +101,8 @@ def _check_words(seen: Scan) -> None:
 
 
 def _suggest(word: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, sorted(VALUE | OPTIONAL_VALUE | FLAGS), n=1)
-    return f" (did you mean --{near[0]}?)" if near else ""
+    known = VALUE | OPTIONAL_VALUE | FLAGS
+    return did_you_mean(word, known).replace("mean ", "mean --")
 
 
 def _check_available(names: set[str]) -> None:

@@ -210,7 +210,9 @@ def _as_kg_error(error: Exception) -> KgError | None:
     import click
 
     if isinstance(error, click.UsageError):
-        return UsageError(_one_line(error.format_message()))
+        from kgtool.cli import slips
+
+        return UsageError(_one_line(slips.text(error)))
     if isinstance(error, click.ClickException):
         return KgError(_one_line(error.format_message()))
     if isinstance(error, click.Abort):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgtool.cli.slips import did_you_mean
 from kgtool.errors import UsageError
 
 if TYPE_CHECKING:  # generic since Click 8.2
@@ -15,15 +17,19 @@ else:
 
 
 class Named(_Choice):
-    """As Click's choice, but a slip of the finger gets the name that was meant."""
+    """As Click's choice, but a slip of the finger gets the name that was meant.
+
+    :param shown_by: what the names are, where they are too many to be listed in a sentence.
+    """
+
+    def __init__(self, choices: Sequence[str], shown_by: str | None = None) -> None:
+        super().__init__(choices)
+        self._listed = shown_by or ", ".join(choices)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name. Raises UsageError where it is none of them."""
-        from difflib import get_close_matches
-
         if value in self.choices:
             return str(value)
-        near = get_close_matches(str(value), list(map(str, self.choices)), n=1, cutoff=0.5)
+        near = did_you_mean(str(value), map(str, self.choices), 0.4)
         option = param.opts[-1] if param is not None else "this"
-        said = f" (did you mean {near[0]}?)" if near else ""
-        raise UsageError(f"{option} takes {', '.join(map(str, self.choices))}, not '{value}'{said}")
+        raise UsageError(f"{option} takes {self._listed}, not '{value}'{near}")

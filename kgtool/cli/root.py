@@ -11,6 +11,7 @@ from kgtool.cli.argv import Scan
 from kgtool.cli.commands import COMMANDS
 from kgtool.cli.options import connection_params, output_params
 from kgtool.cli.overview import overview
+from kgtool.cli.slips import did_you_mean
 from kgtool.errors import UsageError
 
 
@@ -47,15 +48,7 @@ def check_command(seen: Scan) -> None:
     name = seen.command or ""
     if name in COMMANDS:
         return
-    near = _nearest(name, list(COMMANDS))
-    said = f"No such command '{name}'."
-    raise UsageError(
-        f"{said[:-1]} (did you mean {near}?)" if near else f"{said} kgtool --help lists them."
-    )
-
-
-def _nearest(word: str, known: list[str]) -> str | None:
-    from difflib import get_close_matches
-
-    found = get_close_matches(word, known, n=1)
-    return found[0] if found else None
+    if name in ("help", "version"):
+        raise UsageError(f"No such command '{name}' (did you mean --{name}?)")
+    near = did_you_mean(name, COMMANDS)
+    raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -13,11 +13,11 @@ from kgtool.cli import doctor_page, exits, terminal
 from kgtool.cli.doctor_page import YOU, Connection
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
+from kgtool.cli.named import Named
 from kgtool.cli.options import connection_options, output_options, selection_options
 from kgtool.cli.output import Output, sentence
 from kgtool.cli.selection import Selection
 from kgtool.cli.times import Duration
-from kgtool.errors import UsageError
 from kgtool.model import ItemError
 from kgtool.words import addresses, counted
 
@@ -25,27 +25,7 @@ if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
     from kgtool.config import Settings
 
-    Choice = click.Choice[str]  # generic since Click 8.2
-else:
-    Choice = click.Choice
-
 NEVER = "none"
-
-
-class Word(Choice):
-    """One of a few words, or of the many that ``--findings`` explains."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word. Raises UsageError where it is none of them, with the nearest one."""
-        from difflib import get_close_matches
-
-        if value in self.choices:
-            return str(value)
-        words = list(map(str, self.choices))
-        near = get_close_matches(str(value), words, n=1, cutoff=0.4)
-        said = f" (did you mean {near[0]}?)" if near else ""
-        what = ", ".join(words) if len(words) < 9 else "a word that kgtool doctor --findings shows"
-        raise UsageError(f"{param.opts[-1] if param else value} takes {what}, not '{value}'{said}")
 
 
 def _catalogue(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -75,10 +55,11 @@ class Wanted(NamedTuple):
 @selection_options
 @click.option("--within", type=Duration(), metavar="TIME", default="48h",
               help="Warn of offsets that expire within that time (default: 48h).")
-@click.option("--fail-on", type=Word([*SEVERITIES, NEVER]), metavar="SEVERITY",
+@click.option("--fail-on", type=Named([*SEVERITIES, NEVER]), metavar="SEVERITY",
               default="warning",
               help="Exit status 5 from there on: problem, warning (default), note or none.")
-@click.option("--ignore", "ignored", multiple=True, type=Word(list(KINDS)), metavar="FINDING",
+@click.option("--ignore", "ignored", multiple=True, metavar="FINDING",
+              type=Named(list(KINDS), "a word that kgtool doctor --findings shows"),
               help="Leave out such findings (beyond-end, ghost-topic, ...); repeatable.")
 @click.option("--findings", is_flag=True, is_eager=True, expose_value=False, callback=_catalogue,
               help="Say what can be found and what it means; no cluster is asked.")

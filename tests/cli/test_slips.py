@@ -1,0 +1,97 @@
+"""Slips of the finger: one line, status 2, and the word that was meant. No broker, no Java."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from kgtool.cli.argv import FLAGS, OPTIONAL_VALUE, VALUE
+from kgtool.cli.commands import COMMANDS
+from kgtool.cli.root import root
+from tests.cli.run import Result, call
+
+Capture = pytest.CaptureFixture[str]
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command with its path: ``cleanup plan``."""
+    context = click.Context(root)
+    for name in COMMANDS:
+        command = root.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            for inner in command.commands.values():
+                yield f"{name} {inner.name}", inner
+        else:
+            yield name, command
+
+
+def slip(word: str) -> str:
+    """Leave out a letter in the middle."""
+    return word[: len(word) // 2] + word[len(word) // 2 + 1 :]
+
+
+def refused(result: Result, *said: str) -> None:
+    assert (result.status, result.out) == (2, ""), result
+    assert result.err.startswith("Error: ")
+    assert result.err.count("\n") == 1
+    assert all(part in result.err for part in said), result.err
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in commands()])
+def test_every_option_of_every_command(name: str, command: click.Command, capsys: Capture) -> None:
+    params = [param for param in command.params if isinstance(param, click.Option)]
+    options = {word.lstrip("-") for param in params for word in param.opts}
+    long = sorted(word for word in options if len(word) > 3)
+    assert long
+    for word in long:
+        wrong = slip(word)
+        if wrong not in options:
+            refused(call(capsys, *name.split(), f"--{wrong}"), f"(did you mean --{word}?)")
+
+
+@pytest.mark.parametrize("word", sorted(VALUE | OPTIONAL_VALUE | FLAGS))
+def test_every_option_of_kafkas_form(word: str, capsys: Capture) -> None:
+    wrong = slip(word)
+    refused(
+        call(capsys, "--bootstrap-server", "127.0.0.1:1", "--list", f"--{wrong}"),
+        f"{wrong} is not a recognized option (did you mean --{word}?)",
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command(name: str, capsys: Capture) -> None:
+    refused(call(capsys, slip(name)), f"(did you mean {name}?)")
+
+
+@pytest.mark.parametrize("argv", [["cleanup", "plam"], ["context", "ad"], ["sandbox", "sed"]])
+def test_commands_of_groups(argv: list[str], capsys: Capture) -> None:
+    refused(call(capsys, *argv), "id you mean")
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["help"], "(did you mean --help?)"),
+        (["version"], "(did you mean --version?)"),
+        (["-h"], "(did you mean --help?)"),
+        (["describe", "-h"], "(did you mean --help?)"),
+        (["describe", "billing"], "Names of groups go with --group"),
+        (["delete", "billing"], "Names of groups go with --group"),
+        (["list", "-o", "jsn"], "(did you mean json?)"),
+        (["--list", "--output", "yml"], "(did you mean yaml?)"),
+        (["doctor", "--ignore", "ghost"], "(did you mean ghost-topic?)"),
+        (["doctor", "--fail-on", "problems"], "(did you mean problem?)"),
+        (["request", "OffsetFtch"], "(did you mean OffsetFetch?)"),
+        (["peek", "g", "--format", "jason"], "(did you mean json?)"),
+        (["sandbox", "up", "--kafka-version", "4.3"], "(did you mean 4.3.1?)"),
+        (["configs", "--group", "g", "--alter"], "--add-config"),
+    ],
+)
+def test_values_and_habits(
+    argv: list[str], said: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGTOOL_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    refused(call(capsys, *argv), said)
