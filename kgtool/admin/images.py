@@ -273,7 +273,7 @@ def _take_images(
         for partition, log in ends.items()
     }
     images = [
-        image_of(description, {p: known[p]._replace(committed=v) for p, v in values.items()})
+        image_of(description, {p: OffsetImage(v, *known[p][1:]) for p, v in values.items()})
         for description, values in groups
     ]
     return images, {p: log.end for p, log in ends.items() if _is_missing(log.end)}

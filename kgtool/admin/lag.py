@@ -57,6 +57,23 @@ def status(committed: CommittedOffset | KgError | None, ends: LogEnds) -> str:
     return "ok"
 
 
+def measured(committed: CommittedOffset | KgError | None, ends: LogEnds) -> tuple[str, int | None]:
+    """Return ``status`` and ``lag`` of a row; at once for what nearly all rows are."""
+    if isinstance(committed, CommittedOffset):
+        start, end, stable = ends
+        offset, _, _, is_pending = committed
+        if (
+            stable is None
+            and offset is not None
+            and isinstance(end, int)
+            and not is_pending
+            and (start or 0) <= offset <= end
+        ):
+            return "ok", end - offset
+        return status(committed, ends), lag(offset, ends)
+    return status(committed, ends), None
+
+
 def _failure(error: KgError) -> str:
     if isinstance(error, NetworkError):
         return "error"

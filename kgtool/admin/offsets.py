@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.admin import groups as groups_of
 from kgtool.admin.committed import Committed, fetch_committed
-from kgtool.admin.lag import LogEnds, lag, status
+from kgtool.admin.lag import LogEnds, lag, measured, status
 from kgtool.admin.topics import READ_COMMITTED, READ_UNCOMMITTED, log_ends
 from kgtool.client.cluster import Cluster, find_coordinators
 from kgtool.client.ops import Operation, gather, within
@@ -248,12 +248,38 @@ class _Group:
         return Position(partition, max(offset, ends.start or 0), end)
 
     def finish(self, ends: dict[TopicPartition, LogEnds], times: Times) -> GroupOffsets:
-        rows = [self._row(p, member, ends[p], times) for p, member in self._order]
+        rows = list(self._rows(ends, times))
         errors = [row.error for row in rows if row.error is not None]
         errors += self._unreadable(ends, times)
         if self.error is not None:
             errors.insert(0, self.error)
         return GroupOffsets(self.description, rows, errors)
+
+    def _rows(self, ends: dict[TopicPartition, LogEnds], times: Times) -> Iterator[OffsetRow]:
+        """Make the rows, perhaps a million: by position, and without the constructor."""
+        name, committed_at, subscribed = self.name, self.committed.get, self._subscribed
+        for partition, member in self._order:
+            value, log = committed_at(partition), ends[partition]
+            says, left = measured(value, log)
+            topic, number = partition
+            offset, epoch, metadata, is_pending = (
+                value if isinstance(value, CommittedOffset) else _NOTHING
+            )
+            member_id, host, client_id = (
+                (member.member_id, member.host, member.client_id) if member else _NOBODY
+            )
+            start, end, stable = log
+            yield _new(
+                OffsetRow,
+                (
+                    name, topic, number, offset, start, end if isinstance(end, int) else None,
+                    left, epoch, metadata, member_id, host, client_id,
+                    subscribed[topic] if topic in subscribed else self._is_subscribed(topic), says,
+                    self._age(partition, log, times) if times else None,
+                    self._row_error(partition, value, log, says) if says in _FAILED else None,
+                    stable, is_pending,
+                ),
+            )  # fmt: skip
 
     def _unreadable(self, ends: dict[TopicPartition, LogEnds], times: Times) -> Iterable[ItemError]:
         """Return why times are missing: one error a topic, for it is a matter of its ACL."""
@@ -264,34 +290,6 @@ class _Group:
                 topic = position.partition.topic
                 errors.setdefault(topic, ItemError.of(reason, Target(self.name, topic)))
         return errors.values()
-
-    def _row(
-        self, partition: TopicPartition, member: Member | None, ends: LogEnds, times: Times
-    ) -> OffsetRow:
-        # Once for each of perhaps a million rows: by position, and without the constructor.
-        value = self.committed.get(partition)
-        offset, epoch, metadata, is_pending = (
-            value if isinstance(value, CommittedOffset) else _NOTHING
-        )
-        says = status(value, ends)
-        topic, number = partition
-        member_id, host, client_id = (
-            (member.member_id, member.host, member.client_id) if member else _NOBODY
-        )
-        start, end, stable = ends
-        subscribed = self._subscribed
-        return _new(
-            OffsetRow,
-            (
-                self.name, topic, number, offset, start, end if isinstance(end, int) else None,
-                lag(offset, ends), epoch, metadata,
-                member_id, host, client_id,
-                subscribed[topic] if topic in subscribed else self._is_subscribed(topic), says,
-                self._age(partition, ends, times) if times else None,
-                self._row_error(partition, value, ends, says) if says in _FAILED else None,
-                stable, is_pending,
-            ),
-        )  # fmt: skip
 
     def _is_subscribed(self, topic: str) -> bool | None:
         found = groups_of.is_subscribed(self.description.members, topic)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kgtool.cli import exits, terminal
 from kgtool.cli.escape import cell, escape
-from kgtool.cli.jsonrows import Form, encode
 from kgtool.errors import KgError
+from kgtool.jsonrows import Form, encode
 from kgtool.model import ItemError, Target
 
 if TYPE_CHECKING:

@@ -40,31 +40,46 @@ class Table:
 
     def names(self, header: str, values: Sequence[str | None], least: int) -> None:
         """Add a column as wide as its longest value, at least ``least``."""
-        cells = {value: shown(value) for value in set(values)}  # most of them repeat
+        first = values[0]
+        if values.count(first) == len(values):
+            self._same(header, shown(first), max(least, width(shown(first))))
+            return
+        cells = {value: shown(value) for value in set(values)}  # many of them repeat
         size = max(least, *map(width, cells.values()))
-        self._add(header, [cells[value] for value in values], size, is_text=True)
+        self._differing(header, [cells[value] for value in values], size)
 
     def last(self, header: str, values: Sequence[str | None]) -> None:
         """Add a column of names without blanks at its end."""
-        cells = {value: shown(value) for value in set(values)}
-        self._add(header, [cells[value] for value in values], 0, is_text=True)
+        cells = [shown(value) for value in values]
+        if cells.count(cells[0]) == len(cells):
+            self._same(header, cells[0], 0)
+        else:
+            self._differing(header, cells, 0)
 
     def numbers(self, header: str, values: Sequence[int | None], size: int) -> None:
         """Add a column of one width: longer values push the rest of their line to the right."""
-        is_text = None in values
-        cells = [NO_VALUE if value is None else str(value) for value in values] if is_text else None
-        self._add(header, values if cells is None else cells, size, is_text=is_text)
-
-    def _add(self, header: str, cells: Sequence[object], size: int, *, is_text: bool) -> None:
-        self._headers.append(pad(header, size))
-        first = cells[0]
-        if cells.count(first) == len(cells):
-            self._forms.append(pad(str(first), size).replace("%", "%%"))
+        first = values[0]
+        if values.count(first) == len(values):
+            self._same(header, shown(first), size)
             return
-        if is_text and not "".join(map(str, cells)).isascii():  # % counts characters, not units
-            cells, size = [pad(str(cell), size) for cell in cells], 0
+        self._headers.append(pad(header, size))
         self._forms.append(f"%-{size}s")
-        self._values.append(cells)
+        self._values.append(
+            [NO_VALUE if value is None else value for value in values] if None in values else values
+        )
+
+    def _same(self, header: str, cell: str, size: int) -> None:
+        self._headers.append(pad(header, size))
+        self._forms.append(pad(cell, size).replace("%", "%%"))
+
+    def _differing(self, header: str, cells: list[str], size: int) -> None:
+        self._headers.append(pad(header, size))
+        if "".join(cells).isascii():
+            self._forms.append(f"%-{size}s")
+            self._values.append(cells)
+        else:  # % counts characters, not units
+            self._forms.append("%s")
+            self._values.append([pad(cell, size) for cell in cells])
 
     def text(self, count: int) -> str:
         """Return header and ``count`` rows, a line each."""

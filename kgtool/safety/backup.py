@@ -88,8 +88,7 @@ class BackupWriter:
 
     def group(self, image: GroupImage) -> None:
         """Add one group."""
-        for line in group_lines(Recorded(image, {})):
-            self._write(line)
+        self._write(group_lines(Recorded(image, {})))
         self.groups += 1
         self.offsets += len(image.offsets)
 

@@ -149,8 +149,7 @@ class Journal:
             self._items = {}
             for change in changes:
                 recorded = Recorded(change.image, change.after, change.deletes_group)
-                for line in group_lines(recorded):
-                    self._file.write(line.encode("ascii"))
+                self._file.write(group_lines(recorded).encode("ascii"))
                 self._items[change.image.group] = change.after.keys()
                 self.groups += 1
                 self.changes += len(change.after)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kgtool.admin.images import GroupImage, OffsetImage
 from kgtool.errors import ConfigError
+from kgtool.jsonrows import Form
 from kgtool.model import CommittedOffset, TopicPartition
 
 ABSENT = "absent"
@@ -33,12 +34,19 @@ class Recorded(NamedTuple):
     deletes_group: bool = False
 
 
+_OFFSET: tuple[str, ...] = (
+    "kind", "group", "topic", "partition", "offset", "leader_epoch", "metadata", "topic_id",
+    "log_start_offset", "log_end_offset",
+)  # fmt: skip
+_PENDING, _AFTER = "pending_transaction", "after"
+
+
 def dump(record: Mapping[str, Any]) -> str:
     """Write one line."""
     return json.dumps(record, separators=(", ", ": ")) + "\n"
 
 
-def group_lines(recorded: Recorded) -> Iterator[str]:
+def group_lines(recorded: Recorded) -> str:
     """Write a group and its offsets."""
     image = recorded.image
     head: dict[str, Any] = {
@@ -52,29 +60,29 @@ def group_lines(recorded: Recorded) -> Iterator[str]:
     }
     if recorded.deletes_group:
         head["deletes_group"] = True
-    yield dump(head)
+    alike: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
     for partition, offset in image.offsets.items():
-        line = _offset_line(image.group, partition, offset)
+        keys = _OFFSET
+        values = _offset_values(image.group, partition, offset)
+        if offset.committed is not None and offset.committed.is_pending:
+            keys, values = (*keys, _PENDING), (*values, True)
         if partition in recorded.after:
             after = recorded.after[partition]
-            line["after"] = ABSENT if after is None else _value(after)
-        yield dump(line)
+            keys = (*keys, _AFTER)
+            values = (*values, ABSENT if after is None else _value(after))
+        alike.setdefault(keys, []).append(values)
+    lines = [line for keys, rows in alike.items() for line in Form(keys).lines(rows)]
+    return "\n".join([dump(head)[:-1], *lines, ""])
 
 
-def _offset_line(group: str, partition: TopicPartition, image: OffsetImage) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "kind": "offset",
-        "group": group,
-        "topic": partition.topic,
-        "partition": partition.partition,
-        **_value(image.committed or CommittedOffset(None, None, None)),
-        "topic_id": image.topic_id,
-        "log_start_offset": image.log_start,
-        "log_end_offset": image.log_end,
-    }
-    if image.committed is not None and image.committed.is_pending:
-        line["pending_transaction"] = True
-    return line
+def _offset_values(group: str, partition: TopicPartition, image: OffsetImage) -> tuple[object, ...]:
+    """Return the values of ``_OFFSET``."""
+    committed, *log = image
+    offset, epoch, metadata, _ = committed or _NOTHING
+    return ("offset", group, *partition, offset, epoch, metadata, *log)
+
+
+_NOTHING = CommittedOffset(None, None, None)
 
 
 def _value(value: CommittedOffset) -> dict[str, Any]:
