@@ -54,15 +54,16 @@ def _column(values: tuple[object, ...]) -> tuple[str, Sequence[object] | None]:
     """Return a column's cell in the form, and what is to be put there row by row."""
     first = values[0]
     scalars = _scalars()
+    encoder = scalars.get(type(first), encode)
+    is_same = values.count(first) == len(values)
+    if is_same and (first is None or type(first) is str):
+        return encoder(first).replace("%", "%%"), None
     kinds = set(map(type, values))
     if len(kinds) > 1:  # 1 and True are equal, and not the same
         return "%s", [scalars.get(type(value), encode)(value) for value in values]
-    encoder = scalars.get(type(first), encode)
-    if values.count(first) == len(values):
+    if is_same:
         return encoder(first).replace("%", "%%"), None
-    if type(first) is int:
-        return "%s", values
-    return "%s", list(map(encoder, values))
+    return "%s", values if type(first) is int else list(map(encoder, values))
 
 
 @cache

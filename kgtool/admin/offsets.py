@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.admin import groups as groups_of
@@ -32,6 +33,7 @@ Emit = Callable[[GroupOffsets], None]
 _new = tuple.__new__
 _NOTHING = CommittedOffset(None, None, None)
 _NOBODY = (None, None, None)
+_status_of, _error_of = attrgetter("status"), attrgetter("error")
 _FAILED = ("denied", "error")
 """Statuses with an error of their own; a topic that is gone or leaderless is a finding instead."""
 Clock = Callable[[], int]
@@ -188,7 +190,7 @@ class _Work:
 
     def _finish(self, group: _Group, times: Times, *, may_wait: bool = False) -> None:
         found = group.finish(self.ends, times)
-        if may_wait and any(row.status == "beyond-end" for row in found.rows):
+        if may_wait and "beyond-end" in map(_status_of, found.rows):
             return  # to be asked once more
         self._done[group.name] = found
         if self._emit is not None:
@@ -249,7 +251,7 @@ class _Group:
 
     def finish(self, ends: dict[TopicPartition, LogEnds], times: Times) -> GroupOffsets:
         rows = list(self._rows(ends, times))
-        errors = [row.error for row in rows if row.error is not None]
+        errors = [error for error in map(_error_of, rows) if error is not None]
         errors += self._unreadable(ends, times)
         if self.error is not None:
             errors.insert(0, self.error)
