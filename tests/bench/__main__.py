@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import analyzing, copying, deleting, describing, listing, startup
+from tests.bench import analyzing, copying, deleting, describing, installed, listing, startup
 from tests.bench.results import Result, save, table
 from tests.bench.world import World, groups, world
 
@@ -60,6 +60,7 @@ def main() -> int:
     wrong = [name for name in given.parts if name not in PARTS]
     if wrong:
         parser.error(f"no part {wrong[0]!r}: there are {', '.join(PARTS)}")
+    installed.prepare()
     results: list[Result] = []
     for name in given.parts or PARTS:
         began = time.monotonic()

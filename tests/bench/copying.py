@@ -7,9 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.bench.installed import KGTOOL
 from tests.bench.measure import Command, Run, in_turn, quiet, seconds
 from tests.bench.results import Result
-from tests.bench.startup import KGTOOL
 from tests.bench.world import World
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
+from tests.bench.installed import KGTOOL
 from tests.bench.measure import Command, Run, quiet, run, seconds
 from tests.bench.results import Result
-from tests.bench.startup import KGTOOL
 from tests.bench.world import World, groups
 
 GROUPS, PARTITIONS, SAMPLE = 2000, 10, 20

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.bench.installed import KGTOOL
 from tests.bench.measure import Command, Run, in_turn, seconds
 from tests.bench.results import Result
-from tests.bench.startup import KGTOOL
 from tests.bench.world import World
 
 

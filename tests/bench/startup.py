@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+from tests.bench.installed import KGTOOL, PYTHON
 from tests.bench.measure import Command, Run, in_turn, seconds
 from tests.bench.results import Result
-
-KGTOOL = str(Path(sys.executable).parent / "kgtool")
 
 
 def measure(runs: int) -> list[Result]:
     """Time both; many runs, for each is short."""
-    click = Command([sys.executable, "-c", "import click"])
+    click = Command([PYTHON, "-c", "import click"])
     results = []
     for option in ("--version", "--help"):
         pair = in_turn(Command([KGTOOL, option]), click, max(runs, 15), _said_something)

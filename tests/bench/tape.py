@@ -10,7 +10,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from tests.bench.startup import KGTOOL
+from tests.bench.installed import KGTOOL
 from tests.bench.world import World
 
 
