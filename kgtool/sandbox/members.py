@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import rawgroup, world
+from kgtool.sandbox.streams import StreamsWorker
 from kgtool.sandbox.world import Live
 
 if TYPE_CHECKING:
@@ -34,13 +35,18 @@ def main(arguments: Sequence[str]) -> None:
     open_transaction = begin_transaction(bootstrap)
     worker = ConnectWorker(bootstrap)
     sharing = share_member(bootstrap) if modern else None
+    streaming = StreamsWorker(bootstrap, world.STREAMS_GROUP, world.TOPOLOGY) if modern else None
     worker.tick()
+    if streaming is not None:
+        streaming.tick()
     (folder / "ready").touch()
     while folder.exists():
         crowd.poll()
         worker.tick()
         if sharing is not None:
             sharing()
+        if streaming is not None:
+            streaming.tick()
         open_transaction.poll(0)
         time.sleep(0.2)
 
@@ -215,16 +221,44 @@ def pend(producer: Producer, bootstrap: str, group: str, offsets: world.Offsets)
 
 
 def share_member(bootstrap: str) -> Callable[[], object] | None:
-    """Join the share group; returns what keeps the member in. None if the library is too old."""
+    """Join the share group and read all there is; returns what keeps the member in.
+
+    None if the library is too old.
+    """
     import confluent_kafka
 
     kind = getattr(confluent_kafka, "ShareConsumer", None)
     if kind is None:
         return None
+    _share_from_the_start(bootstrap)
     settings = {"bootstrap.servers": bootstrap, "group.id": world.SHARE_GROUP, "log_level": 0}
     member = kind(settings | {"client.id": f"{world.SHARE_GROUP}-1"})
     member.subscribe(["notifications"])
+    partitions, each = world.TOPICS["notifications"]
+    left, deadline = partitions * each, time.monotonic() + SETTLE_S
+    while left > 0 and time.monotonic() < deadline:
+        left -= len(member.poll(timeout=0.2))
+    member.poll(timeout=0.2)  # what was read is acknowledged by the poll that comes after
     return lambda: member.poll(timeout=0.05)
+
+
+def _share_from_the_start(bootstrap: str) -> None:
+    """Share groups begin at the end of a topic unless they are told otherwise (KIP-932)."""
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    entry = ConfigEntry(
+        "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
+    )
+    group = ConfigResource(ResourceType.GROUP, world.SHARE_GROUP, incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for done in client.incremental_alter_configs([group]).values():
+        done.result(30)
 
 
 class ConnectWorker:

@@ -58,7 +58,7 @@ class GroupSocket:
         ``kind`` is the protocol type, ``name`` the assignor, ``metadata`` the subscription.
         """
         body = string(group) + struct.pack(">ii", 45_000, 60_000) + string("") + string(kind)
-        answer = self._ask(JOIN, 2, body + array([string(name) + data(metadata)]))
+        answer = self.ask(JOIN, 2, body + array([string(name) + data(metadata)]))
         _, error, generation = struct.unpack_from(">ihi", answer)
         _raise(error, f"joining {group!r}")
         at = 10
@@ -70,17 +70,17 @@ class GroupSocket:
     def sync(self, who: Membership, assignment: bytes) -> None:
         """SyncGroup v0: give the only member everything."""
         shares = array([string(who.member_id) + data(assignment)])
-        answer = self._ask(SYNC, 0, _identity(who) + shares)
+        answer = self.ask(SYNC, 0, _identity(who) + shares)
         _raise(struct.unpack_from(">h", answer)[0], f"assigning {who.group!r}")
 
     def heartbeat(self, who: Membership) -> None:
         """Heartbeat v0."""
-        answer = self._ask(HEARTBEAT, 0, _identity(who))
+        answer = self.ask(HEARTBEAT, 0, _identity(who))
         _raise(struct.unpack_from(">h", answer)[0], f"the heartbeat of {who.group!r}")
 
     def leave(self, who: Membership) -> None:
         """LeaveGroup v0."""
-        answer = self._ask(LEAVE, 0, string(who.group) + string(who.member_id))
+        answer = self.ask(LEAVE, 0, string(who.group) + string(who.member_id))
         _raise(struct.unpack_from(">h", answer)[0], f"leaving {who.group!r}")
 
     def commit(self, who: Membership, topic: str, offsets: Mapping[int, int]) -> None:
@@ -90,7 +90,7 @@ class GroupSocket:
             for partition, offset in offsets.items()
         ]
         body = _identity(who) + array([string(topic) + array(rows)])
-        answer = self._ask(OFFSET_COMMIT, 6, body)
+        answer = self.ask(OFFSET_COMMIT, 6, body)
         # Throttle time, one topic, its name, then (partition, error) for each.
         at = 8 + len(string(topic)) + 4
         for _, error in struct.iter_unpack(">ih", answer[at:]):
@@ -99,7 +99,7 @@ class GroupSocket:
     def coordinator(self, group: str) -> tuple[str, int]:
         """FindCoordinator v0 until there is one: its host and port."""
         for _ in range(300):
-            answer = self._ask(FIND_COORDINATOR, 0, string(group))
+            answer = self.ask(FIND_COORDINATOR, 0, string(group))
             error, _, length = struct.unpack_from(">hih", answer)
             if error not in _RETRIABLE:
                 break
@@ -108,7 +108,8 @@ class GroupSocket:
         host = answer[8 : 8 + length].decode()
         return host, struct.unpack_from(">i", answer, 8 + length)[0]
 
-    def _ask(self, api: int, version: int, body: bytes) -> bytes:
+    def ask(self, api: int, version: int, body: bytes) -> bytes:
+        """Send a request behind a header of version 1; return what follows the correlation id."""
         self._correlation += 1
         header = struct.pack(">hhi", api, version, self._correlation) + string(self._client_id)
         self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)

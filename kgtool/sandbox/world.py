@@ -28,7 +28,9 @@ Groups with living members (a process keeps them alive until ``sandbox down``):
                      ``payments`` like ``billing``
 ``analytics-848``    KIP-848, 1 member subscribed to the regular expression ``^click.*``
 ``connect-cluster``  protocol type ``connect``, 1 worker, no offsets
-``share-workers``    a share group, 1 member on ``notifications``
+``share-workers``    a share group, 1 member on ``notifications``, all of which it has read
+``enrichment``       a streams group, 1 member: subtopology 0 reads ``orders``, 1 ``payments``;
+                     nothing is committed
 ===================  ===================================================================
 
 Groups without members:
@@ -128,6 +130,8 @@ WENT_EMPTY = (
 )
 CONNECT_GROUP = "connect-cluster"
 SHARE_GROUP = "share-workers"
+STREAMS_GROUP = "enrichment"
+TOPOLOGY = {"0": ("orders",), "1": ("payments",)}
 
 
 def live_offsets(group: str) -> Offsets:

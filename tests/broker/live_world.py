@@ -282,5 +282,5 @@ def _commit_with_retention(
     row = struct.pack(">iq", partition, 5) + text("")
     body = text("explicit") + struct.pack(">i", -1) + text("") + struct.pack(">q", retention_ms)
     body += array([text(HELD) + array([row])])
-    answer = socket._ask(rawgroup.OFFSET_COMMIT, version, body)
+    answer = socket.ask(rawgroup.OFFSET_COMMIT, version, body)
     assert struct.unpack(">h", answer[-2:]) == (0,), answer

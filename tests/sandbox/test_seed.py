@@ -76,6 +76,20 @@ def test_connect_and_share_groups(seeded):
         "kafka-share-groups", "--describe", "--group", world.SHARE_GROUP, "--members"
     )
     assert "share-workers-1" in members.stdout
+    starts = seeded.run_tool("kafka-share-groups", "--describe", "--group", world.SHARE_GROUP)
+    assert re.findall(r"notifications +(\d) +\d+ +(\d+)", starts.stdout) == [
+        ("0", "0"), ("1", "0"),  # all of it is read
+    ]  # fmt: skip
+
+
+def test_the_streams_group(seeded):
+    listed = seeded.run_tool("kafka-groups", "--list").stdout
+    assert re.search(rf"^{world.STREAMS_GROUP} +Streams +streams\s*$", listed, re.M)
+    members = seeded.run_tool(
+        "kafka-streams-groups", "--describe", "--group", world.STREAMS_GROUP, "--members"
+    )
+    assert "0:[0,1,2,3,4,5]" in members.stdout
+    assert "1:[0,1,2]" in members.stdout
 
 
 @pytest.mark.parametrize("group", ["billing", "shipping-848"])
