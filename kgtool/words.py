@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+DAY_MS = 86_400_000
+
 
 def moment(ms: int) -> str:
     """Write a time, in ms since the epoch, in UTC and to the second.

@@ -13,9 +13,8 @@ from kgtool.admin.doctor_groups import is_ghost
 from kgtool.admin.expiry import Expiry
 from kgtool.model import GroupOffsets, OffsetRow, TopicPartition
 from kgtool.retention import rules as r
-from kgtool.words import counted, span
+from kgtool.words import DAY_MS, counted, span
 
-DAY_MS = 86_400_000
 SHORT_MS = 3 * DAY_MS
 """Consumers that are stopped on a Friday evening come back on Monday morning, or on Tuesday."""
 RARE_CHECK = 10

@@ -86,26 +86,35 @@ def beyond_end(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
     """Committed > log end, asked twice: truncated (unclean election), or created anew."""
-    # Whatever has happened, nothing is skipped so; what is read again the plan of the reset says.
-    fix = _reset(group, rows, "--to-earliest")
-    for row in rows:
-        before, now = _ids(facts, row)
+
+    def detail(row: OffsetRow) -> str:
         why = ", the topic was created anew" if _is_other_topic(facts, row) else ""
-        detail = f"committed {row.current_offset}, the log ends at {row.log_end_offset}{why}"
-        evidence = {**_numbers(group, row), "committed_topic_id": before, "topic_id": now}
-        yield _offset("beyond-end", PROBLEM, row, detail, evidence, fix)
+        return f"committed {row.current_offset}, the log ends at {row.log_end_offset}{why}"
+
+    return _of_another_log("beyond-end", facts, group, rows, detail)
 
 
 def topic_recreated(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
     """The commit's topic id (OffsetCommitValue v4, 4.1+) is another than the topic's now."""
+
+    def detail(row: OffsetRow) -> str:
+        return f"committed {row.current_offset} in a topic of the same name, which is gone"
+
+    return _of_another_log("topic-recreated", facts, group, rows, detail)
+
+
+def _of_another_log(
+    kind: str, facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow],
+    detail: Callable[[OffsetRow], str],
+) -> Iterator[Finding]:  # fmt: skip
+    # Whatever has happened, nothing is skipped so; what is read again the plan of the reset says.
     fix = _reset(group, rows, "--to-earliest")
     for row in rows:
         before, now = _ids(facts, row)
-        detail = f"committed {row.current_offset} in a topic of the same name, which is gone"
         evidence = {**_numbers(group, row), "committed_topic_id": before, "topic_id": now}
-        yield _offset("topic-recreated", PROBLEM, row, detail, evidence, fix)
+        yield _offset(kind, PROBLEM, row, detail(row), evidence, fix)
 
 
 def before_start(

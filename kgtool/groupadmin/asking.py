@@ -11,13 +11,12 @@ from kgtool.groupadmin.looking import Looking
 from kgtool.groupadmin.recorder import now_ms
 from kgtool.groupadmin.targets import Topics
 from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.words import DAY_MS
 
 if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
     from kgtool.admin.explain import Explanation
     from kgtool.admin.peek import Record
-
-DAY_MS = 86_400_000
 
 
 class Reply(NamedTuple):

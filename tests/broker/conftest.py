@@ -1,12 +1,20 @@
-"""Everything in this folder talks to a real Kafka."""
+"""Everything in this folder talks to a real Kafka.
+
+``cluster`` and ``kgtool`` are for what has to be the same on both kinds of group coordinator.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kgtool.sandbox.cluster import Cluster
+from tests.cli.run import Result, call
+
 HERE = Path(__file__).parent
+Kgtool = Callable[..., Result]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -14,3 +22,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.broker)
     items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
+
+
+@pytest.fixture(params=["4.3.1", "3.9.1"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The new coordinator, and the old one."""
+    name = {"4.3.1": "kafka", "3.9.1": "kafka_391"}[request.param]
+    found: Cluster = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture
+def kgtool(
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Kgtool:
+    """Runs kgtool on ``cluster``, with a journal of its own."""
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+    return lambda *argv: call(capsys, "--bootstrap-server", cluster.bootstrap, *argv)

@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import ResourceType
 
 from kgtool.sandbox.cluster import Cluster
+from tests.broker.conftest import Kgtool
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
-from tests.cli.run import Result, call
+from tests.cli.run import Result
 from tests.support import clients
-
-Kgtool = Callable[..., Result]
-
-
-@pytest.fixture(params=["4.3.1", "3.9.1"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    name = {"4.3.1": "kafka", "3.9.1": "kafka_391"}[request.param]
-    found: Cluster = request.getfixturevalue(name)
-    return found
-
-
-@pytest.fixture
-def kgtool(
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    return lambda *argv: call(capsys, "--bootstrap-server", cluster.bootstrap, *argv)
 
 
 def topics(cluster: Cluster) -> tuple[str, str]:

@@ -9,7 +9,6 @@ import csv
 import io
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +16,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kgtool.sandbox.cluster import Cluster
-from tests.cli.run import Result, call
+from tests.broker.conftest import Kgtool
 from tests.support import clients
 
 WEEK_MS = 7 * 86_400_000
-Kgtool = Callable[..., Result]
-
-
-@pytest.fixture(params=["4.3.1", "3.9.1"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    name = {"4.3.1": "kafka", "3.9.1": "kafka_391"}[request.param]
-    found: Cluster = request.getfixturevalue(name)
-    return found
-
-
-@pytest.fixture
-def kgtool(
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    return lambda *argv: call(capsys, "--bootstrap-server", cluster.bootstrap, *argv)
 
 
 @pytest.fixture
