@@ -25,10 +25,12 @@ from kgtool.admin.doctor_finding import (
 from kgtool.admin.doctor_groups import find_in_offsets, no_leader
 from kgtool.admin.doctor_members import find_in_members, find_piles
 from kgtool.admin.doctor_pending import find_pending
+from kgtool.admin.other_groups import OtherGroup, describe_other_groups
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.retention import rules as r
 from kgtool.words import counted
 
@@ -58,7 +60,8 @@ def diagnose(
     findings = sorted(find_all(facts), key=_rank)
     known = sum(found.description.error is None for found in facts.groups)
     brokers = sum(isinstance(rules, BrokerRules) for rules in facts.brokers.rules.values())
-    return Diagnosis(findings, known, brokers, ask.everywhere, _errors(facts))
+    errors = yield from _name_types(cluster, _errors(facts))
+    return Diagnosis(findings, known, brokers, ask.everywhere, errors)
 
 
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
@@ -94,6 +97,30 @@ def _errors(facts: Facts) -> list[ItemError]:
         if isinstance(rules, KgError):
             found.append(ItemError.of(rules, Target(broker=broker)))
     return list(dict.fromkeys(found))
+
+
+def _name_types(cluster: Cluster, errors: list[ItemError]) -> Operation[list[ItemError]]:
+    """Say of what seems to be missing where it is a share or streams group."""
+    missing = [
+        error.target.group
+        for error in errors
+        if error.code == GROUP_ID_NOT_FOUND and error.target.group is not None
+    ]
+    if not missing:
+        return errors
+    others = yield from describe_other_groups(cluster, missing)
+    return [_with_type(error, others.get(error.target.group or "")) for error in errors]
+
+
+def _with_type(error: ItemError, other: OtherGroup | KgError | None) -> ItemError:
+    if not isinstance(other, OtherGroup):
+        return error
+    name, kind = error.target.group, other.description.type
+    return ItemError(
+        error.target, None, "WRONG_GROUP_TYPE",
+        f"Group '{name}' is a {kind} group, and only consumer groups are examined.",
+        f"kgtool describe --group {name} shows it.",
+    )  # fmt: skip
 
 
 def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:

@@ -155,6 +155,10 @@ class TestShareGroups:
             assert "kafka-share-groups.sh" in result.err, argv
         peek = kgtool("peek", name)
         assert (peek.status, "shows its start offsets" in peek.err) == (1, True)
+        doctor = kgtool("doctor", "--group", name)
+        assert doctor.status == 1
+        assert "is a share group, and only consumer groups are examined" in doctor.err
+        assert f"kgtool describe --group {name} shows it" in doctor.err
         drop_in = kgtool("--describe", "--group", name)
         assert drop_in.status == 1
         assert f"kgtool describe --group {name}" in drop_in.err
