@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, reduce
 from operator import or_
-from threading import Thread
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError
@@ -18,6 +17,7 @@ from pyspark.sql import functions as F
 from kgtool.analysis import growth, lacks, losses, schema, untold
 from kgtool.analysis.decode import Detail
 from kgtool.analysis.due import Scenario
+from kgtool.analysis.early import Early
 from kgtool.analysis.groups import families, groups
 from kgtool.analysis.history import history
 from kgtool.analysis.inputs import InputFile
@@ -27,9 +27,11 @@ from kgtool.analysis.overdue import overdue
 from kgtool.analysis.quality import complete_partitions, quality
 from kgtool.analysis.read import read
 from kgtool.analysis.removals import removals
+from kgtool.analysis.session import is_tiny
 from kgtool.analysis.sources import Basis
 from kgtool.analysis.tally import Tally
 from kgtool.analysis.timeline import timeline
+from kgtool.analysis.together import together
 from kgtool.analysis.whatif import Author, lives
 
 
@@ -60,13 +62,15 @@ class Analysis:
     def __init__(
         self, session: SparkSession, files: Sequence[InputFile], basis: Basis,
         as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE, settings: Any = None,
+        early: Early | None = None,
     ) -> None:  # fmt: skip
         self.session = session
         self.lacks = reduce(or_, (file.lacks for file in files), 0)
         self.basis = basis
         self.as_of_ms = as_of_ms
         self.wanted = wanted
-        self.records = _kept(read(session, files, as_of_ms, wanted.detail(), settings))
+        self._early = early
+        self.records = kept(read(session, files, as_of_ms, wanted.detail(), settings, early))
         self.quality = quality(self.records)
 
     def read_ahead(self, *names: str) -> None:
@@ -75,11 +79,8 @@ class Analysis:
         With little to read both take about as long. What fails is tried again, and told, by
         whoever wants it.
         """
-        reading = Thread(target=self._read, daemon=True)
-        reading.start()
-        for name in names:
-            getattr(self, name)
-        reading.join()
+        wanted = [lambda name=name: getattr(self, name) for name in names]
+        together([self._read, *wanted], 1 + len(names))
 
     def _read(self) -> int | None:
         with suppress(PySparkException, Py4JError):
@@ -89,26 +90,28 @@ class Analysis:
     @cached_property
     def timeline(self) -> DataFrame:
         """Rows of ``schema.TIMELINE``."""
-        return _kept(self.records.transform(timeline(self.basis.rules)))
+        if self._early is not None:
+            return kept(self._early.timeline(self.session))
+        return kept(self.records.transform(timeline(self.basis.rules)))
 
     @cached_property
     def history(self) -> DataFrame:
         """An offset's life: see ``analysis.history``."""
-        return _kept(self.records.transform(history(self.basis.rules)))
+        return kept(self.records.transform(history(self.basis.rules)))
 
     @cached_property
     def live(self) -> DataFrame:
         """What is committed at the end of the log."""
         rules, retention_ms = self.basis.rules, self.basis.retention_ms
         found = self.history.transform(live(self.timeline, rules, retention_ms))
-        return _kept(self._told(found, lambda m: untold.hide_live(m, self.timeline, rules)))
+        return kept(self._told(found, lambda m: untold.hide_live(m, self.timeline, rules)))
 
     @cached_property
     def removals(self) -> DataFrame:
         """Every tombstone of an offset or a group, explained."""
         complete, basis = complete_partitions(self.records), self.basis
         explained = removals(self.records, self.timeline, complete, basis.rules, basis.retention_ms)
-        return _kept(
+        return kept(
             self._told(
                 self.history.transform(explained),
                 lambda missing: untold.hide_removals(missing, self.records, complete),
@@ -127,7 +130,7 @@ class Analysis:
     @cached_property
     def families(self) -> DataFrame:
         """``group, family`` of every group."""
-        return _kept(families(self.records))
+        return kept(families(self.records))
 
     @cached_property
     def groups(self) -> DataFrame:
@@ -136,7 +139,7 @@ class Analysis:
         found = groups(
             self.records, self.live, self.removals, self.timeline, self.families, rules
         )  # fmt: skip
-        return _kept(self._told(found, lambda m: untold.hide_groups(m, self.timeline, rules)))
+        return kept(self._told(found, lambda m: untold.hide_groups(m, self.timeline, rules)))
 
     def _told(self, rows: DataFrame, hide: Callable[[DataFrame], untold.Transform]) -> DataFrame:
         """The rows without what the inputs can't tell."""
@@ -161,7 +164,7 @@ class Analysis:
         """Rows of ``schema.LIVES``; ``wanted.scenarios`` must be given."""
         author = Author(self.basis.rules, self.basis.retention_ms)
         until = self.end_ms + self.wanted.horizon_ms
-        return _kept(
+        return kept(
             self.records.transform(lives(self.removals, author, self.wanted.scenarios, until))
         )
 
@@ -214,5 +217,9 @@ class Analysis:
         return None if found is None else found[0]
 
 
-def _kept(frame: DataFrame) -> DataFrame:
+def kept(frame: DataFrame) -> DataFrame:
+    """The same rows, computed once."""
+    if is_tiny(frame.sparkSession):
+        # Every frame of Spark's own cache costs a class that is made for it and compiled.
+        return frame.localCheckpoint(eager=False)
     return frame.persist(StorageLevel.MEMORY_AND_DISK)

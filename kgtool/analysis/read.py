@@ -11,8 +11,10 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import formats, schema
 from kgtool.analysis.decode import Detail, decode_splits
+from kgtool.analysis.early import Early
 from kgtool.analysis.inputs import InputFile
-from kgtool.analysis.readers import SPLIT_BYTES, parts, ranges, split_rows
+from kgtool.analysis.overlap import may_overlap
+from kgtool.analysis.readers import SPLIT_BYTES, parts, ranges, split_of, split_rows
 
 TASK_BYTES = 16 << 20
 """Small files share tasks of about this size."""
@@ -24,8 +26,14 @@ def read(
     as_of_ms: int | None,
     detail: Detail,
     settings: Any = None,
+    early: Early | None = None,
 ) -> DataFrame:
-    """The records of all inputs; ``settings`` are those of a live cluster among them."""
+    """The records of all inputs; ``settings`` are those of a live cluster among them.
+
+    ``early`` has them already, where that was worth it.
+    """
+    if early is not None:
+        return early.frame(session, detail.tally)
     remote = [file for file in files if file.is_remote]
     tables = [file for file in files if file.format == formats.PARQUET.name]
     plain = [file for file in files if not file.is_remote or file in tables]
@@ -44,7 +52,7 @@ def read(
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
-    return _once(whole) if _may_overlap(files) else whole
+    return _once(whole) if may_overlap(files) else whole
 
 
 def _plain(
@@ -55,7 +63,7 @@ def _plain(
     settings: Any,
 ) -> DataFrame:
     """What workers read themselves: files of this machine, and live clusters."""
-    rows = [_row(file) for file in files]
+    rows = [split_of(file) for file in files]
     is_small = all(_bytes(file) <= SPLIT_BYTES for file in files)
     if is_small:
         rows = [piece for row in rows for piece in ranges(row)]
@@ -80,40 +88,6 @@ def _plain(
 
 def _bytes(file: InputFile) -> int:
     return TASK_BYTES if file.format == formats.CLUSTER.name else file.size
-
-
-def _row(file: InputFile) -> dict[str, Any]:
-    is_cluster = file.format == formats.CLUSTER.name
-    return {
-        "path": file.path,
-        "partition": file.partition,
-        "start": file.base_offset if is_cluster else 0,
-        "end": file.size,
-        "format": file.format,
-        "lacks": file.lacks,
-        "order": file.order,
-    }
-
-
-def _may_overlap(files: Sequence[InputFile]) -> bool:
-    """Whether two inputs may hold the same record; segments are told apart by their names."""
-    kinds = {file.format for file in files}
-    if formats.PARQUET.name in kinds or len(kinds & set(_PLACED)) > 1:
-        return True
-    roots: dict[int, set[str]] = {}
-    for file in files:
-        if file.format in _PLACED:
-            roots.setdefault(file.partition, set()).add(file.root)
-    return any(len(some) > 1 for some in roots.values())
-
-
-_PLACED = (
-    formats.SEGMENT.name,
-    formats.CLUSTER.name,
-    formats.PARQUET.name,
-    *(kind.name for kind in formats.DUMPS),
-)
-"""Formats that tell where in the log a record was."""
 
 
 def _once(records: DataFrame) -> DataFrame:

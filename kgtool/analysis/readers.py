@@ -9,7 +9,7 @@ from typing import Any
 
 from kgtool.analysis import dump_log, formats, formatter_json, formatter_text, schema
 from kgtool.analysis.decode import Part, Piece, segment_parts
-from kgtool.analysis.inputs import TOPIC
+from kgtool.analysis.inputs import TOPIC, InputFile
 from kgtool.analysis.segments import Note, split
 from kgtool.analysis.textfile import (
     BATCHES,
@@ -92,6 +92,20 @@ def split_rows(tables: Iterable[Any]) -> Iterator[Any]:
     for table in tables:
         rows = [piece for row in table.to_pylist() for piece in ranges(row)]
         yield pa.RecordBatch.from_pylist(rows, schema=schema.arrow(schema.SPLITS))
+
+
+def split_of(file: InputFile) -> dict[str, Any]:
+    """The row of ``schema.SPLITS`` that stands for a whole file."""
+    is_cluster = file.format == formats.CLUSTER.name
+    return {
+        "path": file.path,
+        "partition": file.partition,
+        "start": file.base_offset if is_cluster else 0,
+        "end": file.size,
+        "format": file.format,
+        "lacks": file.lacks,
+        "order": file.order,
+    }
 
 
 def ranges(row: Row) -> list[dict[str, Any]]:

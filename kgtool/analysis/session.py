@@ -11,6 +11,8 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 from kgtool.analysis import class_archive
@@ -32,13 +34,23 @@ TINY_BYTES = 4 << 20
 """Up to here a query runs for less time than it takes to plan it well, to plan it anew between its
 stages, or to compile it (measured, with one partition: 18 instead of 26 CPU seconds for 10,000
 records on a busy machine, where a bare session with an empty job took 14)."""
+_IS_TINY = "spark.kgtool.tiny"
+"""Setting of ours: that this session is for so little."""
 _TINY = {
+    _IS_TINY: "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Every task that sums up or sorts takes one, as large as the heap allows: up to 64 MB.
+    "spark.buffer.pageSize": "1m",
 }
+_LOOKED_UP = (
+    "functions", "PythonUtils", "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.expressions.Window",
+)  # fmt: skip
+"""Classes of the JVM by the names under which PySpark looks them up, each time anew."""
 SMALL_BYTES = 64 << 20
 """Up to here most of the time goes into starting: the JVM's first compiler alone is then faster
 (measured: 32 instead of 56 CPU seconds for a log of 50 kB, analyzed twice)."""
@@ -67,7 +79,7 @@ def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any
     builder = SparkSession.builder.master(master).appName("kgtool analyze")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _own_log() as log:
+    with _own_log() as log, _no_handler():
         try:
             session = builder.getOrCreate()
         except Exception as error:
@@ -79,7 +91,39 @@ def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any
         server.handle_error = lambda *_: None
     if not master.startswith("local"):
         _ship_code(session, root)
+    elif input_bytes <= TINY_BYTES:
+        _talk_less(session)
     return session
+
+
+class _Known:
+    """A class of the JVM, whose members are looked up there once."""
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._of, name)
+        setattr(self, name, member)
+        return member
+
+
+def _talk_less(session: Any) -> None:
+    """Save more than half of the calls into the JVM that making the plans takes.
+
+    Functions are looked up once, and what Python no longer needs the JVM keeps: a few thousand
+    small objects. (Spark itself forgets a finished shuffle with them, so this is not for large
+    inputs.)
+    """
+    jvm = session.sparkContext._jvm
+    for name in _LOOKED_UP:
+        setattr(jvm, name, _Known(getattr(jvm, name)))
+    session.sparkContext._gateway.gateway_property.enable_memory_management = False
+
+
+def is_tiny(session: Any) -> bool:
+    """Whether there is so little to read that making plans takes longest."""
+    return bool(session.conf.get(_IS_TINY, "false") == "true")
 
 
 def end_session(session: Any) -> None:
@@ -87,6 +131,7 @@ def end_session(session: Any) -> None:
     from py4j.protocol import Py4JError
 
     options = ""
+    _end_accumulators(session.sparkContext)
     with suppress(Py4JError, OSError):
         options = session.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
     with suppress(Py4JError, OSError):
@@ -94,6 +139,14 @@ def end_session(session: Any) -> None:
         is_in_order = sys.exc_info()[0] is None  # whoever interrupts does not wait
         if is_in_order and class_archive.RECORDING in options:
             _await_archive()
+
+
+def _end_accumulators(context: Any) -> None:
+    """Let PySpark's server of counters end by itself: it takes up to a second to notice."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        context._accumulatorServer = None
+        Thread(target=server.shutdown, daemon=True).start()
 
 
 def _await_archive() -> None:
@@ -236,6 +289,20 @@ def _own_log() -> Iterator[Path]:
             os.close(copy)
         os.close(handle)
         Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _no_handler() -> Iterator[None]:
+    """Keep PySpark from handling Ctrl-C: it would talk to the JVM in the middle of another call."""
+    from pyspark.core import context
+
+    theirs: dict[str, Any] = vars(context)
+    known = theirs["signal"]
+    theirs["signal"] = SimpleNamespace(SIGINT=known.SIGINT, signal=lambda *_: None)
+    try:
+        yield
+    finally:
+        theirs["signal"] = known
 
 
 def _reason(log: Path, error: Exception) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kgtool.analysis import growth, lacks, schema
 from kgtool.analysis.families import with_family
 from kgtool.analysis.gather import gather
-from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.pipeline import Analysis, kept
 from kgtool.analysis.words import DAY_MS, count
 
 TOP = 10
@@ -31,7 +31,7 @@ def summary(analysis: Analysis, *, days: int = 7, with_whatif: bool = False) -> 
     ``days``: how many days ahead are told one by one.
     """
     basis, as_of_ms = analysis.basis, analysis.end_ms
-    groups = _groups(analysis.live, as_of_ms).persist()
+    groups = kept(_groups(analysis.live, as_of_ms))
     frames = {
         "kinds": _kinds(groups),
         "soon": _soon(groups),

@@ -49,9 +49,25 @@ def timeline(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     return transform
 
 
+def timeline_of(table: Any, rules: RuleSet) -> Any:
+    """The same of an Arrow table of all rows of ``schema.RECORDS``, here and now."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    wanted = pc.equal(table["kind"], schema.KIND_GROUP)
+    if rules.new_coordinator:
+        wanted = pc.or_(wanted, pc.fill_null(table["creates_group"], False))
+    events = table.filter(wanted).select(_EVENT_COLUMNS)
+    if not events.num_rows:  # Arrow can't sort what has no chunk
+        return schema.arrow(schema.TIMELINE).empty_table()
+    order = [(name, "ascending") for name in ("partition", "group", "log_offset")]
+    folded = fold_groups([events.sort_by(order)], rules)
+    return pa.Table.from_batches(folded, schema=schema.arrow(schema.TIMELINE))
+
+
 def fold_groups(tables: Iterable[Any], rules: RuleSet) -> Iterator[Any]:
     """``mapInArrow`` function over events sorted by group and log offset."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     target = schema.arrow(schema.TIMELINE)
     key: tuple[int, str] | None = None

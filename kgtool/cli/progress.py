@@ -43,9 +43,13 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
-            # At once: while Spark starts its own stderr goes elsewhere, and this one's with it.
-            self._draw("Starting Spark")
-            self._thread.start()
+            try:
+                # At once: while Spark starts its own stderr goes elsewhere, and this one's with it.
+                self._draw("Starting Spark")
+                self._thread.start()
+            except BaseException:  # an interruption: nobody calls __exit__ then
+                self.close()
+                raise
         return self
 
     def __exit__(
@@ -79,9 +83,10 @@ class Progress:
     def _draw(self, text: str) -> None:
         with self._lock:
             if not self._stop.is_set() and time.monotonic() >= self._quiet_until:
-                if not self._is_drawn or text != self._drawn:
+                is_new = not self._is_drawn or text != self._drawn
+                self._is_drawn, self._drawn = True, text  # first: an interruption may come
+                if is_new:
                     self._put(_ERASE + text)
-                self._is_drawn, self._drawn = True, text
 
     def _erase(self) -> None:
         if self._is_drawn:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+GRACE_S = 0.2
+"""How long an error waits for the interruption that it may have come of."""
 
 
 class Spark:
@@ -42,11 +46,55 @@ class Spark:
 
 
 @contextmanager
+def interruptible() -> Iterator[None]:
+    """An interruption is what it is, whatever fails because of it, and whichever comes first.
+
+    Ctrl-C and SIGTERM reach Spark's processes too, so that the job or the JVM may be gone before
+    this process has taken notice; and what a handler raises is lost in a callback of Py4J's.
+    """
+    came: list[BaseException] = []
+    handlers = {number: _remembering(number, came) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+        _tell(came)
+    except Exception:
+        time.sleep(GRACE_S)
+        _tell(came)
+        raise
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+def _tell(came: list[BaseException]) -> None:
+    if came:
+        raise came[0] from None
+
+
+def _remembering(number: int, came: list[BaseException]) -> Any:
+    """Keep what the handler raises; the handler, None where nothing was changed."""
+    before = signal.getsignal(number)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        return None
+
+    def remember(number: int, frame: Any) -> None:
+        try:
+            before(number, frame)
+        except BaseException as error:
+            came.append(error)
+            raise
+
+    signal.signal(number, remember)
+    return before
+
+
+@contextmanager
 def _own_interrupt() -> Iterator[None]:
     """Ctrl-C stays what it is everywhere: Spark would take it, and show where it was by then."""
-    handler = signal.getsignal(signal.SIGINT)
     # py4j logs what was interrupted, with a traceback, wherever nobody has set up logging.
     logging.getLogger().addHandler(logging.NullHandler())
+    handler = signal.getsignal(signal.SIGINT)
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from kgtool.cli.terminal import columns_of
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.cli.pseudo import Terminal
 from tests.spark.test_analyze_command import HOUR_MS, NOW_MS, RUN
+from tests.support import biglog
 
 pytestmark = pytest.mark.spark
 LONG = ["g" * 255, "日本" * 42, "nightly-" + "x" * 200]
@@ -31,7 +32,6 @@ def test_a_summary_on_a_terminal_of_eighty_columns(tmp_path: Path) -> None:
     with Terminal([*command, *more], columns=80, lines=60) as shown:
         assert shown.read_all(timeout=500) == 0, shown.output
     assert "Starting Spark" in shown.output
-    assert re.search(r"Reading   \[[░█]{20}\] 0 B of \d\.\d kB, 0 records, \d+:\d\d", shown.output)
     assert re.search(r"Computing with \d\.\d kB, 34 records, \d+:\d\d", shown.output)
     # Only lines of results remain, none of them folded: nothing of progress, Spark or Java.
     lines = [line for line in shown.screen if line]
@@ -55,14 +55,21 @@ def test_a_summary_on_a_terminal_of_eighty_columns(tmp_path: Path) -> None:
     assert "Committed offsets" in report.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("moment", ["Reading", "Computing"])
+@pytest.mark.parametrize("moment", ["Starting Spark", "Reading", "Computing"])
 def test_control_c_is_an_interruption_and_no_story(tmp_path: Path, moment: str) -> None:
     """Neither Spark's handler nor py4j's log show where they were."""
-    segment(tmp_path, batch(0, [Raw(offset_key("g"), offset_value(5, NOW_MS), NOW_MS)]))
+    if moment == "Reading":
+        biglog.write(tmp_path, 80_000)  # less is read before Spark has started
+    else:
+        segment(tmp_path, batch(0, [Raw(offset_key("g"), offset_value(5, NOW_MS), NOW_MS)]))
     command = [sys.executable, "-c", RUN, "analyze", str(tmp_path), "--rules", "4.1"]
     known = ["--retention", "3d", "--check-interval", "10m"]
     with Terminal([*command, *known], columns=80, lines=40) as shown:
         shown.read_until(moment, timeout=300)
+        if moment == "Reading":
+            bar = r"\[[░█]{20}\] 0 B of \d\.\d MB, 0 records, \d+:\d\d"
+            shown.read_until(":", timeout=10)
+            assert re.search("Reading   " + bar, shown.output), shown.output
         shown.type("\x03")
         assert shown.read_all(timeout=120) == 130
     assert [line for line in shown.screen if line] == ["Error: Interrupted."]

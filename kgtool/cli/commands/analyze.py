@@ -19,7 +19,7 @@ from kgtool.cli.named import Named
 from kgtool.cli.options import CONNECTION, connection_params, make_settings, output_options
 from kgtool.cli.output import Output
 from kgtool.cli.progress import Progress
-from kgtool.cli.spark import Spark
+from kgtool.cli.spark import Spark, interruptible
 from kgtool.cli.times import Duration, Moment
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
@@ -113,7 +113,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     inputs = _inputs(paths, settings)
     spark = Spark(options["master"], conf)
     try:
-        with job_failures():
+        with interruptible(), job_failures():
             if inputs.remote:
                 from kgtool.analysis.remote import find_remote
 
@@ -130,6 +130,7 @@ def _analyze(
 ) -> bool:
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
     from kgtool.analysis import scenarios
+    from kgtool.analysis.early import Early, is_little
     from kgtool.analysis.pipeline import Analysis
     from kgtool.analysis.tables_out import check_url
     from kgtool.analysis.tally import Tally, Watch
@@ -143,14 +144,17 @@ def _analyze(
     for problem in inputs.problems:
         output.failed(_failure(problem))
     with _progress(output) as progress:
+        wanted, as_of_ms = _wanted(options, played), options["as_of"]
+        early = None
+        if is_little(options["master"], inputs.files):
+            early = Early(inputs.files, as_of_ms, wanted.detail(), basis.rules)
         session = spark.start(sum(file.size for file in inputs.files))
         if options["out"] is not None:
             check_url(session, options["out"], overwrite=options["overwrite"])
         tally = Tally.of(session)
         progress.look = Watch(session, tally, _total_bytes(inputs)).look
-        wanted = _wanted(options, played)._replace(tally=tally)
-        as_of_ms = options["as_of"]
-        analysis = Analysis(session, inputs.files, basis, as_of_ms, wanted, settings)
+        wanted = wanted._replace(tally=tally)
+        analysis = Analysis(session, inputs.files, basis, as_of_ms, wanted, settings, early)
         return _run(analysis, output, options)
 
 
