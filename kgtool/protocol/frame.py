@@ -9,6 +9,8 @@ v0 always (KIP-511), because its reader does not know yet what the other side sp
 from __future__ import annotations
 
 import struct
+from collections import deque
+from itertools import islice
 
 from kgtool.errors import DecodeError, FrameError, NotKafka
 from kgtool.protocol.plan import encode
@@ -67,15 +69,20 @@ class FrameBuffer:
 
     def __init__(self, peer: str) -> None:
         self.peer = peer
-        self._data = bytearray()
+        self._pieces: deque[bytes] = deque()
+        self._at = 0
+        """Where in the first piece the next frame begins."""
+        self._size = 0
         self._first = True
 
     def __len__(self) -> int:
-        return len(self._data)
+        return self._size
 
     def feed(self, data: bytes) -> None:
-        """Take what the socket gave."""
-        self._data += data
+        """Take what the socket gave; a large frame is put together once, when all of it is here."""
+        if data:
+            self._pieces.append(data)
+            self._size += len(data)
 
     def next_frame(self) -> bytes | None:
         """Return the next whole frame without its length, or None until more has arrived.
@@ -83,26 +90,48 @@ class FrameBuffer:
         :raises NotKafka: the first bytes are those of another protocol.
         :raises FrameError: the length is negative or absurd.
         """
-        data = self._data
-        if len(data) < 4:
+        if self._size < 4:
             return None
-        length = _LENGTH.unpack_from(data)[0]
+        length = _LENGTH.unpack(self._peek(4))[0]
         if self._first:
             self._diagnose(length)
         if length < 4 or length > MAX_FRAME:
             raise FrameError(
                 f"{self.peer} announced a frame of {length} bytes: the connection is broken."
             )
-        if len(data) < 4 + length:
+        if self._size < 4 + length:
             return None
         self._first = False
-        frame = bytes(memoryview(data)[4 : 4 + length])
-        del data[: 4 + length]
-        return frame
+        self._take(4)
+        return self._take(length)
+
+    def _peek(self, count: int) -> bytes:
+        """Return up to so many of the next bytes, and leave them."""
+        found = self._pieces[0][self._at : self._at + count]
+        for piece in islice(self._pieces, 1, None):
+            if len(found) >= count:
+                break
+            found += piece[: count - len(found)]
+        return found
+
+    def _take(self, count: int) -> bytes:
+        """Return the next bytes, of which there are enough."""
+        self._size -= count
+        parts = []
+        while count:
+            piece, at = self._pieces[0], self._at
+            part = piece[at : at + count]
+            parts.append(part)
+            count -= len(part)
+            self._at += len(part)
+            if self._at == len(piece):
+                self._pieces.popleft()
+                self._at = 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _diagnose(self, length: int) -> None:
         """Name the protocol when the first bytes are not Kafka's."""
-        head = bytes(self._data[:5])
+        head = self._peek(5)
         if head[0] in (0x15, 0x16) and head[1] == 3:
             raise NotKafka(
                 f"{self.peer} speaks TLS, and kgtool connected without it.",
