@@ -6,7 +6,7 @@ the old value; only the partitions that answer 88 are asked once more without.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgtool.client import denied
@@ -56,7 +56,7 @@ def fetch_on(
 
 def fetch_calls(broker: int, version: int, groups: list[str]) -> list[Call]:
     """Make the requests for all offsets of groups: one from v8 on (KIP-709), else one each."""
-    return _calls(broker, version, dict.fromkeys(groups), stable=version >= 7)
+    return calls_for(broker, version, dict.fromkeys(groups), stable=version >= 7)
 
 
 def finish_fetch(
@@ -70,7 +70,7 @@ def finish_fetch(
         if isinstance(committed, dict) and (parts := _unstable(committed))
     }
     if pending:
-        again = yield from pipelined(_calls(broker, version, pending, stable=False))
+        again = yield from pipelined(calls_for(broker, version, pending, stable=False))
         for group, old in _read(version, list(pending), again).items():
             _mark_pending(found[group], pending[group], old)
     return found
@@ -95,7 +95,11 @@ def _mark_pending(committed: Committed, parts: list[TopicPartition], old: Any) -
             committed[partition] = before._replace(is_pending=True)
 
 
-def _calls(broker: int, version: int, groups: dict[str, Any], *, stable: bool) -> list[Call]:
+def calls_for(broker: int, version: int, groups: Mapping[str, Any], *, stable: bool) -> list[Call]:
+    """Make the requests: one from v8 on (KIP-709), else one a group.
+
+    :param groups: the partitions of each group; None is all with an offset.
+    """
     if version >= 8:
         rows = [
             offset_fetch.RequestGroup(group_id=group, topics=_topics(parts, many=True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kgtool.admin.committed import NAMES_VERSION, Committed, finish_fetch
+from kgtool.admin.committed import Committed, calls_for, finish_fetch
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol.api import offset_fetch
@@ -28,40 +28,8 @@ def fetch_selected(cluster: Cluster, wanted: Wanted) -> Operation[dict[str, Comm
         if isinstance(version, KgError):
             return dict.fromkeys(ids, version)
         parts = {group: wanted[group] for group in ids}
-        replies = yield from pipelined(_calls(broker, version, parts))
+        replies = yield from pipelined(calls_for(broker, version, parts, stable=version >= 7))
         return (yield from finish_fetch(broker, version, ids, replies))
 
     groups = [group for group, partitions in wanted.items() if partitions]
     return (yield from by_coordinator(cluster, groups, work))
-
-
-def _calls(broker: int, version: int, wanted: Wanted) -> list[Call]:
-    """Make the requests: one from v8 on (KIP-709), else one a group."""
-    stable = version >= 7
-    if version >= 8:
-        rows = [
-            offset_fetch.RequestGroup(
-                group_id=group, topics=_topics(offset_fetch.RequestGroupTopic, partitions)
-            )
-            for group, partitions in wanted.items()
-        ]
-        request = offset_fetch.Request(groups=rows, require_stable=stable)
-        return [Call(broker, request, NAMES_VERSION)]
-    return [
-        Call(
-            broker,
-            offset_fetch.Request(
-                group_id=group,
-                topics=_topics(offset_fetch.RequestTopic, partitions),
-                require_stable=stable,
-            ),
-        )
-        for group, partitions in wanted.items()
-    ]
-
-
-def _topics(row: Any, partitions: Sequence[TopicPartition]) -> list[Any]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return [row(name=name, partitions=numbers) for name, numbers in topics.items()]

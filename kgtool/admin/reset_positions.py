@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kgtool.admin.reset_plan import LogPoint, LogRange
-from kgtool.admin.topics import EARLIEST, LATEST, PARTITIONS_PER_REQUEST
+from kgtool.admin.topics import EARLIEST, LATEST, PARTITIONS_PER_REQUEST, offsets_request
 from kgtool.client.cluster import Cluster, pipelined
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import list_offsets, offset_for_leader_epoch
+from kgtool.protocol.api import offset_for_leader_epoch
 from kgtool.protocol.codes import broker_error
 
 SEARCH_ROUNDS = 200
@@ -50,27 +50,14 @@ def _ask(
         for at in range(0, len(partitions), PARTITIONS_PER_REQUEST)
     ]
     asked = [(timestamp, chunk) for timestamp in wanted for chunk in chunks]
-    replies = yield from pipelined([Call(broker, _request(*question)) for question in asked])
+    replies = yield from pipelined(
+        [Call(broker, offsets_request(chunk, at)) for at, chunk in asked]
+    )
     found: dict[int, dict[TopicPartition, Any]] = {timestamp: {} for timestamp in wanted}
     for (timestamp, chunk), reply in zip(asked, replies, strict=True):
         found[timestamp].update(_read(reply, chunk))
     time = found[wanted[0]] if len(wanted) > 2 else {}
     return {p: _range(found[EARLIEST][p], found[LATEST][p], time.get(p)) for p in partitions}
-
-
-def _request(timestamp: int, partitions: Iterable[TopicPartition]) -> list_offsets.Request:
-    topics: dict[str, list[Any]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(
-            list_offsets.RequestPartition(partition=partition.partition, timestamp=timestamp)
-        )
-    return list_offsets.Request(
-        replica_id=-1,
-        isolation_level=0,
-        topics=[
-            list_offsets.RequestTopic(name=name, partitions=rows) for name, rows in topics.items()
-        ],
-    )
 
 
 def _read(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:

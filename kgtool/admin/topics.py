@@ -84,7 +84,7 @@ def _ask(
         for at in range(0, len(partitions), PARTITIONS_PER_REQUEST)
     ]
     asked = [(chunk, timestamp, isolation) for timestamp, isolation in wanted for chunk in chunks]
-    replies = yield [Call(broker, _request(*one)) for one in asked]
+    replies = yield [Call(broker, offsets_request(*one)) for one in asked]
     merged: dict[TopicPartition, list[Any]] = {partition: [] for partition in partitions}
     for (chunk, _, _), reply in zip(asked, replies, strict=True):
         answers = _offsets(reply, chunk)
@@ -93,7 +93,10 @@ def _ask(
     return merged
 
 
-def _request(partitions: Iterable[TopicPartition], timestamp: int, isolation: int) -> Any:
+def offsets_request(
+    partitions: Iterable[TopicPartition], timestamp: int, isolation: int = 0
+) -> list_offsets.Request:
+    """Ask for the offsets at a time (ms since the epoch, or one of ListOffsets' special ones)."""
     topics: dict[str, list[Any]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(

@@ -193,8 +193,3 @@ def who() -> tuple[str, str]:
     from kgtool.safety import recording
 
     return recording.who()
-
-
-def arguments_of(words: Sequence[Any]) -> tuple[str, ...]:
-    """Return a command line as the journal keeps it: text that any file can hold."""
-    return tuple(str(word).encode("utf-8", "backslashreplace").decode() for word in words)
