@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kgtool.errors import KgError
 
 PROGRAM = "kgtool"
+_UNWRITABLE = (5, 27, 28, 122)
+"""EIO, EFBIG, ENOSPC and EDQUOT, whose module --version need not import."""
 
 
 class Terminated(BaseException):
@@ -50,7 +52,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def program() -> NoReturn:
     """Run as the script ``kgtool``, and end the process."""
+    _replace_closed()
     _leave(main())
+
+
+def _replace_closed() -> None:
+    """Open the streams that the caller closed (``>&-``): what goes there nobody wants."""
+    import os
+
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 
 
 def _leave(status: int) -> NoReturn:
@@ -92,9 +105,10 @@ def _say(text: str) -> int:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        if error.errno != errno.EPIPE:
-            raise
         _discard_stdout()
+        if error.errno != errno.EPIPE:
+            sys.stderr.write(f"Error: The output can't be written: {error.strerror}.\n")
+            return 1
     return 0
 
 
@@ -219,6 +233,11 @@ def _as_kg_error(error: Exception) -> KgError | None:
         if isinstance(error.__context__, KeyboardInterrupt):
             return None
         return KgError("Stopped, nothing was changed.")
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+        from kgtool.cli.output import unwritable
+
+        _discard_stdout()  # Click's own help went there
+        return unwritable(error)
     return KgError(
         f"Unexpected {type(error).__name__}: {error}",
         hint="This is a fault of kgtool; --debug shows where.",

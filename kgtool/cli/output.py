@@ -190,7 +190,7 @@ class Output:
         try:
             stream.write(text + end)
             stream.flush()
-        except BrokenPipeError:
+        except OSError:  # a full disk, or nobody listens: there is no other place to say it
             _point_at_nothing(stream)
 
     def note_once(self, text: str) -> None:
@@ -291,15 +291,15 @@ class Output:
         stream = self._stdout or sys.stdout
         try:
             stream.write(text)
-        except BrokenPipeError:
-            self._lose_reader(stream)
+        except OSError as error:
+            self._lose_reader(stream, error)
 
     def _flush(self) -> None:
         stream = self._stdout or sys.stdout
         try:
             stream.flush()
-        except BrokenPipeError:
-            self._lose_reader(stream)
+        except OSError as error:
+            self._lose_reader(stream, error)
 
     @property
     def _is_one_place(self) -> bool:
@@ -322,9 +322,20 @@ class Output:
         """Whether nobody reads stdout any more (``| head``): reading commands may stop."""
         return self._reader_gone
 
-    def _lose_reader(self, stream: TextIO) -> None:
+    def _lose_reader(self, stream: TextIO, error: OSError) -> None:
+        """Write no more; a reader who has seen enough is no error, a full disk is one."""
         self._reader_gone = True
         _point_at_nothing(stream)
+        if not isinstance(error, BrokenPipeError):
+            raise unwritable(error) from error
+
+
+def unwritable(error: OSError) -> KgError:
+    """Say that results could not be put out."""
+    return KgError(
+        f"The output can't be written: {error.strerror or error}.",
+        hint="What was shown of it is not all.",
+    )
 
 
 class _Sink:

@@ -36,7 +36,7 @@ def _ours(world: World, topic: str) -> Run:
     argv = ["delete-offsets", "--bootstrap-server", world.bootstrap, "--match", "mine-*",
             "--topic", topic, "--yes", "-o", "ndjson"]  # fmt: skip
     done = run(Command([KGTOOL, *argv], quiet(world.folder)))
-    assert done.out.count(b'"deleted"') == GROUPS * PARTITIONS, done.out[:300]
+    assert done.out.count(b'"status": "deleted"') == GROUPS * PARTITIONS, done.out[:300]
     return done._replace(out=b"")
 
 
