@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kgtool.errors import KgError
 from kgtool.groupadmin import configuring, targets
 from kgtool.groupadmin.recorder import now_ms
 from kgtool.groupadmin.restoring import Restoring
@@ -29,7 +28,7 @@ from kgtool.safety.journal import REMOVE_MEMBERS
 
 if TYPE_CHECKING:
     from kgtool.admin.keep import GroupKeep
-    from kgtool.admin.members import Choice, MemberRemoval
+    from kgtool.admin.members import MemberRemoval
     from kgtool.admin.reset_plan import GroupReset, Strategy
 
 
@@ -245,33 +244,34 @@ class GroupAdmin(Restoring):
             return done
 
     def remove_members(
-        self, group: str, choice: Choice, *, dry_run: bool = False
+        self,
+        group: str,
+        *,
+        instance_ids: Iterable[str] = (),
+        member_ids: Iterable[str] = (),
+        client_ids: Iterable[str] = (),
+        all_members: bool = False,
+        dry_run: bool = False,
     ) -> list[MemberRemoval]:
         """Remove members from a group: stuck ones, and static ones gone (KIP-345, KIP-571).
 
         A client that lives joins again by itself. This can't be undone; the journal says who was
         there. Needs READ on the group.
 
-        :param choice: which ones (``from kgtool.admin.members import Choice``).
+        :param instance_ids: static members, by their ``group.instance.id``.
         :raises KgError: the group does not exist or is of a type whose members can't be removed.
         """
-        from kgtool.admin.groups import describe_with_type
-        from kgtool.admin.images import GroupChange, image_of
-        from kgtool.admin.members import MemberRemoval, recorded, refusal, remove_members
+        from kgtool.admin.members import Choice, MemberRemoval, recorded, remove_members
 
+        choice = Choice(tuple(instance_ids), tuple(member_ids), tuple(client_ids), all_members)
         with self._lock:
             session = self._ready()
             with self._recorder(session, REMOVE_MEMBERS) as recorder:
-                (found,) = session.run(describe_with_type(session.cluster, [group]))
-                problem = refusal(found)
-                if problem is not None:
-                    raise KgError(problem.message, hint=problem.hint)
-                members = [member for member in found.members if choice.fits(member)]
+                members, image = session.run(targets.members(session.cluster, group, choice))
                 if dry_run or not members:
                     return [MemberRemoval(group, member, "would-remove") for member in members]
                 recorder.hold([group])
-                images = [GroupChange(image_of(found, {}), {})]
-                recorder.before(images, [recorded(group, member) for member in members])
+                recorder.before([image], [recorded(group, member) for member in members])
                 reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
                 done = session.run(
                     remove_members(session.cluster, group, members, reason[:255])

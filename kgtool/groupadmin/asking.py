@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kgtool.admin.doctor import Diagnosis
     from kgtool.admin.explain import Explanation
     from kgtool.admin.peek import Record
+    from kgtool.admin.raw import Answer
 
 
 class Reply(NamedTuple):
@@ -142,7 +143,6 @@ class Asking(Looking):
         :raises KgError: nobody could tell for whom it is.
         """
         from kgtool.admin import raw, raw_message
-        from kgtool.protocol.as_json import to_json
 
         name = raw_message.find_api(api)
         raw_message.check_version(name, version)
@@ -153,15 +153,17 @@ class Asking(Looking):
             if version is None:
                 version = session.run(raw.common_version(cluster, to, cls))
             message = raw_message.make_request(name, version, body or {})
-            parts = (
-                session.run(raw.route(cluster, message))
-                if broker is None
-                else [raw.Part(broker, message)]
-            )
+            parts = [raw.Part(to, message)]
+            if broker is None:
+                parts = session.run(raw.route(cluster, message))
             answers = session.run(raw.send_parts(cluster, parts, version))
-        return [
-            Reply(one.broker, version, None, ItemError.of(one.reply, Target(broker=one.broker)))
-            if isinstance(one.reply, KgError)
-            else Reply(one.broker, version, to_json(one.reply, version), None)
-            for one in answers
-        ]
+        return [_reply(one, version) for one in answers]
+
+
+def _reply(answer: Answer, version: int) -> Reply:
+    from kgtool.protocol.as_json import to_json
+
+    if isinstance(answer.reply, KgError):
+        error = ItemError.of(answer.reply, Target(broker=answer.broker))
+        return Reply(answer.broker, version, None, error)
+    return Reply(answer.broker, version, to_json(answer.reply, version), None)

@@ -86,9 +86,7 @@ class Restoring(Asking):
         :raises KgError: there is no such journal, it is undone already, it is another cluster's,
             or it can't be undone (``remove_members``).
         """
-        from kgtool.protocol.codes import is_refusal
-        from kgtool.safety.history import is_about_configs
-        from kgtool.safety.undo import check, mark_undone, wishes
+        from kgtool.safety.undo import check, mark_undone
 
         policy = Policy(force=force, exact=True, as_member=as_member)
         with self._lock, Session(self._settings, progress=True) as session:
@@ -96,16 +94,7 @@ class Restoring(Asking):
             entry = self._entry(journal, session.cluster_id)
             check(entry, session.cluster_id, force=force)
             with self._recorder(session, "undo", undoes=entry.id) as recorder:
-                if is_about_configs(entry.path):
-                    done = Undone(
-                        entry.id, [],
-                        configuring.undo(session, recorder, entry.path, force, dry_run),
-                    )  # fmt: skip
-                else:
-                    groups = _put_back(
-                        session, recorder, wishes(entry.path, is_refusal), policy, dry_run
-                    )
-                    done = Undone(entry.id, groups, {})
+                done = _take_back(session, recorder, entry, policy, dry_run)
             if not dry_run and not done.errors:
                 by = recorder.journal.id if recorder.journal else None
                 mark_undone(entry, by, now_ms())
@@ -218,6 +207,20 @@ class Restoring(Asking):
                     old = recorded.image.offsets if recorded else {}
                     rows += compare(group, old, reading.image.offsets)
         return rows
+
+
+def _take_back(
+    session: Session, recorder: Recorder, entry: Entry, policy: Policy, dry_run: bool
+) -> Undone:
+    from kgtool.protocol.codes import is_refusal
+    from kgtool.safety.history import is_about_configs
+    from kgtool.safety.undo import wishes
+
+    if is_about_configs(entry.path):
+        configs = configuring.undo(session, recorder, entry.path, policy.force, dry_run)
+        return Undone(entry.id, [], configs)
+    wanted = wishes(entry.path, is_refusal)
+    return Undone(entry.id, _put_back(session, recorder, wanted, policy, dry_run), {})
 
 
 def _any_partition(_partition: TopicPartition) -> bool:

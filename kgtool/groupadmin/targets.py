@@ -13,6 +13,7 @@ from kgtool.model import (
     GroupDescription,
     GroupOffsets,
     ItemError,
+    Member,
     Target,
     TopicPartition,
     TopicSpec,
@@ -22,6 +23,8 @@ from kgtool.safety.journal import ConfigChange
 
 if TYPE_CHECKING:
     from kgtool.admin.expiry import Expiry
+    from kgtool.admin.images import GroupChange
+    from kgtool.admin.members import Choice
     from kgtool.client.cluster import Cluster
     from kgtool.client.ops import Operation
 
@@ -195,6 +198,25 @@ def expiries(
         return {}
     found = yield from find_expiries(cluster, questions, now_ms)
     return {name: one.offsets for name, one in found.groups.items()}
+
+
+def members(
+    cluster: Cluster, group: str, choice: Choice
+) -> Operation[tuple[list[Member], GroupChange]]:
+    """Find members of a group; with them what a journal keeps of the group.
+
+    :raises KgError: there is no such group, or its members can't be removed.
+    """
+    from kgtool.admin.groups import describe_with_type
+    from kgtool.admin.images import GroupChange, image_of
+    from kgtool.admin.members import refusal
+
+    (found,) = yield from describe_with_type(cluster, [group])
+    problem = refusal(found)
+    if problem is not None:
+        raise KgError(problem.message, hint=problem.hint)
+    chosen = [member for member in found.members if choice.fits(member)]
+    return chosen, GroupChange(image_of(found, {}), {})
 
 
 def alter(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kgtool import GroupAdmin, KgError, TopicPartition
-from kgtool.admin.members import Choice
 from kgtool.errors import UsageError
 from kgtool.safety.putback import PutGroup
 from tests.support import clients
@@ -143,17 +142,16 @@ class TestMembersAndTime:
         member = clients.join(bootstrap, name, [topic], **{"group.instance.id": "one"})
         member.close()  # a static member does not leave
         assert len(admin.describe_groups([name])[name].members) == 1
-        choice = Choice(instance_ids=("one",))
-        (foreseen,) = admin.remove_members(name, choice, dry_run=True)
+        (foreseen,) = admin.remove_members(name, instance_ids=["one"], dry_run=True)
         assert (foreseen.status, foreseen.member.instance_id) == ("would-remove", "one")
-        (removed,) = admin.remove_members(name, choice)
+        (removed,) = admin.remove_members(name, instance_ids=["one"])
         assert (removed.status, removed.error) == ("removed", None)
         assert admin.describe_groups([name])[name].members == ()
-        assert admin.remove_members(name, choice) == []
+        assert admin.remove_members(name, instance_ids=["one"]) == []
         with pytest.raises(KgError, match="can put them back"):
             admin.undo(admin.last_journal_id or "")
         with pytest.raises(KgError):
-            admin.remove_members("nobody", choice)
+            admin.remove_members("nobody", all_members=True)
 
 
 class TestAsking:
