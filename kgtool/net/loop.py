@@ -64,6 +64,8 @@ class Loop:
     ) -> None:
         self.cluster = cluster
         self.timeout_ms = timeout_ms
+        self.before_waiting: Callable[[], None] | None = None
+        """Called whenever there is nothing to do but to wait for brokers."""
         self._calls = 0
         self._client = (client_id, version)
         self._transport = transport or Transport()
@@ -227,6 +229,8 @@ class Loop:
         due = self._pool.next_due()
         if due is not None:
             until = min(until, due)
+        if self.before_waiting is not None:
+            self.before_waiting()
         self._select(max(0.0, until - time.monotonic()))
         self._pool.collect()
         if self._progress:

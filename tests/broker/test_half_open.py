@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -291,3 +295,27 @@ def test_peek(here: Silent, config: str, outcome: Outcome) -> None:
         assert done.status == 4, done
         assert done.seconds < 18
         cell.says("a group of another broker as always, one of its own: 4")
+
+
+@pytest.mark.parametrize("form", ["text", "ndjson"])
+def test_rows_come_before_the_last_broker_has_answered(
+    here: Silent, config: str, form: str
+) -> None:
+    first = min(here.healthy) if form == "text" else ""
+    named = [word for group in sorted(here.homes) if group >= first for word in ("--group", group)]
+    login = ("--bootstrap-server", here.proxies.bootstrap, "--command-config", config)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kgtool.cli", "describe", *named, *login, "-o", form,
+         "--topic", f"{here.topic}:{here.partition}", "--timeout", "6000"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
+    )  # fmt: skip
+    assert process.stdout is not None
+    with process:
+        lines = iter(process.stdout.readline, "")
+        row = next(line for line in lines if any(group in line for group in here.healthy))
+        seen = time.monotonic()
+        assert here.topic in row
+        rest = list(lines)
+    assert process.returncode == 3
+    assert time.monotonic() - seen > 1, rest

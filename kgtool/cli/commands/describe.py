@@ -96,6 +96,7 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             from kgtool.cli.watch import Watch
 
             return Watch(session, output, selection, view).run()
+        session.loop.before_waiting = output.flush  # what is known is shown, while brokers think
         presenter = (Collector if view.collects else Presenter)(output, view)
         show: Show = presenter.show
         exporter = None
