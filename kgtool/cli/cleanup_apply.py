@@ -9,24 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli import consent
-from kgtool.cli.cleanup_report import KEYS, Result, report_table, row_of, show_plan
+from kgtool.cli.cleanup_report import KEYS, report_table, row_of, show_plan
 from kgtool.cli.journaled import Change, folder, now_ms
 from kgtool.cli.meter import Meter
-from kgtool.cli.output import Output
+from kgtool.cli.output import Output, sentence
 from kgtool.cli.stakes import used
 from kgtool.errors import ConfigError, KgError
-from kgtool.model import ItemError, Target
-from kgtool.safety.plan import DELETE_GROUP, Plan, PlanItem
+from kgtool.safety.carrying import (
+    GROUPS_AT_ONCE,
+    Part,
+    Result,
+    groups_back,
+    settled,
+    watch_for,
+)
+from kgtool.safety.plan import Plan, PlanItem
 from kgtool.safety.undo import check_cluster
 from kgtool.words import counted
 
 if TYPE_CHECKING:
     from kgtool.admin.commit_times import Watch
-    from kgtool.cli.cleanup_part import Part
     from kgtool.net.session import Session
     from kgtool.safety.progress import Progress
 
-GROUPS_AT_ONCE = 250
 _NOT_NOW = ("waiting", "not-reached", "done-before")
 """Results for which this run has done nothing."""
 
@@ -79,7 +84,7 @@ class Apply:
 
         with Progress(folder(), plan.header.id, self._session.cluster_id) as progress:
             self._journals = list(progress.journals)
-            back = self._are_back(progress)
+            back = groups_back(self._session, plan, progress)
             left = [item for item in plan.items if self._is_left(item, progress, back)]
             if not left:
                 return self._report()
@@ -87,34 +92,12 @@ class Apply:
             self._work(left, progress)
         return self._report()
 
-    def _are_back(self, progress: Progress) -> set[str]:
-        """Return which groups exist that earlier runs have deleted: after an undo, for example."""
-        deleted = {i.group for i in self._plan.items if progress.results.get(i.key) == "deleted"}
-        if not deleted:
-            return set()
-        from kgtool.admin.listing import list_groups
-
-        listing = self._session.run(list_groups(self._session.cluster))
-        return deleted & {row.group for row in listing.groups}
-
     def _is_left(self, item: PlanItem, progress: Progress, back: set[str]) -> bool:
         """Whether an item is still to be done; those that are not have their result at once."""
-        if not item.changes:
-            self._take([Result(item, "waiting")])
-            return False
-        earlier = progress.results.get(item.key)
-        if item.group in back and item.action == DELETE_GROUP:
-            error = ItemError(
-                Target(group=item.group), None, "CHANGED_MEANWHILE",
-                "This plan has deleted it before, and it is there again.",
-                "It is left alone; a new plan looks at it afresh.",
-            )  # fmt: skip
-            self._take([Result(item, "skipped", error)])
-            return False
-        if earlier in ("deleted", "rebuilt", "gone"):
-            self._take([Result(item, "done-before")])
-            return False
-        return True
+        result = settled(item, progress, back)
+        if result is not None:
+            self._take([result])
+        return result is None
 
     # -- asking ---------------------------------------------------------------------------
 
@@ -210,10 +193,14 @@ class Apply:
         return results
 
     def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
-        from kgtool.cli.cleanup_part import Part, watch_for
-
         self._watch = self._watch or watch_for(self._plan)
-        return Part(self._session, self._output, self._watch, items, progress)
+        return Part(self._session, self._watch, items, self._warn, progress)
+
+    def _warn(self, blind: KgError) -> None:
+        self._output.note_once(
+            sentence(blind, prefix="Warning: whether somebody has committed the same offset once "
+                                   "more since the plan was made can't be seen: ")
+        )  # fmt: skip
 
     def _go_on(self, done: Sequence[PlanItem], left: Sequence[PlanItem]) -> bool:
         """After the canary: ask, or stop where it met with trouble and nobody can be asked."""

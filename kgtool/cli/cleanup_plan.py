@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgtool import __version__
 from kgtool.cli.choose import choose
 from kgtool.cli.columns import NAME, Column
 from kgtool.cli.escape import escape
-from kgtool.cli.journaled import now_ms, who
+from kgtool.cli.journaled import now_ms
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
 from kgtool.cli.table import draw_for
@@ -169,17 +167,11 @@ def _count_failures(output: Output, found: Survey) -> None:
 
 
 def _decide(session: Session, request: Request, found: Survey, at_ms: int) -> Plan:
-    from kgtool.safety.criteria import decide
+    from kgtool.safety.criteria import decide_all
 
-    items: list[PlanItem] = []
-    left_out: list[LeftOut] = []
-    for facts in found.groups:
-        decision = decide(facts, request.criteria, at_ms)
-        items += decision.items
-        left_out += decision.left_out
+    items, left_out = decide_all(found.groups, request.criteria, at_ms)
     criteria = _described(request)
-    return Plan(header(session.cluster_id, at_ms, "cluster", criteria), tuple(items),
-                tuple(left_out))  # fmt: skip
+    return Plan(header(session.cluster_id, at_ms, "cluster", criteria), items, left_out)
 
 
 def _described(request: Request) -> dict[str, Any]:
@@ -197,11 +189,12 @@ def header(
     """Return the header of a plan that is made now."""
     import secrets
 
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at_ms // 1000))
-    return PlanHeader(
-        f"{stamp}-{secrets.token_hex(4)}", cluster_id, at_ms, moment(at_ms),
-        "{}@{}".format(*who()), source, criteria, __version__, as_of_ms,
-    )  # fmt: skip
+    from kgtool.safety.recording import make_plan_header
+
+    token = secrets.token_hex(4)
+    return make_plan_header(
+        cluster_id, source, criteria, at_ms=at_ms, token=token, as_of_ms=as_of_ms
+    )
 
 
 def row_of(item: PlanItem) -> dict[str, Any]:

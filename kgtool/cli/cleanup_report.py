@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kgtool.cli.cleanup_plan import say_left_out, summary
 from kgtool.cli.columns import NAME, Column
@@ -12,7 +12,7 @@ from kgtool.cli.escape import escape
 from kgtool.cli.journaled import NOT_ALL_COMES_BACK
 from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw_for
-from kgtool.model import ItemError
+from kgtool.safety.carrying import Result
 from kgtool.safety.plan import DELETE_OFFSETS, Plan, PlanItem
 from kgtool.words import counted
 
@@ -30,16 +30,6 @@ _WORDS = {
     "would-delete": "would be deleted", "would-rebuild": "would be rebuilt",
     "not-reached": "not reached",
 }  # fmt: skip
-
-
-class Result(NamedTuple):
-    """One item: ``deleted``, ``rebuilt``, ``gone`` (somebody else did it), ``skipped`` (it has
-    changed, ``error`` says how), ``failed``, ``waiting``, ``done-before``, ``would-delete``,
-    ``would-rebuild`` or ``not-reached``."""
-
-    item: PlanItem
-    status: str
-    error: ItemError | None = None
 
 
 def row_of(result: Result) -> dict[str, Any]:

@@ -186,10 +186,3 @@ class Change:
             )
         what = "puts back what was changed" if self._is_interrupted else "takes this back"
         self._output.note(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
-
-
-def who() -> tuple[str, str]:
-    """Return who runs this, and on which host."""
-    from kgtool.safety import recording
-
-    return recording.who()

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kgtool.groupadmin import configuring, targets
+from kgtool.groupadmin.cleaning import Cleaning
 from kgtool.groupadmin.recorder import now_ms
-from kgtool.groupadmin.restoring import Restoring
 from kgtool.groupadmin.targets import Goal, Topics
 from kgtool.model import (
     CommittedOffset,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kgtool.admin.reset_plan import GroupReset, Strategy
 
 
-class GroupAdmin(Restoring):
+class GroupAdmin(Cleaning):
     """A connection to one cluster; a context manager.
 
     Safe to share between threads: calls are made one after the other. Nothing is sent before the

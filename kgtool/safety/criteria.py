@@ -67,6 +67,17 @@ class Decision(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
 
+def decide_all(
+    groups: Iterable[GroupFacts], criteria: Criteria, now_ms: int
+) -> tuple[tuple[PlanItem, ...], tuple[LeftOut, ...]]:
+    """Decide on many groups: the items of a plan, and what is left out of it."""
+    decisions = [decide(facts, criteria, now_ms) for facts in groups]
+    return (
+        tuple(item for decision in decisions for item in decision.items),
+        tuple(each for decision in decisions for each in decision.left_out),
+    )
+
+
 def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
     """Judge one group at a time (ms since the epoch)."""
     group = facts.description.group

@@ -10,14 +10,17 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kgtool.admin.images import GroupChange
 from kgtool.errors import KgError
 from kgtool.model import ItemError
 from kgtool.safety.journal import DONE, INTERRUPTED, ConfigChange, Header, Journal
 from kgtool.safety.locks import GroupLocks
-from kgtool.words import addresses
+from kgtool.words import addresses, moment
+
+if TYPE_CHECKING:
+    from kgtool.safety.plan import PlanHeader
 
 LOOK_AGAIN_SECONDS = 0.1
 
@@ -67,6 +70,11 @@ class Recording:
         self._timer = timer
         self._locks: GroupLocks | None = None
         self.journal: Journal | None = None
+
+    @property
+    def journal_id(self) -> str | None:
+        """The id of the journal, None as long as nothing was going to change."""
+        return self.journal.id if self.journal else None
 
     def lock(
         self, groups: Iterable[str], cluster_id: str | None, seconds: float,
@@ -191,6 +199,21 @@ def make_header(
         undoes=undoes,
         context=None if context is None else context.name,
     )
+
+
+def make_plan_header(
+    cluster_id: str | None, source: str, criteria: Mapping[str, Any], *, at_ms: int, token: str,
+    as_of_ms: int | None = None,
+) -> PlanHeader:  # fmt: skip
+    """Say who makes a cleanup plan, when and of what; the arguments as in ``make_header``."""
+    from kgtool import __version__
+    from kgtool.safety.plan import PlanHeader
+
+    at = datetime.fromtimestamp(at_ms // 1000, timezone.utc)
+    return PlanHeader(
+        f"{at:%Y%m%d-%H%M%S}-{token}", cluster_id, at_ms, moment(at_ms), "{}@{}".format(*who()),
+        source, criteria, __version__, as_of_ms,
+    )  # fmt: skip
 
 
 def who() -> tuple[str, str]:

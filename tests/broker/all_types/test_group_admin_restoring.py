@@ -119,6 +119,35 @@ class TestBackups:
         assert list(tmp_path.glob("*none*")) == []
 
 
+class TestCleanup:
+    def test_a_plan_is_carried_out_once_and_undone(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str], tmp_path: Path
+    ) -> None:
+        name, topic = at_four
+        other = clients.unique("other")
+        clients.commit(bootstrap, other, {(topic, 0): 2})
+        path = tmp_path / "plan.json"
+        plan = admin.cleanup_plan([name, other], path=path)
+        assert [(item.action, item.group) for item in plan.items] == [
+            ("delete-group", name), ("delete-group", other),
+        ]  # fmt: skip
+        assert path.exists()
+        assert admin.cleanup_plan([name], idle_ms=3_600_000).items == ()
+        with pytest.raises(UsageError, match="max_delete allows 1"):
+            admin.cleanup_apply(plan, max_delete=1)
+        foreseen = admin.cleanup_apply(path, dry_run=True)
+        assert [result.status for result in foreseen] == ["would-delete"] * 2
+        clients.commit(bootstrap, other, {(topic, 0): 3})  # somebody uses it after all
+        results = {result.item.group: result.status for result in admin.cleanup_apply(plan)}
+        assert results == {name: "deleted", other: "skipped"}
+        assert clients.committed(bootstrap, other) == {(topic, 0): 3}
+        assert name not in clients.group_ids(bootstrap)
+        again = {result.item.group: result.status for result in admin.cleanup_apply(path)}
+        assert again == {name: "done-before", other: "skipped"}
+        assert admin.undo().errors == []
+        assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+
+
 class TestMembersAndTime:
     def test_offsets_are_kept(
         self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]

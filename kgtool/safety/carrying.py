@@ -1,27 +1,27 @@
-"""A part of a plan: read again, checked, announced to journal and progress, then done."""
+"""Carrying out a cleanup plan: each part read again, checked, written down, then done.
+
+What ``cleanup apply`` does, in the command and in the Python API.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kgtool.admin import cleanup
 from kgtool.admin.commit_times import Watch
 from kgtool.admin.images import GroupChange
-from kgtool.cli.cleanup_report import Result
-from kgtool.cli.journaled import Change
-from kgtool.cli.output import Output, sentence
 from kgtool.errors import KgError
-from kgtool.model import GroupDeletion, GroupDescription, ItemError, TopicPartition
-from kgtool.protocol import codes
+from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.safety import recheck
-from kgtool.safety.plan import DELETE_OFFSETS, REBUILD_GROUP, Plan, PlanItem
+from kgtool.safety.plan import DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, Plan, PlanItem
+from kgtool.safety.putting import Runner
 
 if TYPE_CHECKING:
-    from kgtool.net.session import Session
     from kgtool.safety.progress import Progress
 
-_CHANGED_CODES = (codes.NON_EMPTY_GROUP, codes.GROUP_SUBSCRIBED_TO_TOPIC)
+GROUPS_AT_ONCE = 250
+_CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
 """What a coordinator answers where a group has changed after the last look."""
 _SLACK_MS = 3_600_000
 """Clocks differ: the log is read from a little earlier on than the plan was made."""
@@ -38,15 +38,72 @@ def watch_for(plan: Plan) -> Watch:
     return Watch(groups, plan.header.since_ms - _SLACK_MS)
 
 
+class Result(NamedTuple):
+    """One item: ``deleted``, ``rebuilt``, ``gone`` (somebody else did it), ``skipped`` (it has
+    changed, ``error`` says how), ``failed``, ``waiting``, ``done-before``, ``would-delete``,
+    ``would-rebuild`` or ``not-reached``."""
+
+    item: PlanItem
+    status: str
+    error: ItemError | None = None
+
+
+class Record(Protocol):
+    """Where a change is written down, see ``kgtool.safety.recording``."""
+
+    @property
+    def journal_id(self) -> str | None:
+        """The journal, once there is one."""
+
+    def before(self, changes: Sequence[GroupChange]) -> None:
+        """Write down what is there."""
+
+    def results(self, items: Iterable[Any]) -> None:
+        """Write down what came of it."""
+
+
+def settled(item: PlanItem, progress: Progress, back: set[str]) -> Result | None:
+    """Return the result of an item for which there is nothing to do any more.
+
+    :param back: groups that exist again which earlier runs have deleted.
+    """
+    if not item.changes:
+        return Result(item, "waiting")
+    if item.group in back and item.action == DELETE_GROUP:
+        error = ItemError(
+            Target(group=item.group), None, "CHANGED_MEANWHILE",
+            "This plan has deleted it before, and it is there again.",
+            "It is left alone; a new plan looks at it afresh.",
+        )  # fmt: skip
+        return Result(item, "skipped", error)
+    if progress.results.get(item.key) in ("deleted", "rebuilt", "gone"):
+        return Result(item, "done-before")
+    return None
+
+
+def groups_back(session: Runner, plan: Plan, progress: Progress) -> set[str]:
+    """Return which groups exist that earlier runs have deleted: after an undo, for example."""
+    deleted = {i.group for i in plan.items if progress.results.get(i.key) == "deleted"}
+    if not deleted:
+        return set()
+    from kgtool.admin.listing import list_groups
+
+    listing = session.run(list_groups(session.cluster))
+    return deleted & {row.group for row in listing.groups}
+
+
 class Part:
-    """Some items of a plan, each of another group."""
+    """Some items of a plan, each of another group.
+
+    :param blind: told why commits since the plan was made can't be seen.
+    """
 
     def __init__(
-        self, session: Session, output: Output, watch: Watch, items: Sequence[PlanItem],
-        progress: Progress | None = None,
+        self, session: Runner, watch: Watch, items: Sequence[PlanItem],
+        blind: Callable[[KgError], None], progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self._session = session
-        self._output = output
+        self._blind = blind
         self._watch = watch
         self._items = {item.group: item for item in items}
         self._begun = set(progress.begun) if progress is not None else set()
@@ -73,7 +130,7 @@ class Part:
             for group, item in self._items.items()
         ]
 
-    def apply(self, change: Change, progress: Progress) -> list[Result]:
+    def apply(self, change: Record, progress: Progress) -> list[Result]:
         """Do it."""
         self._read()
         whole, single = self._sorted()
@@ -106,10 +163,7 @@ class Part:
         self._since = self._session.run(looked)
         blind = next((e for e in self._since.values() if isinstance(e, KgError)), None)
         if blind is not None:
-            self._output.note_once(
-                sentence(blind, prefix="Warning: whether somebody has committed the same offset "
-                                       "once more since the plan was made can't be seen: ")
-            )  # fmt: skip
+            self._blind(blind)
 
     def _sorted(self) -> tuple[list[str], dict[str, list[Any]]]:
         whole = [g for g, item in self._items.items() if item.action != DELETE_OFFSETS]
@@ -152,7 +206,7 @@ class Part:
 
     # -- results --------------------------------------------------------------------------
 
-    def _finish_begun(self, change: Change) -> dict[str, GroupDeletion]:
+    def _finish_begun(self, change: Record) -> dict[str, GroupDeletion]:
         """Restore what a killed run had deleted, and had not come to restore."""
         if not self._half:
             return {}
@@ -180,7 +234,7 @@ class Part:
             return Result(item, "deleted" if item.key in self._begun else "gone")
         error = row.error if row is not None else offsets[1]
         if error is not None:
-            is_changed = error.code in _CHANGED_CODES
+            is_changed = error.name in _CHANGED
             return Result(item, "skipped" if is_changed else "failed", error)
         if is_dry:
             is_rebuild = item.action == REBUILD_GROUP
