@@ -129,10 +129,10 @@ _kgtool_options() {
             --out --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "analyze") _kgtool_lines \
-            --rules --retention --check-interval --horizon --as-of --out --overwrite \
-            --report --plan --idle --table --bucket --fail-on --strict --master --conf \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --rules --retention --check-interval --horizon --as-of --out --only \
+            --overwrite --report --plan --idle --table --bucket --fail-on --strict \
+            --master --conf --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "sandbox") _kgtool_lines \
             --help ;;
         "sandbox down") _kgtool_lines \
@@ -287,6 +287,7 @@ _kgtool_kind() {
         --check-interval) [[ -n $kind ]] || kind="any" ;;
         --horizon) [[ -n $kind ]] || kind="any" ;;
         --as-of) [[ -n $kind ]] || kind="any" ;;
+        --only) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
         --report) [[ -n $kind ]] || kind="files" ;;
         --plan) [[ -n $kind ]] || kind="files" ;;
         --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;

@@ -2,7 +2,7 @@
 # Put it into ~/.config/fish/completions.
 
 set -g __kgtool_commands 'list' 'describe' 'explain' 'doctor' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'backup' 'restore' 'diff' 'history' 'undo' 'peek' 'configs' 'coordinator' 'request' 'cleanup' 'cleanup apply' 'cleanup plan' 'context' 'context add' 'context list' 'context remove' 'context use' 'validate-regex' 'export' 'analyze' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up'
-set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --kafka-version --key-format --like --map-group --map-topic --master --match --max-delete --member-id --name --out --output --password --plan --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --times-from --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch --within -o
+set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --kafka-version --key-format --like --map-group --map-topic --master --match --max-delete --member-id --name --only --out --output --password --plan --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --times-from --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch --within -o
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -549,8 +549,9 @@ complete -c kgtool -n '__kgtool_in "analyze"' -l rules -r -f -a 'auto pre-2.1 2.
 complete -c kgtool -n '__kgtool_in "analyze"' -l retention -r -f -d 'offsets.retention.minutes, such as 7d (default: cluster.json\'s, or 7d). Several: a what-if.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l check-interval -r -f -d 'offsets.retention.check.interval.ms, such as 10m (default: likewise). Several: a what-if.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l horizon -r -f -d 'How far to look ahead for losses.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l as-of -r -f -d 'Look at the log as it was then (default: its end).'
+complete -c kgtool -n '__kgtool_in "analyze"' -l as-of -r -f -d 'Look at the log as it was then (default: end).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l out -r -F -d 'Write every table as Parquet to a folder or URL.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l only -r -f -a 'live removals overdue whatif whatif_families losses groups metrics quality' -d '--out: nothing but this table; repeatable.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l overwrite -d '--out may have something in it.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l report -r -F -d 'Write a page of charts and tables there.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l plan -r -F -d 'Write a plan there of what is dead: kgtool cleanup.'

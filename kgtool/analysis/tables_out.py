@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,14 @@ def _not_empty(out: str) -> UsageError:
     )
 
 
-def write_tables(analysis: Analysis, out: str) -> list[str]:
-    """Write every table as Parquet under ``out``, one folder each; their names.
+def write_tables(analysis: Analysis, out: str, only: Sequence[str] = ()) -> list[str]:
+    """Write every table as Parquet under ``out``, or ``only`` some, one folder each; their names.
 
     Raises AnalysisError.
     """
     base = out.rstrip("/") if is_url(out) else Path(out).absolute().as_uri()
     written = []
-    for name in analysis.names():
+    for name in dict.fromkeys(only) or analysis.names():
         try:
             analysis.table(name).write.mode("overwrite").parquet(f"{base}/{name}")
         except Exception as error:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench import parquet
 from tests.bench.measure import Command, Run, in_turn, seconds
 from tests.bench.results import Result
 from tests.bench.startup import KGTOOL
-from tests.support import biglog
+from tests.support import biglog, eventlog
+from tests.support.standalone import standalone
 
 MILLION = 1_000_000
 HERE = Path(__file__).parent
@@ -26,7 +30,7 @@ def measure(runs: int, millions: int = 8) -> list[Result]:
         quarter = Log(folder, "quarter", millions * MILLION // 4)
         results.append(log.grown(quarter, 4, runs))
         even = Log(folder, "even", millions * MILLION, hot_share=0.1)
-        results.append(log.uneven(even, runs))
+        results += [log.uneven(even, runs), log.on_workers(runs)]
     return results
 
 
@@ -44,10 +48,13 @@ class Log:
 
     def live(self) -> Command:
         """The command that finds what is live."""
-        return self._analyze("--table", "live")
+        return self._analyze("live")
 
-    def _analyze(self, *args: str) -> Command:
-        argv = [KGTOOL, "analyze", str(self.path), "--rules", "4.1", "--out", str(self.out), *args]
+    def _analyze(self, *tables: str, more: Sequence[str] = ()) -> Command:
+        """The command that writes these tables, and shows some rows of the last."""
+        only = [word for table in tables for word in ("--only", table)]
+        argv = [KGTOOL, "analyze", str(self.path), "--rules", "4.1", "--table", tables[-1],
+                "--out", str(self.out), *only, *more]  # fmt: skip
         return Command(argv, before=lambda: shutil.rmtree(self.out, ignore_errors=True))
 
     def _is_right(self, _run: Run) -> None:
@@ -76,7 +83,7 @@ class Log:
         """Audit and what-if with five retentions against ``live`` alone."""
         retentions = ("1d", "3d", "7d", "14d", "30d")
         given = [word for retention in retentions for word in ("--retention", retention)]
-        audit = self._analyze("--table", "removals", "--table", "whatif", *given)
+        audit = self._analyze("removals", "whatif", more=given)
         pair = in_turn(audit, self.live(), runs)
         return Result("analyze, audit and 5 retentions", "the live run", pair.ratio, 2.5,
                       seconds=seconds(pair.ours))  # fmt: skip
@@ -94,6 +101,56 @@ class Log:
         pair = in_turn(self.live(), even.live(), runs)
         return Result("analyze, one group has 80 %", "spread evenly", pair.ratio, 1.3,
                       seconds=seconds(pair.ours))  # fmt: skip
+
+    def on_workers(self, runs: int) -> Result:
+        """Two workers with a core each against one of them."""
+        one, two = _Workers(self, ["0"]), _Workers(self, ["0", "1"])
+
+        def check(ours: Run, _theirs: Run) -> None:
+            self._is_right(ours)
+            for workers in (two, one):
+                workers.took.append(eventlog.busy_seconds(workers.events))
+
+        with one.running() as theirs, two.running() as ours:
+            in_turn(ours, theirs, runs, check)
+        pairs = list(zip(two.took, one.took, strict=True))[1:]
+        ratio = statistics.median(alone / both for both, alone in pairs)
+        return Result(
+            "analyze, 2 workers with a core each", "one such worker", ratio, 1.7, faster=True,
+            seconds=statistics.median(both for both, _ in pairs),
+            note=f"one: {statistics.median(alone for _, alone in pairs):.1f} s; only tasks",
+        )  # fmt: skip
+
+
+class _Workers:
+    """A standalone cluster whose workers are kept to cores, and how long its tasks ran."""
+
+    def __init__(self, log: Log, pins: list[str]) -> None:
+        self.folder = log.folder / f"workers{len(pins)}"
+        self.events = self.folder / "events"
+        self.took: list[float] = []
+        self._log, self._pins = log, pins
+
+    @contextmanager
+    def running(self) -> Iterator[Command]:
+        """Start it; the command that analyzes the log there."""
+        self.folder.mkdir()
+        with standalone(self.folder, Path(sys.executable), self._pins, "3g") as master:
+            command = self._log.live()
+            argv = [*command.argv, "--master", master, *_CLUSTER, *eventlog.options(self.events)]
+            yield Command(argv, env={"SPARK_LOCAL_IP": "127.0.0.1"}, before=self._clear)
+
+    def _clear(self) -> None:
+        for folder in (self.events, self._log.out):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.events.mkdir()
+
+
+_CLUSTER = (
+    "--conf", "spark.executor.memory=2g",
+    # Both are there before anything begins.
+    "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0",
+)  # fmt: skip
 
 
 def _start_up(folder: Path, runs: int) -> Result:

@@ -92,6 +92,24 @@ def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None
     assert tuple(schema.TABLES) == TABLES
 
 
+def test_only_some_tables(export: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    result = analyze(export, "--out", out, "--only", "live", "--only", "whatif")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == f"Wrote live, whatif to {out}\n"
+    assert {path.name for path in out.iterdir()} == {"live", "whatif"}
+
+    import pyarrow.parquet as parquet
+
+    assert parquet.read_table(out / "live").num_rows == 3
+    (scenario,) = parquet.read_table(out / "whatif").to_pylist()
+    assert scenario["retention_ms"] == 3 * 24 * HOUR_MS
+
+    refused = analyze(export, "--only", "live")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--out DIR" in refused.stderr and refused.stderr.count("\n") == 1
+
+
 def test_table_as_json_and_as_of(export: Path) -> None:
     result = analyze(
         export, "--table", "live", "-o", "json", "--rules", "2.4", "--retention", "10h",

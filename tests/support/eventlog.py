@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,20 +36,36 @@ class Stage(NamedTuple):
         )
 
 
+def _events(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in folder.iterdir():
+        if not path.name.startswith("."):
+            yield from map(json.loads, path.read_text().splitlines())
+
+
+def busy_seconds(folder: Path) -> float:
+    """How long any task was running: without start-up, and without plans being made."""
+    spans = sorted(
+        (event["Task Info"]["Launch Time"], event["Task Info"]["Finish Time"])
+        for event in _events(folder)
+        if event["Event"] == "SparkListenerTaskEnd"
+    )
+    busy, until = 0, 0
+    for start, end in spans:
+        busy += max(end - max(start, until), 0)
+        until = max(until, end)
+    return busy / 1000
+
+
 def stages(folder: Path) -> list[Stage]:
     """Every stage that ran."""
     names: dict[int, str] = {}
     tasks: dict[int, list[Any]] = defaultdict(list)
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue
-        for line in path.read_text().splitlines():
-            event = json.loads(line)
-            if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
-                tasks[event["Stage ID"]].append(event["Task Metrics"])
-            elif event["Event"] == "SparkListenerStageCompleted":
-                info = event["Stage Info"]
-                names[info["Stage ID"]] = info["Stage Name"].split(" at ")[0]
+    for event in _events(folder):
+        if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
+            tasks[event["Stage ID"]].append(event["Task Metrics"])
+        elif event["Event"] == "SparkListenerStageCompleted":
+            info = event["Stage Info"]
+            names[info["Stage ID"]] = info["Stage Name"].split(" at ")[0]
     return [_stage(names.get(number, "?"), some) for number, some in sorted(tasks.items())]
 
 

@@ -8,7 +8,7 @@ import re
 import site
 import subprocess
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyspark
@@ -45,13 +45,19 @@ def _environment(python: Path | None = None) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def standalone(folder: Path, python: Path, workers: int = 2) -> Iterator[str]:
-    """The master's URL; the workers put what executors print under ``folder``."""
+def standalone(
+    folder: Path, python: Path, pins: Sequence[str | None] = (None, None), memory: str = "700m"
+) -> Iterator[str]:
+    """The master's URL; the workers put what executors print under ``folder``.
+
+    :param pins: one entry a worker: the core that it and its executors are kept to (``taskset``).
+    """
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, what: str, *arguments: str) -> Path:
+    def start(name: str, what: str, *arguments: str, pin: str | None = None) -> Path:
         log = folder / f"{name}.txt"
-        command = [HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{what}",
+        command = [*(["taskset", "-c", pin] if pin else []),
+                   HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{what}",
                    "--host", "127.0.0.1", "--port", "0", "--webui-port", "0",
                    *arguments]  # fmt: skip
         environment = _environment(python) | {"SPARK_DAEMON_MEMORY": "256m"}
@@ -70,10 +76,10 @@ def standalone(folder: Path, python: Path, workers: int = 2) -> Iterator[str]:
         url = said(start("master", "master.Master"), r"Starting Spark master at (spark://\S+)")[1]
         logs = [
             start(
-                f"worker{number}", "worker.Worker", "--cores", "1", "--memory", "700m",
-                "--work-dir", str(folder / f"work{number}"), url,
+                f"worker{number}", "worker.Worker", "--cores", "1", "--memory", memory,
+                "--work-dir", str(folder / f"work{number}"), url, pin=pin,
             )
-            for number in range(workers)
+            for number, pin in enumerate(pins)
         ]  # fmt: skip
         for log in logs:
             said(log, "Successfully registered with master")

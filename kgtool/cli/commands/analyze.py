@@ -63,9 +63,11 @@ UNKNOWN_BYTES = 1 << 30
 @click.option("--horizon", type=Duration(least_ms=0), default="30d", show_default=True,
               metavar="DURATION", help="How far to look ahead for losses.")
 @click.option("--as-of", type=Moment(), metavar="TIME",
-              help="Look at the log as it was then (default: its end).")
+              help="Look at the log as it was then (default: end).")
 @click.option("--out", metavar="DIR",
               help="Write every table as Parquet to a folder or URL.")
+@click.option("--only", multiple=True, type=Named(TABLES), metavar="NAME",
+              help="--out: nothing but this table; repeatable.")
 @click.option("--overwrite", is_flag=True, help="--out may have something in it.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page of charts and tables there.")
@@ -163,14 +165,15 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...]) -> Any:
     from kgtool.analysis.pipeline import Wanted
 
     table = options["table"]
-    everything = options["out"] is not None or options["report"] is not None
+    only = options["only"]
+    everything = (options["out"] is not None and not only) or options["report"] is not None
     replays = (
         everything
-        or table in FROM_SCENARIOS
+        or bool({table, *only} & set(FROM_SCENARIOS))
         or (table is None and len(played) > 1)
         or any(condition.what == LOSSES for condition in options["fail_on"])
     )
-    counts = everything or table == "metrics"
+    counts = everything or "metrics" in (table, *only)
     return Wanted(
         played if replays else (), options["horizon"], options["bucket"] if counts else None
     )
@@ -269,7 +272,7 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     if options["report"] is not None:
         output.note(f"Wrote {options['report']}")
     if options["out"] is not None:
-        written = tables_out.write_tables(analysis, options["out"])
+        written = tables_out.write_tables(analysis, options["out"], options["only"])
         output.note(f"Wrote {', '.join(written)} to {options['out']}")
     if options["plan"] is not None:
         write_plan(analysis, output, options["plan"], options["idle"])
@@ -283,6 +286,8 @@ def _check_targets(options: dict[str, Any]) -> None:
     from kgtool.analysis import report
     from kgtool.analysis.tables_out import check_folder
 
+    if options["only"] and options["out"] is None:
+        raise UsageError("--only says what --out writes: give --out DIR too.")
     if options["out"] is not None:
         check_folder(options["out"], overwrite=options["overwrite"])
     if options["report"] is not None:
