@@ -8,6 +8,7 @@ import pty
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,15 @@ from tests.cli import run
 from tests.cli.run import Result
 
 Kgtool = Callable[..., Result]
+
+
+@pytest.mark.parametrize("module", ["kgtool", "kgtool.cli"])
+def test_as_a_module(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--version"], cwd=run.ROOT, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"kgtool {__version__}\n")
 
 
 @pytest.fixture

@@ -1,0 +1,7 @@
+"""``python -m kgtool``: the command line."""
+
+from __future__ import annotations
+
+from kgtool.cli.main import program
+
+program()
