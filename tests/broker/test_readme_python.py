@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kgtool import GroupAdmin
+from kgtool.cli.commands import COMMANDS
 from tests.support import clients
 
 README = Path(__file__).parents[2] / "README.rst"
@@ -42,3 +44,24 @@ def test_every_example_does_what_it_says(
     assert len(test.examples) >= 12
     result = doctest.DocTestRunner().run(test)
     assert result.failed == 0, capsys.readouterr().out
+
+
+METHODS = {
+    "list": "list_groups", "describe": "describe_groups describe_offsets", "explain": "explain",
+    "doctor": "doctor", "delete": "delete_groups", "delete-offsets": "delete_offsets",
+    "reset-offsets": "reset_offsets commit_offsets", "remove-members": "remove_members",
+    "keep": "keep", "backup": "backup", "restore": "restore", "diff": "diff",
+    "history": "history", "undo": "undo", "peek": "peek", "configs": "configs alter_configs",
+    "coordinator": "coordinators", "request": "request", "export": "export",
+    "cleanup": "cleanup_plan cleanup_apply",
+}  # fmt: skip
+
+
+def test_each_command_is_a_method_but_for_those_that_the_page_names() -> None:
+    missing = [name for name in COMMANDS if name not in METHODS]
+    listed = ", ".join(f"``{name}``" for name in sorted(missing))
+    head, _, tail = listed.rpartition(", ")
+    assert f"all but {head} and {tail}" in " ".join(README.read_text(encoding="utf-8").split())
+    for names in METHODS.values():
+        for name in names.split():
+            assert getattr(GroupAdmin, name).__doc__, name
