@@ -10,6 +10,7 @@ from kgtool.admin import groups as groups_of
 from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.lag import LogEnds, lag, measured, status
 from kgtool.admin.topics import READ_COMMITTED, READ_UNCOMMITTED, log_ends
+from kgtool.admin.waves import FIRST, Waves
 from kgtool.client.cluster import Cluster, find_coordinators
 from kgtool.client.ops import Operation, gather, within
 from kgtool.errors import KgError
@@ -63,12 +64,13 @@ def describe_offsets(
 ) -> Operation[list[GroupOffsets]]:
     """Describe the offsets of groups, in the order asked; each group carries its own errors.
 
+    A coordinator's groups are asked about in waves, so that no more rows are held than need be.
     The ends of the logs are read after the offsets, once for each partition over all groups of a
-    coordinator; a partition whose commit then lies beyond its end is asked once more before that
-    is said. A coordinator or leader that does not answer holds up nobody else's groups.
+    wave; a partition whose commit then lies beyond its end is asked once more before that is said.
+    A coordinator or leader that does not answer holds up nobody else's groups.
 
     :param topics: only these rows.
-    :param emit: called with each group as it becomes known.
+    :param emit: called with each group as it becomes known; what is returned is empty then.
     :param starts: read the beginnings of the logs too; without them no row is ``before-start``.
     :param kinds: group types known from a listing.
     :param committed: measure the lag against the last stable offset.
@@ -92,20 +94,47 @@ def _describe(
         node = located[group]
         parts.setdefault(node if isinstance(node, int) else -1, []).append(group)
     found = yield from gather(
-        [_describe_part(cluster, ids, wanted, emit, kinds) for ids in parts.values()]
+        [
+            _describe_waves(cluster, waves, wanted, emit, kinds)
+            for ids in parts.values()
+            for waves in [Waves(ids)] * _lanes(ids)
+        ]
     )
+    if emit is not None:
+        return []
     by_name = {result.description.group: result for part in found for result in part}
     return [by_name[group] for group in dict.fromkeys(groups)]
 
 
-def _describe_part(
+def _lanes(groups: Sequence[str]) -> int:
+    """How many waves of a coordinator are under way: it answers one while another is shown."""
+    return 2 if len(groups) > FIRST else 1
+
+
+def _describe_waves(
     cluster: Cluster,
-    groups: list[str],
+    waves: Waves,
     wanted: Wanted,
     emit: Emit | None,
     kinds: dict[str, str] | None,
 ) -> Operation[list[GroupOffsets]]:
-    """Describe the groups of one coordinator."""
+    """Describe groups of one coordinator, wave by wave, until none is left."""
+    found: list[GroupOffsets] = []
+    while groups := waves.next():
+        work = yield from _describe_wave(cluster, groups, wanted, emit, kinds)
+        waves.learn(len(groups), work.rows)
+        found += work.kept
+    return found
+
+
+def _describe_wave(
+    cluster: Cluster,
+    groups: Sequence[str],
+    wanted: Wanted,
+    emit: Emit | None,
+    kinds: dict[str, str] | None,
+) -> Operation[_Work]:
+    """Describe some groups of one coordinator."""
     described, committed = yield from gather(
         [
             groups_of.describe_groups(cluster, groups, kinds),
@@ -126,7 +155,8 @@ def _describe_part(
     if wanted.clock is not None:
         isolation = READ_COMMITTED if wanted.stable else READ_UNCOMMITTED
         times = yield from _unread(cluster, work.positions(), isolation)
-    return work.finish(times)
+    work.finish(times)
+    return work
 
 
 def _add_first_commits(
@@ -150,14 +180,17 @@ def _unread(cluster: Cluster, positions: list[Position], isolation: int) -> Oper
 
 
 class _Work:
-    """The groups of one coordinator between the reading of their offsets and that of the logs."""
+    """The groups of a wave between the reading of their offsets and that of the logs."""
 
     def __init__(self, groups: list[_Group], wanted: Wanted, emit: Emit | None) -> None:
         self.ends: dict[TopicPartition, LogEnds] = {}
+        self.rows = 0
+        self.kept: list[GroupOffsets] = []
+        """What nobody has taken."""
         self._groups = groups
         self._wanted = wanted
         self._emit = emit
-        self._done: dict[str, GroupOffsets] = {}
+        self._done: set[str] = set()
 
     def partitions(self) -> list[TopicPartition]:
         return sorted(set().union(*(group.needed for group in self._groups)))
@@ -180,10 +213,9 @@ class _Work:
     def positions(self) -> list[Position]:
         return [position for group in self._open() for position in group.positions(self.ends)]
 
-    def finish(self, times: Times) -> list[GroupOffsets]:
+    def finish(self, times: Times) -> None:
         for group in self._open():
             self._finish(group, times)
-        return list(self._done.values())
 
     def _open(self) -> list[_Group]:
         return [group for group in self._groups if group.name not in self._done]
@@ -192,9 +224,12 @@ class _Work:
         found = group.finish(self.ends, times)
         if may_wait and "beyond-end" in map(_status_of, found.rows):
             return  # to be asked once more
-        self._done[group.name] = found
+        self._done.add(group.name)
+        self.rows += len(found.rows)
         if self._emit is not None:
             self._emit(found)
+        else:
+            self.kept.append(found)
 
 
 class _Group:
