@@ -265,14 +265,19 @@ class Screen:
         size = terminal.size()
         width, height = size[0] - 1, size[1]
         mark = terminal.mark_for()
-        table = self._table(*tables[0], width, mark)
-        for more in tables[1:]:
-            table += ["", *self._table(*more, width, mark)]
+        table: list[str] = []
+        heads = set()
+        for each in tables:
+            if table:
+                heads.add(len(table))
+                table.append("")
+            heads.add(len(table))
+            table += self._table(*each, width, mark)
         said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
         # Two lines are taken: the headline, and the one that the cursor waits in.
         room = max(height - 2 - len(said), 2)
         if len(table) > room:
-            missing = len(table) - (room - 1)
+            missing = len(set(range(room - 1, len(table))) - heads)
             table = [*table[: room - 1], f"{mark} {missing} more; --lagging or --match show less"]
         self._write([terminal.shorten(head, width, mark), *table, *said], size)
 
