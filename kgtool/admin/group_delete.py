@@ -9,7 +9,12 @@ from kgtool.admin.committed import Committed, fetch_committed, fetch_on
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type
 from kgtool.admin.images import BeforeChange, Check, announce_deletion
 from kgtool.admin.pending import pending_transaction
-from kgtool.admin.resend import SEND_AGAIN, ChangedMeanwhile, change_by_coordinator
+from kgtool.admin.resend import (
+    SEND_AGAIN,
+    ChangedMeanwhile,
+    change_by_coordinator,
+    is_unsettled,
+)
 from kgtool.admin.transactions import first_commits
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster
@@ -125,12 +130,15 @@ def _delete(
             return dict.fromkeys(ids, reply)
         answers: dict[str, Any] = dict.fromkeys(ids, broker_error(codes.UNKNOWN_SERVER_ERROR))
         for row in reply.results:
-            # Not found after an answer that got lost: it is the first request that deleted it.
+            # Not found after an answer that got lost, or told of no more than trouble with the
+            # log: it is the first request that deleted it.
             gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in asked
             done = row.error_code == codes.NONE or gone
             error = denied.explain(
                 broker_error(row.error_code), denied.DELETE_GROUP, group=row.group_id
             )
+            if is_unsettled(error):
+                asked.add(row.group_id)
             answers[row.group_id] = None if done else error
         return answers
 

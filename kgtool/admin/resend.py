@@ -15,9 +15,20 @@ from typing import Any
 from kgtool.client.cluster import Cluster, by_coordinator
 from kgtool.client.ops import Operation
 from kgtool.errors import BrokerError, KgError, OutcomeUnknown
+from kgtool.protocol import codes
 
 SEND_AGAIN = object()
 """The verdict that nothing has happened."""
+
+UNSETTLED = (
+    codes.REQUEST_TIMED_OUT,
+    codes.COORDINATOR_NOT_AVAILABLE,
+    codes.NOT_COORDINATOR,
+    codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+"""Answers to a change that may have been made all the same: the coordinator had written it to its
+log and did not hear in time that it was replicated, or lost the log's leadership meanwhile
+(``CoordinatorOperationExceptionHelper`` makes these of what the log said)."""
 
 Step = Callable[[int, list[str]], Operation[dict[str, Any]]]
 
@@ -65,8 +76,13 @@ def change_by_coordinator(
     return answers
 
 
+def is_unsettled(reply: Any) -> bool:
+    """Whether a change may have been made in spite of this answer."""
+    return isinstance(reply, KgError) and (reply.maybe_done or reply.code in UNSETTLED)
+
+
 def _remember(lost: dict[str, KgError], group: str, reply: Any) -> None:
-    if isinstance(reply, KgError) and reply.maybe_done:
+    if is_unsettled(reply):
         lost[group] = reply
     elif not isinstance(reply, KgError) or (isinstance(reply, BrokerError) and not reply.retriable):
         lost.pop(group, None)

@@ -109,12 +109,22 @@ class Coordinator:
         fate = self.fate.pop(0) if self.fate else "answered"
         if fate == "never sent":
             return NEVER_SENT
-        if fate != "lost before":
+        if fate not in ("lost before", "refused"):
             answer = self._do(request)
             self.changes += 1
-        if fate == "lost, then committed":
+        if fate.endswith("then committed"):
             self.offsets = {**(self.offsets or {}), 0: 99}
+        if fate.startswith(("unsettled", "refused")):
+            return self._trouble(request)
         return answer if fate == "answered" else LOST
+
+    def _trouble(self, request: Any) -> Any:
+        """What a coordinator says that did not hear of its followers, or is none any more."""
+        code = codes.COORDINATOR_NOT_AVAILABLE
+        if isinstance(request, offset_delete.Request):
+            return offset_delete.Response(error_code=code)
+        rows = [delete_groups_api.Result(group_id=g, error_code=code) for g in request.group_ids]
+        return delete_groups_api.Response(results=rows)
 
     def _do(self, request: Any) -> Any:
         if isinstance(request, delete_groups_api.Request):
@@ -140,6 +150,10 @@ CASES = [
     (["lost before", "lost before", "answered"], "deleted", None, 1),
     (["lost, then committed"], "failed", "CHANGED_MEANWHILE", 1),
     (["lost after", "gone away"], "failed", "OUTCOME_UNKNOWN", 1),
+    (["unsettled"], "deleted", None, None),
+    (["refused"], "deleted", None, 1),
+    (["unsettled", "refused", "unsettled"], "deleted", None, None),
+    (["unsettled, then committed"], "failed", "CHANGED_MEANWHILE", 1),
 ]
 
 
