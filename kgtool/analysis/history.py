@@ -139,10 +139,10 @@ def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     """Add what is stored and pending at each event, and keep the events that matter."""
     spec = Window.partitionBy(*KEY).orderBy("position")
     so_far = spec.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    in_life = Window.partitionBy(*KEY, "life").orderBy("position")
     commits = F.col("visible") & ~F.col("tombstone")
-    count = F.sum(commits.cast("int")).over(
-        in_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # Lives follow each other; a window for each of them would sort everything once more.
+    before = F.max(F.when(commits, F.col("life"))).over(
+        spec.rowsBetween(Window.unboundedPreceding, -1)
     )
     still_open = F.coalesce(F.col("open_until.pending_until") > F.col("position"), F.lit(False))
 
@@ -155,7 +155,7 @@ def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
                 "open_until", F.when(F.col("open_until.life") == epoch, F.col("open_until"))
             )
             .withColumn("is_last", F.lead("position").over(spec).isNull())
-            .withColumn("first", commits & (count == 1))
+            .withColumn("first", commits & (F.coalesce(before, F.lit(-1)) < F.col("life")))
             .withColumn("mark", _mark(rules))
             .withColumn("holds", (still_open & ~_drops(rules)).cast("int"))
             .withColumn(
