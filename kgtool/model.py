@@ -27,6 +27,11 @@ class TopicSpec(NamedTuple):
     topic: str
     partitions: tuple[int, ...] | None = None
 
+    def __str__(self) -> str:
+        """Write it as ``--topic`` takes it: ``orders:0,1``."""
+        numbers = "" if self.partitions is None else f":{','.join(map(str, self.partitions))}"
+        return self.topic + numbers
+
 
 class Broker(NamedTuple):
     """One broker as the cluster advertises it."""

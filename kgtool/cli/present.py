@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgtool.cli import columns, render
+from kgtool.cli.escape import escape
 from kgtool.cli.look import Found
 from kgtool.cli.output import Output
 from kgtool.cli.table import draw_for
@@ -44,6 +45,14 @@ class Presenter:
         hidden = self.view.lagging and not found.has_rows
         if note is not None and self.output.is_text and not hidden:
             self.output.note(note)
+        is_bare = not found.has_rows and not found.errors and not self.view.lagging
+        if self.view.topics and is_bare and self.output.is_text:
+            self.output.note(self._bare(found))
+
+    def _bare(self, found: Found) -> str:
+        asked = ", ".join(map(str, self.view.topics))
+        name = escape(found.description.group)
+        return f"Group '{name}' has no offset in {escape(asked)}, and reads nothing of it."
 
     def _table(self, found: Found) -> None:
         if not self.output.is_text:

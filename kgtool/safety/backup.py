@@ -22,14 +22,13 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kgtool.admin.images import GroupImage
 from kgtool.errors import ConfigError, KgError
-from kgtool.model import ItemError
+from kgtool.model import ItemError, Target
 from kgtool.safety.journal import sync_folder
 from kgtool.safety.lines import Malformed, Recorded, dump, group_lines, groups, records, typed
 from kgtool.safety.putting import Runner
 from kgtool.words import moment
 
 VERSION = 1
-_GROUPS_AT_ONCE = 250
 TAIL_BYTES = 64 * 1024
 
 
@@ -152,13 +151,17 @@ def save(
 ) -> None:  # fmt: skip
     """Read groups and write them, some at a time; ``failed`` hears of what can't be read."""
     from kgtool.admin.images import read_groups
+    from kgtool.admin.waves import Waves
 
-    for at in range(0, len(groups), _GROUPS_AT_ONCE):
-        part = groups[at : at + _GROUPS_AT_ONCE]
+    waves = Waves(groups)
+    while part := waves.next():
+        saved = writer.offsets
         for group, reading in session.run(read_groups(session.cluster, part)).items():
             errors = list(reading.errors)
             if reading.description.error is not None and not errors:
                 errors = [reading.description.error]
+            if reading.description.type == "share":
+                errors = [_elsewhere(group)]
             for error in errors:
                 writer.error(error)
                 failed(error)
@@ -169,6 +172,17 @@ def save(
             )
             if is_read and group == reading.image.group:
                 writer.group(reading.image)
+        waves.learn(len(part), writer.offsets - saved)
+
+
+def _elsewhere(group: str) -> ItemError:
+    """Say of a share group that it has no committed offsets (KIP-932)."""
+    return ItemError(
+        Target(group), None, "WRONG_GROUP_TYPE",
+        f"Group '{group}' is a share group: its start offsets are no committed offsets, and can't "
+        "be saved or put back.",
+        f"kgtool describe --group {group} shows them.",
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------

@@ -514,3 +514,18 @@ class TestChanges:
 
     def test_age_alone_is_no_change(self) -> None:
         assert self._changes(({"lag_ms": 5}, {"lag_ms": 6})) == {}
+
+
+def test_topics_that_a_group_has_nothing_in_are_named(kgtool: Kgtool, canned: Canned) -> None:
+    found = [
+        GroupOffsets(_group("none"), [], []),
+        GroupOffsets(_group("some"), _rows("some", 0), []),
+    ]
+    canned(offsets__describe_offsets=_emitting(found))
+    groups = ["--group", "none", "--group", "some"]
+    topics = ["--topic", "t:0,7", "--topic", "u"]
+    result = kgtool("describe", *groups, *topics)
+    assert result.status == 0
+    assert "Group 'none' has no offset in t:0,7, u, and reads nothing of it." in result.err
+    assert "Group 'some' has no" not in result.err
+    assert "has no offset" not in kgtool("describe", *groups).err

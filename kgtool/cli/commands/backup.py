@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,6 @@ from kgtool.cli.options import connection_options, output_options, selection_opt
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
 from kgtool.errors import ConfigError, UsageError
-from kgtool.protocol.codes import TOPIC_AUTHORIZATION_FAILED
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from kgtool.safety.backup import BackupWriter
 
 COLUMNS = ("path", "groups", "offsets", "bytes", "seconds")
-_GROUPS_AT_ONCE = 250
 STDOUT = "-"
 
 
@@ -54,13 +52,14 @@ def command(
     selection.check("backup")
     _check(output, out, overwrite)
     from kgtool.net.session import Session
+    from kgtool.safety.backup import save
 
     began = time.monotonic()
     with Session(settings, progress=True) as session:
         groups = choose(session, output, selection, COLUMNS).groups
         is_stream = str(out) == STDOUT
         with _writer(session, selection, out, is_stream) as writer:
-            _save(session, output, writer, groups)
+            save(session, writer, groups, output.failed)
             if groups and not writer.groups:
                 return output.finish()  # nothing could be read: no file
             writer.finish()
@@ -84,40 +83,10 @@ def _check(output: Output, out: Path, overwrite: bool) -> None:
 
 
 def _writer(session: Session, selection: Selection, out: Path, is_stream: bool) -> BackupWriter:
-    from kgtool import __version__
-    from kgtool.safety.backup import BackupWriter
+    from kgtool.safety.backup import BackupWriter, header_of
 
-    at_ms = now_ms()
-    header: dict[str, Any] = {
-        "cluster_id": session.cluster_id,
-        "at_ms": at_ms,
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms // 1000)),
-        "kgtool": __version__,
-        "selection": selection._asdict(),
-    }
+    header = header_of(session.cluster_id, now_ms(), selection._asdict())
     return BackupWriter(out, header, sys.stdout.buffer if is_stream else None)
-
-
-def _save(session: Session, output: Output, writer: BackupWriter, groups: list[str]) -> None:
-    """Read and write, a part of the groups at a time."""
-    from kgtool.admin.images import read_groups
-
-    for at in range(0, len(groups), _GROUPS_AT_ONCE):
-        part = groups[at : at + _GROUPS_AT_ONCE]
-        for group, reading in session.run(read_groups(session.cluster, part)).items():
-            failed = list(reading.errors)
-            if reading.description.error is not None and not failed:
-                failed = [reading.description.error]
-            for error in failed:
-                writer.error(error)
-                output.failed(error)
-            # Topics that may not be seen are missing; what may be seen is saved all the same.
-            is_read = all(
-                error.target.topic is not None or error.code == TOPIC_AUTHORIZATION_FAILED
-                for error in failed
-            )
-            if is_read and group == reading.image.group:
-                writer.group(reading.image)
 
 
 def _report(output: Output, writer: BackupWriter, seconds: float, is_stream: bool) -> None:

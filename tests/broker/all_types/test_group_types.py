@@ -141,9 +141,12 @@ class TestShareGroups:
         assert changed["change"].startswith("lag +")
 
     def test_verbs_that_do_not_apply_name_the_tool(
-        self, kgtool: Kgtool, group: tuple[str, str]
+        self, kgtool: Kgtool, group: tuple[str, str], tmp_path: Path
     ) -> None:
         name, topic = group
+        backup = kgtool("backup", "--group", name, "--out", str(tmp_path / "backup"))
+        assert (backup.status, (tmp_path / "backup").exists()) == (1, False)
+        assert "no committed offsets, and can't be saved" in backup.err
         for argv in (
             ["delete", "--yes"],
             ["delete-offsets", "--topic", topic, "--yes"],
