@@ -45,14 +45,18 @@ class Put(NamedTuple):
 class Stored:
     """A committed offset while it is there."""
 
-    __slots__ = ("asked", "key", "put", "since_ms", "ticket")
+    __slots__ = ("key", "put", "since_ms", "ticket")
 
     def __init__(self, key: Key, put: Put, since_ms: int) -> None:
         self.key = key
         self.put = put
         self.since_ms = since_ms
-        self.asked = CommittedOffset(put.commit_timestamp_ms, put.expire_timestamp_ms)
         self.ticket = 0
+
+    @property
+    def asked(self) -> CommittedOffset:
+        """As the rules look at it; most offsets are replaced before anybody does."""
+        return CommittedOffset(self.put.commit_timestamp_ms, self.put.expire_timestamp_ms)
 
 
 Judge = Callable[["Stored | None"], Verdict]
