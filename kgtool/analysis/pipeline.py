@@ -73,14 +73,19 @@ class Analysis:
         self.records = kept(read(session, files, as_of_ms, wanted.detail(), settings, early))
         self.quality = quality(self.records)
 
-    def read_ahead(self, *names: str) -> None:
-        """Let Spark read the inputs while the plans of these tables are made.
+    def read_ahead(self, *names: str, then: Callable[[], Any] = lambda: None) -> Any:
+        """Let Spark read the inputs while the plans of these tables are made; what ``then`` finds.
 
         With little to read both take about as long. What fails is tried again, and told, by
-        whoever wants it.
+        whoever wants it. ``then`` is asked as soon as all is read.
         """
+
+        def read() -> Any:
+            self._read()
+            return then()
+
         wanted = [lambda name=name: getattr(self, name) for name in names]
-        together([self._read, *wanted], 1 + len(names))
+        return together([read, *wanted], 1 + len(names))[0]
 
     def _read(self) -> int | None:
         with suppress(PySparkException, Py4JError):

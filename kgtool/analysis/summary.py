@@ -14,6 +14,8 @@ from kgtool.analysis import growth, lacks, schema
 from kgtool.analysis.families import with_family
 from kgtool.analysis.gather import gather
 from kgtool.analysis.pipeline import Analysis, kept
+from kgtool.analysis.session import is_tiny
+from kgtool.analysis.together import together
 from kgtool.analysis.words import DAY_MS, count
 
 TOP = 10
@@ -44,7 +46,14 @@ def summary(analysis: Analysis, *, days: int = 7, with_whatif: bool = False) -> 
     }
     if with_whatif:
         frames["whatif"] = analysis.table("whatif")
-    found = gather(frames)
+    has_growth = not analysis.lacks & _GROWTH
+    found, curve = together(
+        [
+            lambda: gather(frames),
+            lambda: growth.curve(analysis.changes, as_of_ms) if has_growth else [],
+        ],
+        2 if is_tiny(analysis.session) else 1,
+    )
     groups.unpersist()
     kinds = sorted(found["kinds"], key=lambda row: (-row["groups"], _text(row)))
     return {
@@ -65,11 +74,7 @@ def summary(analysis: Analysis, *, days: int = 7, with_whatif: bool = False) -> 
         "largest_families": sorted(
             found["largest"], key=lambda row: (-row["offsets"], row["family"])
         ),
-        "growth": (
-            []
-            if analysis.lacks & _GROWTH
-            else growth.curve(analysis.changes, as_of_ms)
-        ),
+        "growth": curve,
         "whatif": sorted(found.get("whatif", ()), key=_scenario(analysis)),
         "removals": sorted(
             found["removals"], key=lambda row: (not row["of_offset"], str(row["cause"]))

@@ -254,8 +254,10 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     from kgtool.analysis import tables_out
     from kgtool.analysis.summary import damaged_files
 
-    analysis.read_ahead(*PLANNED_AHEAD.get(options["table"], ()))
-    damaged = damaged_files(analysis.quality, NAMED_FILES)
+    damaged = analysis.read_ahead(
+        *PLANNED_AHEAD.get(options["table"], ()),
+        then=lambda: damaged_files(analysis.quality, NAMED_FILES),
+    )
     if analysis.last_record_ms is None:
         first = _sentence(damaged[0]) if damaged else "There is no record in it."
         raise ConfigError(f"Nothing could be read. {first}")
