@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench import parquet
+from tests.bench.installed import KGTOOL
 from tests.bench.measure import Command, Run, in_turn, seconds
 from tests.bench.results import Result
-from tests.bench.startup import KGTOOL
 from tests.support import biglog, eventlog
 from tests.support.standalone import standalone
 
@@ -31,6 +31,8 @@ def measure(runs: int, millions: int = 8) -> list[Result]:
         results.append(log.grown(quarter, 4, runs))
         even = Log(folder, "even", millions * MILLION, hot_share=0.1)
         results += [log.uneven(even, runs), log.on_workers(runs)]
+        # Minutes each: one pair says whether something grows faster than the log.
+        results.append(Log(folder, "large", 4 * millions * MILLION).grown(log, 4, 1))
     return results
 
 
