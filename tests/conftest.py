@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -22,6 +23,10 @@ _root = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell without job control starts what runs in the background like that, and programs
+        # that the tests interrupt would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[_root] = brokers.open_root()
         # What the tests change is nothing for the journal of whoever runs them.

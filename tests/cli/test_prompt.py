@@ -36,11 +36,13 @@ def _answer(argv: list[str], answer: bytes, after_seconds: float = 0) -> Answere
         screen = _read(master, until=b"[y/N]: ")
         time.sleep(after_seconds)
         os.write(master, answer)
-        assert process.stdout is not None
-        out = process.stdout.read()
+        try:
+            out, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
         screen += _read(master)
-        process.stdout.close()
-        return Answered(process.wait(timeout=30), out, screen.decode())
+        return Answered(process.returncode, out, screen.decode())
     finally:
         os.close(master)
 
