@@ -12,7 +12,7 @@ from kgtool.admin.group_delete import delete_groups
 from kgtool.admin.groups import describe_groups, list_groups
 from kgtool.admin.offset_delete import delete_offsets
 from kgtool.admin.offsets import describe_offsets
-from kgtool.model import TopicSpec
+from kgtool.model import GroupOffsets, TopicSpec
 from kgtool.net.session import Session
 from tests.support import clients
 
@@ -190,15 +190,13 @@ def test_many_groups_in_a_handful_of_requests(
     groups = [unique("many") for _ in range(40)]
     for group in groups:
         clients.commit(bootstrap, group, {(topic, 0): 2})
-    emitted: list[str] = []
-    found = session.run(
-        describe_offsets(
-            session.cluster, groups, emit=lambda part: emitted.append(part.description.group)
-        )
-    )
-    assert [part.description.group for part in found] == groups == emitted
-    assert all(part.rows[0].lag == 3 for part in found)
+    emitted: list[GroupOffsets] = []
+    session.run(describe_offsets(session.cluster, groups, emit=emitted.append))
     assert session.loop.requests_sent < 15
+    found = session.run(describe_offsets(session.cluster, groups))
+    assert [part.description.group for part in found] == groups
+    assert found == emitted
+    assert all(part.rows[0].lag == 3 for part in found)
 
 
 # ---------------------------------------------------------------------------------------------
