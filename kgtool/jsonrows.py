@@ -23,12 +23,12 @@ class Form:
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._keys = [f"{encode(key)}: ".replace("%", "%%") for key in columns]
+        self._single = self._form(["%s"] * len(self._keys))
 
     def line(self, values: Iterable[object]) -> str:
         """Return one row; ``values`` in the order of the keys."""
         scalars = _scalars()
-        texts = [scalars.get(type(value), encode)(value) for value in values]
-        return self._form("%s" for _ in texts) % tuple(texts)
+        return self._single % tuple([scalars.get(type(value), encode)(value) for value in values])
 
     def lines(self, rows: Collection[Sequence[object]]) -> list[str]:
         """Return many rows that belong together: most of their columns say the same in all.

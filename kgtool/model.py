@@ -96,6 +96,11 @@ class Listing(NamedTuple):
     groups: list[GroupListing]
     errors: list[ItemError]
 
+    @property
+    def consumer_groups(self) -> dict[str, str]:
+        """The groups that Kafka's ``--list`` shows, with their types ("" where none is known)."""
+        return {one.group: one.type or "" for one in self.groups if one.is_consumer_group}
+
 
 Assignment = tuple[tuple[str, tuple[int, ...]], ...]
 """Topics and partitions, each ascending: ``(("orders", (0, 1)),)``."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.admin.configs import broker_configs
+from kgtool.admin.images import id_text
 from kgtool.admin.listing import list_groups
 from kgtool.admin.raw_log import Range, copy_partitions, whole_batches
 from kgtool.admin.topics import log_ends
@@ -28,7 +29,6 @@ from kgtool.client.ops import READING_SHARE, Operation, Versions, gather, within
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.protocol.release import release
-from kgtool.protocol.wire import uuid_text
 
 TOPIC = "__consumer_offsets"
 FILE_BYTES = 256 * 1024 * 1024
@@ -142,7 +142,7 @@ def _topic(cluster: Cluster, name: str, ends: Mapping[TopicPartition, Any]) -> d
                 "log_end_offset": found.end if known else None,
             }
         )
-    topic_id = uuid_text(info.topic_id) if info.topic_id else None
+    topic_id = id_text(info.topic_id)
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 

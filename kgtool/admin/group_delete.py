@@ -24,6 +24,7 @@ from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
+from kgtool.words import counted
 
 
 def delete_groups(
@@ -112,8 +113,8 @@ def _stop_members(description: GroupDescription) -> str:
     if not count:
         return f"It is {description.state}; wait until its members have left."
     return (
-        f"Stop its {count} member{'s' if count > 1 else ''} first: {hosts}; kgtool remove-members "
-        "takes out who is stuck."
+        f"Stop its {counted(count, 'member')} first: {hosts}; kgtool remove-members takes out who "
+        "is stuck."
     )
 
 

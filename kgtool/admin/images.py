@@ -7,7 +7,6 @@ backups are made of images (``kgtool.safety.lines`` writes and reads them).
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 from uuid import UUID
@@ -26,6 +25,7 @@ from kgtool.model import (
     TopicPartition,
 )
 from kgtool.protocol import codes
+from kgtool.protocol.wire import uuid_text
 
 
 class OffsetImage(NamedTuple):
@@ -285,4 +285,4 @@ def _is_missing(end: object) -> TypeGuard[KgError]:
 
 def id_text(topic_id: UUID | None) -> str | None:
     """Write a topic id as Kafka's tools do; None where a broker has none."""
-    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id else None
+    return uuid_text(topic_id) if topic_id else None

@@ -28,31 +28,28 @@ def lag(offset: int | None, ends: LogEnds) -> int | None:
     stable offset was asked for it counts as the end, and a commit between the two has lag 0: that
     is a reader with read_uncommitted, and nothing is wrong.
     """
-    _, end, stable = ends
-    if offset is None or isinstance(end, KgError):
+    if offset is None or isinstance(ends.end, KgError):
         return None
-    if stable is not None and offset <= end:
-        return max(stable - offset, 0)
-    return end - offset
+    if ends.stable is not None and offset <= ends.end:
+        return max(ends.stable - offset, 0)
+    return ends.end - offset
 
 
 def status(committed: CommittedOffset | KgError | None, ends: LogEnds) -> str:
     """Name what is to be said of a row (the contract's section 4)."""
-    start, end, _ = ends
     if isinstance(committed, KgError):
         return _failure(committed)
-    if isinstance(end, KgError):
-        return _failure(end)
+    if isinstance(ends.end, KgError):
+        return _failure(ends.end)
     if committed is None:
         return "no-commit"
-    offset, _, _, is_pending = committed
-    if is_pending:
+    if committed.is_pending:
         return "pending-transaction"
-    if offset is None:
+    if committed.offset is None:
         return "no-commit"
-    if offset > end:
+    if committed.offset > ends.end:
         return "beyond-end"
-    if start is not None and offset < start:
+    if ends.start is not None and committed.offset < ends.start:
         return "before-start"
     return "ok"
 

@@ -6,20 +6,19 @@ own client, which needs nothing else. No group is touched by either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.admin.committed import fetch_committed
 from kgtool.admin.lag import LogEnds
 from kgtool.admin.other_groups import OtherGroup, describe_other_groups
-from kgtool.admin.raw_log import NAMES_VERSION
+from kgtool.admin.raw_log import NAMES_VERSION, fetch_request
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, fetch_metadata, is_final, need_topics
 from kgtool.client.ops import Operation, backoff, call
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
 from kgtool.protocol import codes
-from kgtool.protocol.api import fetch
 from kgtool.protocol.codes import broker_error
 from kgtool.records import control
 from kgtool.records.batch import Batch, Headers, batches, read_records, read_whole_records
@@ -214,17 +213,17 @@ def read_window(
 
 
 def read_around(
-    cluster: Cluster, place: Place, before: int, after: int, *, committed_only: bool = False
-) -> Operation[list[Record]]:
+    place: Place, before: int, after: int, read: Callable[[Window], list[Record]]
+) -> list[Record]:
     """Return the records around a committed offset, in their order.
 
-    :raises KgError: they can't be read.
+    :param read: returns the records of one window.
     """
     window = place.window(before, after)
-    records = yield from read_window(cluster, window, committed_only=committed_only)
+    records = read(window)
     while (wider := window.wider(records, place.start)) is not None:
         window = wider
-        records = yield from read_window(cluster, window, committed_only=committed_only)
+        records = read(window)
     return records
 
 
@@ -242,14 +241,7 @@ def _fetch(
     leader = cluster.leader(partition)
     if leader not in cluster.brokers:
         return broker_error(codes.LEADER_NOT_AVAILABLE)
-    wanted = fetch.RequestPartition(
-        partition=partition.partition, fetch_offset=position, partition_max_bytes=_BYTES
-    )
-    request = fetch.Request(
-        replica_id=-1, max_wait_ms=500, min_bytes=1, max_bytes=_BYTES,
-        isolation_level=int(committed_only),
-        topics=[fetch.RequestTopic(topic=partition.topic, partitions=[wanted])],
-    )  # fmt: skip
+    request = fetch_request({partition: position}, _BYTES, _BYTES, isolation=int(committed_only))
     reply = yield from call(leader, request, NAMES_VERSION)
     if isinstance(reply, KgError):
         return reply

@@ -64,6 +64,40 @@ def whole_batches(data: bytes, until: int) -> tuple[int, int]:
     return pos, following
 
 
+def fetch_request(
+    positions: Mapping[TopicPartition, int],
+    partition_bytes: int,
+    all_bytes: int,
+    *,
+    isolation: int = 0,
+    max_wait_ms: int = 500,
+) -> Any:
+    """Ask for what is at these offsets, in this order: the first is served before the next.
+
+    :param partition_bytes: the most of each partition; whatever it is, the first batch comes whole
+        (KIP-74).
+    :param isolation: 1 for read_committed (KIP-98).
+    :param max_wait_ms: how long to wait for a record where there is none; 0 asks for what is there.
+    """
+    topics: dict[str, list[Any]] = {}
+    for partition, offset in positions.items():
+        topics.setdefault(partition.topic, []).append(
+            fetch.RequestPartition(
+                partition=partition.partition,
+                fetch_offset=offset,
+                partition_max_bytes=partition_bytes,
+            )
+        )
+    return fetch.Request(
+        replica_id=-1,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=all_bytes,
+        isolation_level=isolation,
+        topics=[fetch.RequestTopic(topic=name, partitions=rows) for name, rows in topics.items()],
+    )
+
+
 def copy_partitions(
     cluster: Cluster, ranges: Mapping[TopicPartition, Range], sink: Sink
 ) -> Operation[dict[TopicPartition, KgError | None]]:
@@ -157,7 +191,9 @@ def _from_leader(broker: int, mine: list[TopicPartition], state: _Copy) -> Opera
         # The broker fills a fetch in the order asked: begin with another partition each time.
         turn %= len(wanted)
         wanted = wanted[turn:] + wanted[:turn]
-        reply = yield from call(broker, _request(wanted, state.next), NAMES_VERSION)
+        positions = {partition: state.next[partition] for partition in wanted}
+        request = fetch_request(positions, PARTITION_BYTES, FETCH_BYTES)
+        reply = yield from call(broker, request, NAMES_VERSION)
         turn += 1
         if isinstance(reply, KgError):
             for partition in wanted:
@@ -185,25 +221,6 @@ def _on_error(state: _Copy, partition: TopicPartition, row: Any) -> None:
         return
     retriable = isinstance(error, BrokerError) and error.retriable
     state.fail(partition, error, final=not retriable)
-
-
-def _request(partitions: list[TopicPartition], positions: Mapping[TopicPartition, int]) -> Any:
-    topics: dict[str, list[Any]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(
-            fetch.RequestPartition(
-                partition=partition.partition,
-                fetch_offset=positions[partition],
-                partition_max_bytes=PARTITION_BYTES,
-            )
-        )
-    return fetch.Request(
-        replica_id=-1,
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=FETCH_BYTES,
-        topics=[fetch.RequestTopic(topic=name, partitions=rows) for name, rows in topics.items()],
-    )
 
 
 def _refresh(cluster: Cluster, state: _Copy) -> Operation[bool]:

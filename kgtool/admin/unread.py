@@ -11,17 +11,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.admin.batch_times import ReadOn, Span, Timestamp, first_timestamp
+from kgtool.admin.raw_log import NAMES_VERSION, fetch_request
 from kgtool.client.cluster import Cluster
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import fetch, list_offsets
+from kgtool.protocol.api import list_offsets
 from kgtool.protocol.codes import broker_error
 
-NAMES_VERSION = 12
-"""The last Fetch version with topic names (v13 wants topic ids, KIP-516)."""
 GLANCE_BYTES = 20 * 1024
 """Of each partition in the first Fetch: more than a batch of a producer's default batch.size."""
 PARTITIONS_PER_FETCH = 500
@@ -132,23 +131,10 @@ def _call(
     broker: int, positions: list[Position], open_at: dict[Position, int], isolation: int,
     is_glance: bool,
 ) -> Call:  # fmt: skip
-    topics: dict[str, list[Any]] = {}
-    for position in positions:
-        topics.setdefault(position.partition.topic, []).append(
-            fetch.RequestPartition(
-                partition=position.partition.partition,
-                fetch_offset=open_at[position],
-                partition_max_bytes=GLANCE_BYTES if is_glance else 1,
-            )
-        )
-    request = fetch.Request(
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        # KIP-74: whatever the limits say, the first batch comes whole.
-        max_bytes=GLANCE_BYTES * len(positions) if is_glance else 1,
-        isolation_level=isolation,
-        topics=[fetch.RequestTopic(topic=name, partitions=rows) for name, rows in topics.items()],
+    size = GLANCE_BYTES if is_glance else 1
+    offsets = {position.partition: open_at[position] for position in positions}
+    request = fetch_request(
+        offsets, size, size * len(positions), isolation=isolation, max_wait_ms=0
     )
     return Call(broker, request, NAMES_VERSION)
 

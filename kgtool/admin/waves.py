@@ -13,19 +13,18 @@ OFFSETS = 50_000
 class Waves:
     """Deals groups out; the next wave is as large as those before say that it may be."""
 
-    def __init__(self, groups: Sequence[str], offsets: int = OFFSETS, first: int = FIRST) -> None:
+    def __init__(self, groups: Sequence[str], offsets: int = OFFSETS) -> None:
         self._groups = groups
         self._most = offsets
-        self._first = first
         self._dealt = 0
         self._seen = (0, 0)
 
     def next(self) -> Sequence[str]:
         """Return the next groups; none when all have had their turn."""
         groups, offsets = self._seen
-        size = self._first
+        size = FIRST
         if groups:
-            size = max(1, min(8 * self._first, self._most * groups // max(offsets, 1)))
+            size = max(1, min(8 * FIRST, self._most * groups // max(offsets, 1)))
         part = self._groups[self._dealt : self._dealt + size]
         self._dealt += len(part)
         return part

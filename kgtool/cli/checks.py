@@ -101,8 +101,7 @@ def _check_words(seen: Scan) -> None:
 
 
 def _suggest(word: str) -> str:
-    known = VALUE | OPTIONAL_VALUE | FLAGS
-    return did_you_mean(word, known).replace("mean ", "mean --")
+    return did_you_mean(word, VALUE | OPTIONAL_VALUE | FLAGS, shown="--{}".format)
 
 
 def _check_available(names: set[str]) -> None:

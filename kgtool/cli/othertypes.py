@@ -182,13 +182,14 @@ def _show_offsets(output: Output, view: View, found: Found) -> None:
     note = render.group_note(found.description)
     if note is not None and output.is_text:
         output.note(note.replace("Consumer group", f"{kind.capitalize()} group"))
-    if not found.every and not found.errors:
+    every = found.every
+    if not every and not found.errors:
         what = "start offsets" if kind == "share" else "committed offsets"
         output.note(f"{kind.capitalize()} group {escape(found.description.group)} has no {what}.")
     _table(output, view, kind, found.rows)
     for error in found.errors:
         output.failed(error)
-    output.done += bool(found.every or not found.errors)
+    output.done += bool(every or not found.errors)
 
 
 def _expiry(row: OffsetRow, expiries: Expiries) -> Row:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kgtool.errors import UsageError
-from kgtool.model import GroupListing, Listing
+from kgtool.model import Listing
 
 T = TypeVar("T")
 
@@ -78,13 +78,8 @@ class Selection(NamedTuple):
         names = {name for name in self.groups if not excluded(name) and name not in left_out}
         if listing is not None and (self.all_groups or self._has_pattern):
             test = self.predicate()
-            names.update(g.group for g in listing.groups if is_listed_by_kafka(g) and test(g.group))
+            names.update(name for name in listing.consumer_groups if test(name))
         return in_java_order(names, str)
-
-
-def is_listed_by_kafka(group: GroupListing) -> bool:
-    """Whether Kafka's ``--list`` shows the group (``ListConsumerGroupsOptions``)."""
-    return group.is_consumer_group
 
 
 def java_order(text: str) -> bytes:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import click
 
 
-def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+def did_you_mean(
+    word: str, known: Iterable[str], cutoff: float = 0.6, shown: Callable[[str], str] = str
+) -> str:
     """Return the end of a sentence that names the nearest word; nothing where none is near.
+
+    :param shown: how a word is written there, an option with its hyphens for one.
 
     >>> did_you_mean("jsn", ["text", "json", "ndjson"]), did_you_mean("zebra", ["text"])
     (' (did you mean json?)', '')
@@ -20,7 +24,7 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     if word == "h":
         word = "help"
     near = get_close_matches(word, sorted(known), n=1, cutoff=cutoff)
-    return f" (did you mean {near[0]}?)" if near else ""
+    return f" (did you mean {shown(near[0])}?)" if near else ""
 
 
 def text(error: click.UsageError) -> str:
@@ -29,10 +33,8 @@ def text(error: click.UsageError) -> str:
 
     if isinstance(error, click.NoSuchOption):
         options = {} if error.ctx is None else _options(error.ctx)
-        plain = did_you_mean(error.option_name.lstrip("-"), options)
-        for name, option in options.items():
-            plain = plain.replace(f"mean {name}?", f"mean {option}?")
-        return f"No such option '{error.option_name}'{plain}"
+        near = did_you_mean(error.option_name.lstrip("-"), options, shown=options.__getitem__)
+        return f"No such option '{error.option_name}'{near}"
     if isinstance(error, click.BadParameter) and error.param is not None:
         kind = error.param.type
         said = error.format_message()

@@ -72,7 +72,7 @@ class Asking(Looking):
             if named is None:
                 listing = self.list_groups()
                 errors = listing.errors
-                kinds = {g.group: g.type or "" for g in listing.groups if g.is_consumer_group}
+                kinds = listing.consumer_groups
 
             def made_up(name: str) -> str | None:  # what was asked for by name is no part of a pile
                 return None if named is not None else family(name)
@@ -103,21 +103,21 @@ class Asking(Looking):
         :param committed_only: without records of open or aborted transactions (KIP-98).
         :raises KgError: the group has no committed offset, or they can't be read.
         """
-        from kgtool.admin.peek import Place, find_places, read_around
+        from kgtool.admin.peek import Place, Window, find_places, read_around, read_window
 
         specs = [] if topics is None else targets.specs(topics)
         found: dict[TopicPartition, list[Record] | KgError] = {}
+
+        def read(window: Window) -> list[Record]:
+            return self._run(read_window(self._cluster, window, committed_only=committed_only))
+
         with self._lock:
             for at, place in self._run(find_places(self._cluster, group, specs)).items():
                 if not isinstance(place, Place):
                     found[at] = place
                     continue
                 try:
-                    found[at] = self._run(
-                        read_around(
-                            self._cluster, place, before, after, committed_only=committed_only
-                        )
-                    )
+                    found[at] = read_around(place, before, after, read)
                 except KgError as error:
                     found[at] = error
         return found

@@ -107,7 +107,7 @@ def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) ->
     kinds: dict[str, str] = {}
     if names is None:
         listing = session.run(list_groups(session.cluster))
-        kinds = {g.group: g.type or "" for g in listing.groups if g.is_consumer_group}
+        kinds = listing.consumer_groups
     at_ms = now_ms()
     since_ms = at_ms - (criteria.idle_ms or 0) - _SLACK_MS
     looked = survey(

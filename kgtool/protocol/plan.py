@@ -90,10 +90,8 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
     template.append(())
     fresh = [at for at, value in enumerate(template) if isinstance(value, list)]
     tags = _tag_readers(cls, version, flexible)
-    if not tags and len(steps) == 3 and _is_sandwich(steps, len(cls.FIELDS)):
-        first, middle, last = steps
-        assert first.fixed and middle.read and last.fixed
-        return sandwich.reader(cls, flexible, first.fixed, middle.read, last.fixed)
+    if not tags and (parts := _sandwich(cls, steps)) is not None:
+        return sandwich.reader(cls, flexible, *parts)
 
     plan = [(s.low, s.high, s.fixed.unpack_from if s.fixed else None,
              s.fixed.size if s.fixed else 0, s.read) for s in steps]  # fmt: skip
@@ -118,11 +116,17 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
     return read
 
 
-def _is_sandwich(steps: list[_Step], fields: int) -> bool:
-    """Whether all fields are there: fixed ones, one of its own, and fixed ones again."""
+def _sandwich(
+    cls: type[Struct], steps: list[_Step]
+) -> tuple[_struct.Struct, Reader, _struct.Struct] | None:
+    """Return the parts of a struct whose fields are all there: fixed, one of its own, fixed."""
+    if len(steps) != 3:
+        return None
     first, middle, last = steps
-    covered = first.low == 0 and first.high == middle.low and last.high == fields
-    return covered and bool(first.fixed and middle.read and last.fixed)
+    covered = first.low == 0 and first.high == middle.low and last.high == len(cls.FIELDS)
+    if not (covered and first.fixed and middle.read and last.fixed):
+        return None
+    return first.fixed, middle.read, last.fixed
 
 
 def _tag_readers(cls: type[Struct], version: int, flexible: bool) -> dict[int, tuple[int, Reader]]:
@@ -355,16 +359,12 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
 def _bulk_reader(of: type[Struct], version: int) -> sandwich.Bulk | None:
     """Return how whole arrays of a struct can be read at once, where its shape allows that."""
     steps = _steps(of, version, True)
-    if (
-        len(steps) != 3
-        or not _is_sandwich(steps, len(of.FIELDS))
-        or _tag_readers(of, version, True)
-    ):
+    parts = _sandwich(of, steps)
+    if parts is None or _tag_readers(of, version, True):
         return None
-    first, middle, last = steps
-    if of.FIELDS[middle.low].kind != "string" or not (first.fixed and last.fixed):
-        return None
-    return sandwich.bulk_reader(of, first.fixed, last.fixed)
+    first, _, last = parts
+    is_string = of.FIELDS[steps[1].low].kind == "string"
+    return sandwich.bulk_reader(of, first, last) if is_string else None
 
 
 def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writer:

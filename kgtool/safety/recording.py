@@ -180,13 +180,12 @@ def make_header(
     """
     from kgtool import __version__
 
-    at = datetime.fromtimestamp(at_ms // 1000, timezone.utc)
     context = session.settings.context
     user, host = who()
     return Header(
-        id=f"{at:%Y%m%d-%H%M%S}-{token}",
+        id=_id(at_ms, token),
         at_ms=at_ms,
-        at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        at=moment(at_ms),
         command=command,
         arguments=tuple(arguments),
         cluster_id=session.cluster_id,
@@ -209,11 +208,15 @@ def make_plan_header(
     from kgtool import __version__
     from kgtool.safety.plan import PlanHeader
 
-    at = datetime.fromtimestamp(at_ms // 1000, timezone.utc)
     return PlanHeader(
-        f"{at:%Y%m%d-%H%M%S}-{token}", cluster_id, at_ms, moment(at_ms), "{}@{}".format(*who()),
+        _id(at_ms, token), cluster_id, at_ms, moment(at_ms), "{}@{}".format(*who()),
         source, criteria, __version__, as_of_ms,
     )  # fmt: skip
+
+
+def _id(at_ms: int, token: str) -> str:
+    """Make an id that sorts by time."""
+    return f"{datetime.fromtimestamp(at_ms // 1000, timezone.utc):%Y%m%d-%H%M%S}-{token}"
 
 
 def who() -> tuple[str, str]:

@@ -188,10 +188,10 @@ def _warn(output: Output, now: Iterable[GroupOffsets]) -> None:
     for found in now:
         description = found.description
         if description.error is None and not description.is_empty:
-            count = len(description.members)
+            members = counted(len(description.members), "member")
             output.note(
-                f"Warning: group {escape(description.group)} has {count} "
-                f"member{'' if count == 1 else 's'}: this can be undone only while it is empty."
+                f"Warning: group {escape(description.group)} has {members}: this can be undone "
+                "only while it is empty."
             )
 
 

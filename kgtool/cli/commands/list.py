@@ -16,7 +16,7 @@ from kgtool.cli.expiring import Horizon
 from kgtool.cli.help import examples
 from kgtool.cli.options import connection_options, output_options
 from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection, in_java_order, is_listed_by_kafka
+from kgtool.cli.selection import Selection, in_java_order
 from kgtool.cli.table import draw_for
 from kgtool.model import GroupListing
 
@@ -198,5 +198,5 @@ def _arranged(groups: list[GroupListing], wanted: Wanted) -> list[GroupListing]:
     return [
         group
         for group in in_java_order(groups, attrgetter("group"))
-        if test(group.group) and (not wanted.consumer_only or is_listed_by_kafka(group))
+        if test(group.group) and (not wanted.consumer_only or group.is_consumer_group)
     ]

@@ -158,20 +158,13 @@ def _places(
     return places
 
 
-def _read(reader: Reader | OwnReader, place: Place, wanted: Wanted) -> list[Record]:
-    window = place.window(wanted.before, wanted.after)
-    records = reader.read(window)
-    while (wider := window.wider(records, place.start)) is not None:
-        window = wider
-        records = reader.read(window)
-    return records
-
-
 def _peek(
     output: Output, reader: Reader | OwnReader, group: str, place: Place, wanted: Wanted
 ) -> None:
+    from kgtool.admin.peek import read_around
+
     try:
-        records = _read(reader, place, wanted)
+        records = read_around(place, wanted.before, wanted.after, reader.read)
     except KgError as error:
         output.failed(ItemError.of(_explained(error, place), Target(group, *place.partition)))
         return
