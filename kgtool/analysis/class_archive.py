@@ -34,18 +34,31 @@ def options(java_options: str) -> str:
 
     Without an archive: those that record one. Neither where the JVM or the cache can't have one.
     """
+    using = recorded(java_options)
     stem = _stem(java_options)
-    if stem is None:
-        return java_options
+    if using or stem is None:
+        return f"{java_options}{using}"
     try:
-        _publish(stem)
-        archive = _whole(stem)
-        if archive is not None:
-            return f'{java_options} "-XX:SharedArchiveFile={archive}" {_QUIET}'
         draft = _new_draft(stem)
     except OSError:  # no home, read-only, full
         return java_options
     return f'{java_options} "{RECORDING}={draft}" {_QUIET}' if draft else java_options
+
+
+def recorded(java_options: str) -> str:
+    """What a JVM's options lack to use the archive made with ``java_options``, if there is one.
+
+    It serves a JVM with another garbage collector, and with both compilers, as well.
+    """
+    stem = _stem(java_options)
+    if stem is None:
+        return ""
+    try:
+        _publish(stem)
+        archive = _whole(stem)
+    except OSError:
+        return ""
+    return f' "-XX:SharedArchiveFile={archive}" {_QUIET}' if archive else ""
 
 
 def _stem(java_options: str) -> Path | None:

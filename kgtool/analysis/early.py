@@ -65,6 +65,14 @@ class Early:
             tally.add(self.records, self.bytes)
         return session.createDataFrame(self._records).coalesce(1)
 
+    def has_transactions(self) -> bool:
+        """Whether any record of an offset belongs to a transaction."""
+        import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+        self._wait()
+        ours = self._records.filter(pc.equal(self._records["kind"], schema.KIND_OFFSET))
+        return bool(ours["producer_id"].null_count < ours.num_rows)
+
     def timeline(self, session: Any) -> Any:
         """Rows of ``schema.TIMELINE``, likewise."""
         self._wait()
@@ -86,7 +94,7 @@ class Early:
             import pandas  # noqa: F401
 
     def _decode(self) -> Any:
-        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow as pa
 
         rows = [piece for file in self._files for piece in ranges(split_of(file))]
         splits = pa.RecordBatch.from_pylist(rows, schema=schema.arrow(schema.SPLITS))

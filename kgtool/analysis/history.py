@@ -3,7 +3,9 @@
 One row each time a key (group, topic, partition) loses its offset, and one for the key's last
 record. Windows are keyed by the whole key, so a group with most of the records is still many
 small windows. Positions are log offsets of the ``__consumer_offsets`` partition; a transactional
-commit counts from its own record as pending, and from its COMMIT marker as stored.
+commit counts from its own record as pending, and from its COMMIT marker as stored. Of a group
+without transactions what is stored is what its last record says, so that one look back is enough;
+only the others take the windows that follow what is pending.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ from kgtool.analysis import schema
 from kgtool.retention.rules import RuleSet
 
 KEY = ("partition", "group", "topic", "topic_partition")
+_GROUP = ("partition", "group")
+_COMMITTED = ("offset", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "bytes")
+STORED = ("log_offset", "timestamp_ms", *_COMMITTED)
+"""Fields of ``stored``; ``timestamp_ms`` is when it began to count."""
 NEVER = 2**63 - 1
 """Position of a transaction's end that the log does not show."""
 
 
-def history(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
+def history(rules: RuleSet, transactional: bool | None) -> Callable[[DataFrame], DataFrame]:
     """Rows of ``schema.RECORDS`` → one row for each tombstone and each key's last record.
 
     Columns: the key; ``position``, ``timestamp_ms``, ``tombstone``, ``is_last``; ``first`` (the
@@ -30,12 +36,59 @@ def history(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     ``producer_id`` (rows too, see RuleSet.marks_outlive_offsets); and as of just before a
     tombstone, else just after the row: ``stored`` (the committed offset, null if there is none),
     ``pending``, ``pending_ended_ms``.
+
+    :param transactional: whether groups may have committed within transactions; None: Spark finds
+        out which have, and follows only those through their transactions.
     """
 
     def transform(records: DataFrame) -> DataFrame:
+        if transactional is not None:
+            return records.transform(followed if transactional else plain)
+        is_offset = F.col("kind") == schema.KIND_OFFSET
+        offsets = records.where(is_offset)
+        groups = F.broadcast(
+            offsets.where(F.col("producer_id").isNotNull()).select(*_GROUP).distinct()
+        )
+        # Where there are none, Spark (AQEPropagateEmptyRelation) leaves the second part out.
+        some = offsets.join(groups, on=list(_GROUP), how="left_semi")
+        others = offsets.join(groups, on=list(_GROUP), how="left_anti")
+        markers = records.where(F.col("kind") == schema.KIND_MARKER)
+        return others.transform(plain).unionByName(followed(some.unionByName(markers)))
+
+    def followed(records: DataFrame) -> DataFrame:
         return records.transform(_events).transform(_lives(rules)).transform(_states(rules))
 
     return transform
+
+
+def plain(records: DataFrame) -> DataFrame:
+    """``history`` of groups that never committed within a transaction, whatever the rules."""
+    spec = Window.partitionBy(*KEY).orderBy("log_offset")
+    commit, nothing = ~F.col("tombstone"), F.lit(None)
+    rows = (
+        records.where(F.col("kind") == schema.KIND_OFFSET)
+        .select(*KEY, "log_offset", "timestamp_ms", "tombstone", *_COMMITTED, "first_ms")
+        .withColumn("own", F.when(commit, F.struct(*STORED)))
+        .withColumn("before", F.lag("own").over(spec))
+        .withColumn("is_last", F.lead("log_offset").over(spec).isNull())
+        .withColumn("first", commit & F.col("before").isNull())
+        .where(F.col("tombstone") | F.col("is_last") | F.col("first"))
+    )
+    return rows.select(
+        *KEY,
+        F.col("log_offset").alias("position"),
+        "timestamp_ms",
+        "tombstone",
+        "is_last",
+        "first",
+        F.coalesce("first_ms", "timestamp_ms").alias("first_ms"),
+        F.lit(0).alias("pending_change"),
+        nothing.cast("bigint").alias("producer_id"),
+        nothing.cast("int").alias("mark"),
+        F.lit(False).alias("pending"),
+        F.when(commit, F.col("own")).otherwise(F.col("before")).alias("stored"),
+        nothing.cast("bigint").alias("pending_ended_ms"),
+    )
 
 
 def _events(records: DataFrame) -> DataFrame:
@@ -75,11 +128,7 @@ def _event(
         "tombstone",
         visible.alias("visible"),
         "log_offset",
-        "offset",
-        "commit_timestamp_ms",
-        "expire_timestamp_ms",
-        "topic_id",
-        "bytes",
+        *_COMMITTED,
         # A transaction's COMMIT stores at its own time.
         F.when(position == F.col("log_offset"), F.coalesce("first_ms", at))
         .otherwise(at)
@@ -172,8 +221,7 @@ def _states(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
 def _stored(rules: RuleSet, commits: Column) -> Column:
     """What a commit stores; the greatest of them is what is stored."""
     order = F.col("position") if rules.commit_always_replaces else F.col("log_offset")
-    fields = ("offset", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "timestamp_ms")
-    return F.when(commits, F.struct("life", order.alias("order"), "log_offset", *fields, "bytes"))
+    return F.when(commits, F.struct("life", order.alias("order"), *STORED))
 
 
 def _epoch(rules: RuleSet) -> Column:
@@ -202,9 +250,10 @@ def _columns() -> list[Column]:
         "first_ms",
         "pending_change",
     )
+    stored = F.struct(*[F.col(f"best.{name}").alias(name) for name in STORED])
     return [
         *[F.col(name) for name in (*KEY, *names, "producer_id", "mark", "pending")],
-        F.when(F.col("best.life") == F.col("life"), F.col("best")).alias("stored"),
+        F.when(F.col("best.life") == F.col("life"), stored).alias("stored"),
         F.when(~F.col("pending"), F.col("open_until.pending_until_ms")).alias("pending_ended_ms"),
     ]
 

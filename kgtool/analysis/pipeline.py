@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property, reduce
+from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from kgtool.analysis.session import is_tiny
 from kgtool.analysis.sources import Basis
 from kgtool.analysis.tally import Tally
 from kgtool.analysis.timeline import timeline
-from kgtool.analysis.together import together
+from kgtool.analysis.together import once, together
 from kgtool.analysis.whatif import Author, lives
 
 
@@ -71,7 +71,6 @@ class Analysis:
         self.wanted = wanted
         self._early = early
         self.records = kept(read(session, files, as_of_ms, wanted.detail(), settings, early))
-        self.quality = quality(self.records)
 
     def read_ahead(self, *names: str, then: Callable[[], Any] = lambda: None) -> Any:
         """Let Spark read the inputs while the plans of these tables are made; what ``then`` finds.
@@ -92,26 +91,39 @@ class Analysis:
             return self.last_record_ms
         return None
 
-    @cached_property
+    @once
+    def quality(self) -> DataFrame:
+        """What was read, and what was not and why."""
+        return quality(self.records)
+
+    @once
     def timeline(self) -> DataFrame:
         """Rows of ``schema.TIMELINE``."""
         if self._early is not None:
             return kept(self._early.timeline(self.session))
         return kept(self.records.transform(timeline(self.basis.rules)))
 
-    @cached_property
+    @once
     def history(self) -> DataFrame:
         """An offset's life: see ``analysis.history``."""
-        return kept(self.records.transform(history(self.basis.rules)))
+        return kept(self.records.transform(history(self.basis.rules, self._transactional())))
 
-    @cached_property
+    def _transactional(self) -> bool | None:
+        """Whether there may be transactional commits; None: in some groups."""
+        if self._early is not None:
+            return self._early.has_transactions()
+        if is_tiny(self.session):
+            return True  # what two plans save is less than what they cost
+        return None if self._seen.transactional else False
+
+    @once
     def live(self) -> DataFrame:
         """What is committed at the end of the log."""
         rules, retention_ms = self.basis.rules, self.basis.retention_ms
         found = self.history.transform(live(self.timeline, rules, retention_ms))
         return kept(self._told(found, lambda m: untold.hide_live(m, self.timeline, rules)))
 
-    @cached_property
+    @once
     def removals(self) -> DataFrame:
         """Every tombstone of an offset or a group, explained."""
         complete, basis = complete_partitions(self.records), self.basis
@@ -123,7 +135,7 @@ class Analysis:
             )
         )
 
-    @cached_property
+    @once
     def overdue(self) -> DataFrame:
         """What a check ought to have removed."""
         basis = self.basis
@@ -132,12 +144,12 @@ class Analysis:
             self.end_ms,
         )  # fmt: skip
 
-    @cached_property
+    @once
     def families(self) -> DataFrame:
         """``group, family`` of every group."""
         return kept(families(self.records))
 
-    @cached_property
+    @once
     def groups(self) -> DataFrame:
         """One row a group."""
         rules = self.basis.rules
@@ -152,19 +164,19 @@ class Analysis:
             return rows
         return rows.transform(hide(untold.untold(self.records)))
 
-    @cached_property
+    @once
     def changes(self) -> DataFrame:
         """Where offsets came and went: see ``growth.changes``."""
         return growth.changes(self.history)
 
-    @cached_property
+    @once
     def metrics(self) -> DataFrame:
         """KIP-496's counts by time; ``wanted.bucket_ms`` must be given."""
         bucket_ms = self.wanted.bucket_ms
         assert bucket_ms is not None
         return metrics(self.records, self.removals, self.changes, self.basis.rules, bucket_ms)
 
-    @cached_property
+    @once
     def lives(self) -> DataFrame:
         """Rows of ``schema.LIVES``; ``wanted.scenarios`` must be given."""
         author = Author(self.basis.rules, self.basis.retention_ms)
@@ -173,28 +185,28 @@ class Analysis:
             self.records.transform(lives(self.removals, author, self.wanted.scenarios, until))
         )
 
-    @cached_property
+    @once
     def scenarios(self) -> DataFrame:
         """What the numbers of scenarios mean."""
         return losses.scenario_frame(self.session, self.wanted.scenarios)
 
-    @cached_property
+    @once
     def whatif(self) -> DataFrame:
         """One row a scenario."""
         return losses.whatif(self.lives, self.scenarios, self.end_ms)
 
-    @cached_property
+    @once
     def whatif_families(self) -> DataFrame:
         """One row a scenario and family."""
         return losses.whatif_families(self.lives, self.scenarios, self.families, self.end_ms)
 
-    @cached_property
+    @once
     def losses(self) -> DataFrame:
         """What each scenario loses."""
         ends = losses.log_ends(self.session, self.basis.topics)
         return losses.losses(self.lives, self.scenarios, ends, self.end_ms)
 
-    @cached_property
+    @once
     def end_ms(self) -> int:
         """The moment to which the log was read: given, told by the input, or its last record."""
         return self.as_of_ms or self.basis.as_of_ms or self.last_record_ms or 0
@@ -214,12 +226,29 @@ class Analysis:
         frame: DataFrame = getattr(self, name)
         return frame.select(*schema.names(schema.TABLES[name]))
 
-    @cached_property
+    @once
     def last_record_ms(self) -> int | None:
         """Timestamp of the log's newest record."""
+        return self._seen.last_record_ms
+
+    @once
+    def _seen(self) -> _Seen:
+        """Asking for it reads the inputs."""
         was_read = (F.col("kind") == schema.KIND_QUALITY) & F.col("reason").isNull()
-        found = self.records.where(was_read).agg(F.max("timestamp_ms")).first()
-        return None if found is None else found[0]
+        is_offset = F.col("kind") == schema.KIND_OFFSET
+        (found,) = self.records.agg(
+            F.max(F.when(was_read, F.col("timestamp_ms"))),
+            F.count(F.when(is_offset, F.col("producer_id"))),
+        ).collect()
+        return _Seen(*found)
+
+
+class _Seen(NamedTuple):
+    """What reading all records tells."""
+
+    last_record_ms: int | None
+    transactional: int
+    """How many rows are of commits within transactions."""
 
 
 def kept(frame: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -69,10 +70,8 @@ def _plain(
         rows = [piece for row in rows for piece in ranges(row)]
     if settings is not None:
         settings = settings._replace(trace=None)  # what writes to this terminal stays here
-    names = schema.names(schema.SPLITS)
-    splits = session.createDataFrame(
-        [tuple(row[name] for name in names) for row in rows], schema.ddl(schema.SPLITS)
-    )
+    # Of a list Spark would make rows in Python workers of their own, beside those that decode.
+    splits = session.createDataFrame(pa.Table.from_pylist(rows, schema=schema.arrow(schema.SPLITS)))
     total = sum(map(_bytes, files))
     tasks = max(1, min(total // TASK_BYTES, 100_000))
     if not is_small:

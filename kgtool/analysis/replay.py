@@ -49,6 +49,7 @@ class GroupReplay:
     def __init__(self, scenario: Scenario, emit: Callable[[Life], None]) -> None:
         self.scenario = scenario
         self.rules = scenario.rules
+        self.interval_ms = scenario.interval_ms
         self.emit = emit
         self.life = GroupLife(scenario.rules)
         self.snapshot: GroupSnapshot | None = None
@@ -209,6 +210,8 @@ class GroupReplay:
 
     def _until(self, at_ms: int) -> None:
         """Play the checks before ``at_ms``; one at that very moment sees what happens then."""
+        if at_ms <= self.clock_ms:  # as for all that a client commits at once
+            return
         while True:
             tick = self._tick(self.clock_ms)
             if tick >= at_ms:
@@ -226,8 +229,8 @@ class GroupReplay:
 
     def _tick(self, at_ms: int) -> int:
         """The first check at or after that moment."""
-        interval = self.scenario.interval_ms
-        return max(-(-at_ms // interval), 1) * interval
+        interval = self.interval_ms
+        return -(-at_ms // interval) * interval if at_ms > 0 else interval
 
     def _check(self, tick: int) -> None:
         offsets_before = bool(self.stored)

@@ -3,8 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Thread
-from typing import Any
+from threading import RLock, Thread
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class once(Generic[T]):  # noqa: N801 - is used as cached_property is
+    """A ``cached_property`` whose value threads wait for while another one computes it.
+
+    That of Python 3.12 and later lets each of them compute it.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self._lock = RLock()
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        """Return the value; the second time it is the instance's own attribute."""
+        with self._lock:
+            known: dict[str, T] = vars(instance)
+            if self._name not in known:
+                known[self._name] = self._compute(instance)
+            return known[self._name]
 
 
 def together(tasks: Sequence[Callable[[], Any]], at_once: int) -> list[Any]:

@@ -338,8 +338,7 @@ class _Player:
                 GroupReplay(scenario, self._emit(number))
                 for number, scenario in enumerate(self.scenarios)
             ]
-        for group in self.groups:
-            _apply(group, row)
+        _apply(self.groups, row)
 
     def close(self) -> None:
         for group in self.groups:
@@ -369,22 +368,29 @@ class _Player:
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _apply(group: GroupReplay, row: _Happened) -> None:
-    if row.event == OWN:
-        event = {"kind": schema.KIND_GROUP, "timestamp_ms": row.at_ms, **row._asdict()}
-        group.group_record(row.at_ms, event, wipe=row.wipe)
+def _apply(groups: list[GroupReplay], row: _Happened) -> None:
+    """Let it happen in every scenario."""
+    at_ms, what = row.at_ms, row.event
+    if what == OWN:
+        event = {"kind": schema.KIND_GROUP, "timestamp_ms": at_ms, **row._asdict()}
+        for group in groups:
+            group.group_record(at_ms, event, wipe=row.wipe)
         return
     key = (row.topic, row.topic_partition)
-    if row.event == FORGET:
-        group.forget(row.at_ms, key)
-    elif row.event == END:
-        group.end(row.at_ms, key, row.producer_id, committed=row.committed)
-    else:
-        put = Put(
-            row.commit_timestamp_ms, row.expire_timestamp_ms, row.offset, row.log_offset,
-            row.first_ms, bool(row.continued),
-        )  # fmt: skip
-        if row.event == COMMIT:
-            group.commit(row.at_ms, key, put)
+    if what == FORGET:
+        for group in groups:
+            group.forget(at_ms, key)
+        return
+    if what == END:
+        for group in groups:
+            group.end(at_ms, key, row.producer_id, committed=row.committed)
+        return
+    put = Put(
+        row.commit_timestamp_ms, row.expire_timestamp_ms, row.offset, row.log_offset,
+        row.first_ms, bool(row.continued),
+    )  # fmt: skip
+    for group in groups:
+        if what == COMMIT:
+            group.commit(at_ms, key, put)
         else:
-            group.pend(row.at_ms, key, put, row.producer_id)
+            group.pend(at_ms, key, put, row.producer_id)

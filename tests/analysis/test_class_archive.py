@@ -55,6 +55,19 @@ def test_recorded_by_the_first_used_by_the_next(cache: Path) -> None:
     assert of_launcher and all("shared objects file" in line for line in of_launcher)
 
 
+def test_another_collector_and_compiler_use_it_too(cache: Path) -> None:
+    other = "-XX:+UseParallelGC"
+    assert class_archive.recorded(OWN) == ""  # nothing is recorded by asking
+    assert not cache.exists()
+    plain = run(class_archive.options(OWN)).stdout
+    cache.joinpath("seen").mkdir()
+    using = f"{other}{class_archive.recorded(OWN)}"
+    log = cache / "seen" / "loaded"
+    assert run(using, f"-Xlog:class+load:file={log}").stdout == plain
+    of_launcher = [line for line in log.read_text().splitlines() if "spark.launcher" in line]
+    assert of_launcher and all("shared objects file" in line for line in of_launcher)
+
+
 def test_a_damaged_one_does_no_harm(cache: Path) -> None:
     run(class_archive.options(OWN))
     class_archive.options(OWN)

@@ -35,8 +35,10 @@ GROUPS, EVENTS, PARTITIONS, SEED = 250, 30, 3, 4
 class Writer:
     """One partition's log: bytes for Spark, entries for the replay."""
 
-    def __init__(self, partition: int, rng: random.Random, *, kip_848: bool) -> None:
-        self.partition, self.rng, self.kip_848 = partition, rng, kip_848
+    def __init__(
+        self, partition: int, rng: random.Random, *, kip_848: bool, plain: frozenset[str]
+    ) -> None:
+        self.partition, self.rng, self.kip_848, self.plain = partition, rng, kip_848, plain
         self.now = START_MS
         self.data = b""
         self.entries: list[Entry] = []
@@ -68,7 +70,7 @@ class Writer:
     def event(self, group: str) -> None:
         self.now += self.rng.choice([1, 20, 500, 4000, 20_000])
         kinds = [self.commit] * 6 + [self.forget] * 2 + [self.classic] * 2
-        kinds += [self.transaction] * 3 + [self.end]
+        kinds += [self.end] if group in self.plain else [self.transaction] * 3 + [self.end]
         if self.kip_848:
             kinds += [self.member] * 2 + [self.leave, self.upgrade]
         self.rng.choice(kinds)(group)
@@ -173,13 +175,17 @@ def _fast_crc(data: bytes) -> int:
 
 
 def write_log(
-    folder: Path, seed: int, *, kip_848: bool, groups_in_all: int = GROUPS
+    folder: Path, seed: int, *, kip_848: bool, groups_in_all: int = GROUPS, plain: int = 0
 ) -> list[Entry]:
-    """Groups overlap in time, each in its partition; every partition is two segments."""
+    """Groups overlap in time, each in its partition; every partition is two segments.
+
+    :param plain: how many of the groups never commit within a transaction.
+    """
+    without = frozenset(f"g{number}" for number in range(plain))
     rng = random.Random(seed)
     entries: list[Entry] = []
     for partition in range(PARTITIONS):
-        writer = Writer(partition, rng, kip_848=kip_848)
+        writer = Writer(partition, rng, kip_848=kip_848, plain=without)
         groups = [f"g{n}" for n in range(partition, groups_in_all, PARTITIONS)]
         target = folder / f"__consumer_offsets-{partition}"
         target.mkdir(parents=True)

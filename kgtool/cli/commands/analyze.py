@@ -30,7 +30,10 @@ TABLES = (
     "quality",
 )  # fmt: skip
 FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
-PLANNED_AHEAD = {None: ("live", "removals"), "live": ("live",), "removals": ("removals",)}
+PLANNED_AHEAD: dict[str | None, tuple[str, ...]] = {
+    None: ("live", "removals"), "live": ("live",), "removals": ("removals",),
+    **dict.fromkeys(FROM_SCENARIOS, ("lives",)),
+}  # fmt: skip
 """What Spark can make a plan of while it reads, by --table."""
 NAMED_FILES = 20
 UNKNOWN_BYTES = 1 << 30
