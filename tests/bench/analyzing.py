@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench import parquet
 from tests.bench.installed import KGTOOL
-from tests.bench.measure import Command, Run, in_turn, seconds
+from tests.bench.measure import Command, Run, in_turn, ratio, rounds, seconds
 from tests.bench.results import Result
 from tests.support import biglog, eventlog
 from tests.support.standalone import standalone
@@ -26,14 +26,43 @@ def measure(runs: int, millions: int = 8) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="kgtool-bench-") as name:
         folder = Path(name)
         log = Log(folder, "log", millions * MILLION)
-        results = [_start_up(folder, runs), log.against_plain(runs), log.everything(runs)]
         quarter = Log(folder, "quarter", millions * MILLION // 4)
-        results.append(log.grown(quarter, 4, runs))
         even = Log(folder, "even", millions * MILLION, hot_share=0.1)
-        results += [log.uneven(even, runs), log.on_workers(runs)]
+        results = [_start_up(folder, runs)]
+        found = rounds(
+            {"live": log.live(), "plain": log.plain(), "audit": log.audit(),
+             "quarter": quarter.live(), "even": even.live()},
+            runs,
+        )  # fmt: skip
+        live, plain = found["live"], found["plain"]
+        results += [
+            _result(f"analyze, {log.size}, live", live, "a plain Spark job", plain, 1.5,
+                    note=f"plain {seconds(plain):.1f} s"),
+            _result("analyze, audit and 5 retentions", found["audit"], "the live run", live, 2.5),
+            _grown(log, live, quarter, found["quarter"]),
+            _result("analyze, one group has 80 %", live, "spread evenly", found["even"], 1.3),
+            log.on_workers(runs),
+        ]  # fmt: skip
         # Minutes each: one pair says whether something grows faster than the log.
-        results.append(Log(folder, "large", 4 * millions * MILLION).grown(log, 4, 1))
-    return results
+        large = Log(folder, "large", 4 * millions * MILLION)
+        pair = rounds({"large": large.live(), "live": log.live()}, 1)
+        return [*results, _grown(large, pair["large"], log, pair["live"])]
+
+
+def _result(
+    work: str, ours: Sequence[Run], against: str, theirs: Sequence[Run], goal: float,
+    note: str = "",
+) -> Result:  # fmt: skip
+    return Result(work, against, ratio(ours, theirs), goal, seconds=seconds(ours), note=note)
+
+
+def _grown(more: Log, ours: Sequence[Run], less: Log, theirs: Sequence[Run]) -> Result:
+    """How far from linear it is."""
+    return Result(
+        f"analyze, {less.size} → {more.size}", "linear",
+        ratio(ours, theirs) * less.records / more.records, 1.1,
+        seconds=seconds(ours), note=f"{less.size}: {seconds(theirs):.1f} s",
+    )  # fmt: skip
 
 
 class Log:
@@ -46,11 +75,29 @@ class Log:
         self.path = folder / name
         self.out = folder / f"{name}-out"
         self.expected = biglog.write(self.path, records, hot_share)
+        self.records = records
         self.size = f"{records / MILLION:g} M records"
 
     def live(self) -> Command:
         """The command that finds what is live."""
-        return self._analyze("live")
+        return self._analyze("live")._replace(after=self.check_live)
+
+    def audit(self) -> Command:
+        """The one that explains what went, and plays five retentions."""
+        retentions = ("1d", "3d", "7d", "14d", "30d")
+        given = [word for retention in retentions for word in ("--retention", retention)]
+        return self._analyze("removals", "whatif", more=given)._replace(after=self._is_explained)
+
+    def plain(self) -> Command:
+        """A job that only decodes and aggregates the same, from Parquet."""
+        source, out = self.folder / "parquet", self.folder / "plain-out"
+        parquet.convert(self.path, source)
+
+        def is_right(run: Run) -> None:
+            assert int(run.out) == self.expected.live_offsets
+
+        argv = [sys.executable, str(HERE / "plain_job.py"), str(source), str(out)]
+        return Command(argv, before=lambda: shutil.rmtree(out, ignore_errors=True), after=is_right)
 
     def _analyze(self, *tables: str, more: Sequence[str] = ()) -> Command:
         """The command that writes these tables, and shows some rows of the last."""
@@ -59,66 +106,23 @@ class Log:
                 "--out", str(self.out), *only, *more]  # fmt: skip
         return Command(argv, before=lambda: shutil.rmtree(self.out, ignore_errors=True))
 
-    def _is_right(self, _run: Run) -> None:
+    def check_live(self, _run: Run) -> None:
         found = rows(self.out / "live")
         assert found == self.expected.live_offsets, (found, self.expected.live_offsets)
 
-    def against_plain(self, runs: int) -> Result:
-        """Against a job that only decodes and aggregates, from Parquet."""
-        source, out = self.folder / "parquet", self.folder / "plain-out"
-        parquet.convert(self.path, source)
-        argv = [sys.executable, str(HERE / "plain_job.py"), str(source), str(out)]
-        plain = Command(argv, before=lambda: shutil.rmtree(out, ignore_errors=True))
-
-        def check(ours: Run, theirs: Run) -> None:
-            self._is_right(ours)
-            assert int(theirs.out) == self.expected.live_offsets
-
-        pair = in_turn(self.live(), plain, runs, check)
-        shutil.rmtree(source)
-        return Result(
-            f"analyze, {self.size}, live", "a plain Spark job", pair.ratio, 1.5,
-            seconds=seconds(pair.ours), note=f"plain {seconds(pair.theirs):.1f} s",
-        )  # fmt: skip
-
-    def everything(self, runs: int) -> Result:
-        """Audit and what-if with five retentions against ``live`` alone."""
-        retentions = ("1d", "3d", "7d", "14d", "30d")
-        given = [word for retention in retentions for word in ("--retention", retention)]
-        audit = self._analyze("removals", "whatif", more=given)
-        pair = in_turn(audit, self.live(), runs)
-        return Result("analyze, audit and 5 retentions", "the live run", pair.ratio, 2.5,
-                      seconds=seconds(pair.ours))  # fmt: skip
-
-    def grown(self, less: Log, times: int, runs: int) -> Result:
-        """How far from linear ``times`` the records are."""
-        pair = in_turn(self.live(), less.live(), runs)
-        return Result(
-            f"analyze, {less.size} → {self.size}", "linear", pair.ratio / times, 1.1,
-            seconds=seconds(pair.ours), note=f"{less.size}: {seconds(pair.theirs):.1f} s",
-        )  # fmt: skip
-
-    def uneven(self, even: Log, runs: int) -> Result:
-        """One group with most of the records against the same spread out."""
-        pair = in_turn(self.live(), even.live(), runs)
-        return Result("analyze, one group has 80 %", "spread evenly", pair.ratio, 1.3,
-                      seconds=seconds(pair.ours))  # fmt: skip
+    def _is_explained(self, _run: Run) -> None:
+        found = rows(self.out / "removals")
+        assert found == self.expected.removals, (found, self.expected.removals)
 
     def on_workers(self, runs: int) -> Result:
         """Two workers with a core each against one of them."""
         one, two = _Workers(self, ["0"]), _Workers(self, ["0", "1"])
-
-        def check(ours: Run, _theirs: Run) -> None:
-            self._is_right(ours)
-            for workers in (two, one):
-                workers.took.append(eventlog.busy_seconds(workers.events))
-
         with one.running() as theirs, two.running() as ours:
-            in_turn(ours, theirs, runs, check)
-        pairs = list(zip(two.took, one.took, strict=True))[1:]
-        ratio = statistics.median(alone / both for both, alone in pairs)
+            rounds({"two": ours, "one": theirs}, runs)
+        pairs = list(zip(two.took, one.took, strict=True))
+        times = statistics.median(alone / both for both, alone in pairs)
         return Result(
-            "analyze, 2 workers with a core each", "one such worker", ratio, 1.7, faster=True,
+            "analyze, 2 workers with a core each", "one such worker", times, 1.7, faster=True,
             seconds=statistics.median(both for both, _ in pairs),
             note=f"one: {statistics.median(alone for _, alone in pairs):.1f} s; only tasks",
         )  # fmt: skip
@@ -140,7 +144,13 @@ class _Workers:
         with standalone(self.folder, Path(sys.executable), self._pins, "3g") as master:
             command = self._log.live()
             argv = [*command.argv, "--master", master, *_CLUSTER, *eventlog.options(self.events)]
-            yield Command(argv, env={"SPARK_LOCAL_IP": "127.0.0.1"}, before=self._clear)
+            yield Command(
+                argv, env={"SPARK_LOCAL_IP": "127.0.0.1"}, before=self._clear, after=self._look
+            )
+
+    def _look(self, run: Run) -> None:
+        self._log.check_live(run)
+        self.took.append(eventlog.busy_seconds(self.events))
 
     def _clear(self) -> None:
         for folder in (self.events, self._log.out):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +35,8 @@ class Command(NamedTuple):
     scale: float = 1.0
     before: Callable[[], object] | None = None
     """Called before each run, outside the time."""
+    after: Callable[[Run], object] | None = None
+    """Called after each, likewise; raises AssertionError where the result is wrong."""
 
 
 class Failed(Exception):
@@ -61,7 +63,10 @@ def run(command: Command) -> Run:
             notes.seek(0)
             tail = notes.read().decode(errors="replace").strip()[-400:]
             raise Failed(f"{' '.join(command.argv)[-200:]}: status {status:.0f}: {tail}")
-    return Run(ended - began, cpu, peak / 1024, first - began, out)
+    done = Run(ended - began, cpu, peak / 1024, first - began, out)
+    if command.after is not None:
+        command.after(done)
+    return done
 
 
 def _drain(process: subprocess.Popen[bytes]) -> tuple[bytes, float]:
@@ -102,9 +107,26 @@ def in_turn(
         if check is not None:
             check(*pair)
         pairs += [pair] if turn else []
-    ratio = statistics.median(a.seconds * ours.scale / (b.seconds * theirs.scale) for a, b in pairs)
     slim = [(a._replace(out=b""), b._replace(out=b"")) for a, b in pairs]
-    return Pair([a for a, _ in slim], [b for _, b in slim], ratio)
+    mine, other = [a for a, _ in slim], [b for _, b in slim]
+    return Pair(mine, other, ratio(mine, other) * ours.scale / theirs.scale)
+
+
+def rounds(commands: Mapping[str, Command], runs: int) -> dict[str, list[Run]]:
+    """Run several commands A B C A B C …, each with each of the others beside it.
+
+    For runs of a minute and more: there is none that does not count.
+    """
+    found: dict[str, list[Run]] = {name: [] for name in commands}
+    for _ in range(runs):
+        for name, command in commands.items():
+            found[name].append(run(command)._replace(out=b""))
+    return found
+
+
+def ratio(ours: Sequence[Run], theirs: Sequence[Run]) -> float:
+    """Return the median of ours by theirs, pair by pair."""
+    return statistics.median(a.seconds / b.seconds for a, b in zip(ours, theirs, strict=True))
 
 
 def seconds(runs: Sequence[Run]) -> float:
