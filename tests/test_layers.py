@@ -50,9 +50,11 @@ EXTRA: dict[str, tuple[str, ...]] = {
     "net/tokens.py": ("config",),
     "net/kerberos.py": ("config",),
     "net/aws.py": ("config",),
-    # Which release a broker's versions mean, and how a uuid is written.
-    "admin/export.py": ("protocol.release", "protocol.wire"),
+    # Which release a broker's versions mean.
+    "admin/export.py": ("protocol.release",),
     "admin/broker_rules.py": ("protocol.release",),
+    # How a uuid is written.
+    "admin/images.py": ("protocol.wire",),
     # Any message from JSON.
     "admin/raw_message.py": ("protocol.as_json", "protocol.plan"),
     "groupadmin/asking.py": ("protocol.as_json",),

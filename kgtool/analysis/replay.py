@@ -127,7 +127,7 @@ class GroupReplay:
                 self.emit(lost._replace(again_ms=at_ms))
             if self.group_since_ms is None:
                 self.group_since_ms = at_ms
-        else:
+        elif not present.put.continued:
             self.queue.remove(present)
         stored = Stored(key, put, at_ms if present is None else present.since_ms)
         self.stored[key] = stored
