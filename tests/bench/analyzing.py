@@ -124,8 +124,8 @@ class Log:
         pairs = list(zip(two.took, one.took, strict=True))
         times = statistics.median(alone / both for both, alone in pairs)
         return Result(
-            f"analyze, {self.size}, 2 workers with a core each", "one such worker", times, 1.7, faster=True,
-            seconds=statistics.median(both for both, _ in pairs),
+            f"analyze, {self.size}, 2 workers with a core each", "one such worker", times, 1.7,
+            faster=True, seconds=statistics.median(both for both, _ in pairs),
             note=f"one: {statistics.median(alone for _, alone in pairs):.1f} s; only tasks",
         )  # fmt: skip
 
