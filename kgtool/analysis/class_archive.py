@@ -34,11 +34,13 @@ def options(java_options: str) -> str:
 
     Without an archive: those that record one. Neither where the JVM or the cache can't have one.
     """
-    using = recorded(java_options)
     stem = _stem(java_options)
-    if using or stem is None:
-        return f"{java_options}{using}"
+    if stem is None:
+        return java_options
     try:
+        using = _using(stem)
+        if using:
+            return java_options + using
         draft = _new_draft(stem)
     except OSError:  # no home, read-only, full
         return java_options
@@ -51,13 +53,15 @@ def recorded(java_options: str) -> str:
     It serves a JVM with another garbage collector, and with both compilers, as well.
     """
     stem = _stem(java_options)
-    if stem is None:
-        return ""
     try:
-        _publish(stem)
-        archive = _whole(stem)
+        return _using(stem) if stem else ""
     except OSError:
         return ""
+
+
+def _using(stem: Path) -> str:
+    _publish(stem)
+    archive = _whole(stem)
     return f' "-XX:SharedArchiveFile={archive}" {_QUIET}' if archive else ""
 
 

@@ -70,8 +70,9 @@ class Early:
         import pyarrow.compute as pc  # type: ignore[import-untyped]
 
         self._wait()
-        ours = self._records.filter(pc.equal(self._records["kind"], schema.KIND_OFFSET))
-        return bool(ours["producer_id"].null_count < ours.num_rows)
+        is_offset = pc.equal(self._records["kind"], schema.KIND_OFFSET)
+        is_transactional = self._records["producer_id"].is_valid()
+        return bool(pc.any(pc.and_(is_offset, is_transactional)).as_py())
 
     def timeline(self, session: Any) -> Any:
         """Rows of ``schema.TIMELINE``, likewise."""

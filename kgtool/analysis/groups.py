@@ -11,7 +11,6 @@ from kgtool.analysis.live import LIFE, as_life, snapshot
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
 
-_GROUP = ("partition", "group")
 _COUNTS = ("commits", "rebalances", "live_offsets", "live_topics", "expired_offsets", "bytes")
 
 
@@ -31,12 +30,12 @@ def groups(
         _live_part(live),
         _group_records(records),
         _removals_part(removals),
-        rebalances(records).groupBy(*_GROUP).agg(F.count("*").alias("rebalances")),
+        rebalances(records).groupBy(*schema.GROUP).agg(F.count("*").alias("rebalances")),
         _states(timeline, rules),
     ]
     rows = _seen(records)
     for part in parts:
-        rows = rows.join(part, on=list(_GROUP), how="left")
+        rows = rows.join(part, on=list(schema.GROUP), how="left")
     rows = rows.withColumn(
         "bytes", F.coalesce("offset_bytes", F.lit(0)) + F.coalesce("own_bytes", F.lit(0))
     )
@@ -62,7 +61,7 @@ def rebalances(records: DataFrame) -> DataFrame:
     A completed one writes members under a new generation (``CompletingRebalance`` → ``Stable``,
     where the coordinators count it); the same generation again is a static member that came back.
     """
-    in_order = Window.partitionBy(*_GROUP).orderBy("log_offset")
+    in_order = Window.partitionBy(*schema.GROUP).orderBy("log_offset")
     states = records.where(
         (F.col("kind") == schema.KIND_GROUP)
         & (F.col("key_type") == group_records.GROUP_METADATA)
@@ -73,7 +72,7 @@ def rebalances(records: DataFrame) -> DataFrame:
     return (
         states.withColumn("is_new", before.isNull() | (before != generation))
         .where(F.col("is_new") & (F.col("detail.members") > 0))
-        .select(*_GROUP, "timestamp_ms")
+        .select(*schema.GROUP, "timestamp_ms")
     )
 
 
@@ -85,7 +84,7 @@ def _seen(records: DataFrame) -> DataFrame:
     at = F.col("timestamp_ms")
     return (
         records.where(is_offset | (F.col("kind") == schema.KIND_GROUP))
-        .groupBy(*_GROUP)
+        .groupBy(*schema.GROUP)
         .agg(
             F.sum(F.when(commit, F.col("commits"))).alias("commits"),
             F.coalesce(F.min(F.when(lives, F.least("first_ms", at))), F.min(at)).alias(
@@ -109,11 +108,11 @@ def _live_part(live: DataFrame) -> DataFrame:
 def _group_records(records: DataFrame) -> DataFrame:
     """Size of the newest record of each of the group's own keys."""
     own = records.where(F.col("kind") == schema.KIND_GROUP)
-    newest = own.groupBy(*_GROUP, "key_type", "detail.member", "detail.regex").agg(
+    newest = own.groupBy(*schema.GROUP, "key_type", "detail.member", "detail.regex").agg(
         F.max(F.struct("log_offset", "tombstone", "bytes")).alias("newest")
     )
     kept = newest.where(~F.col("newest.tombstone"))
-    return kept.groupBy(*_GROUP).agg(F.sum("newest.bytes").alias("own_bytes"))
+    return kept.groupBy(*schema.GROUP).agg(F.sum("newest.bytes").alias("own_bytes"))
 
 
 def _removals_part(removals: DataFrame) -> DataFrame:
@@ -128,12 +127,12 @@ def _states(timeline: DataFrame, rules: RuleSet) -> DataFrame:
     seen = expire.as_seen_by(rules, snapshot())
     here = F.col(f"{LIFE}.known") if rules.new_coordinator else _is_classic()
     was_known = F.when(F.col("known"), F.col("log_offset"))
-    states = timeline.groupBy(*_GROUP).agg(
+    states = timeline.groupBy(*schema.GROUP).agg(
         F.max_by(as_life(timeline), "log_offset").alias(LIFE),
         F.max_by("group_type", was_known).alias("last_type"),
     )
     return states.select(
-        *_GROUP,
+        *schema.GROUP,
         # Of a group that is gone: what it was.
         F.coalesce("last_type", f"{LIFE}.group_type").alias("group_type"),
         F.when(here, seen.group_state).alias("group_state"),

@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from kgtool.analysis import schema
 from kgtool.retention.rules import RuleSet
 
-KEY = ("partition", "group", "topic", "topic_partition")
-_GROUP = ("partition", "group")
+KEY = (*schema.GROUP, "topic", "topic_partition")
 _COMMITTED = ("offset", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "bytes")
 STORED = ("log_offset", "timestamp_ms", *_COMMITTED)
 """Fields of ``stored``; ``timestamp_ms`` is when it began to count."""
@@ -42,18 +41,17 @@ def history(rules: RuleSet, transactional: bool | None) -> Callable[[DataFrame],
     """
 
     def transform(records: DataFrame) -> DataFrame:
-        if transactional is not None:
-            return records.transform(followed if transactional else plain)
-        is_offset = F.col("kind") == schema.KIND_OFFSET
-        offsets = records.where(is_offset)
-        groups = F.broadcast(
-            offsets.where(F.col("producer_id").isNotNull()).select(*_GROUP).distinct()
-        )
-        # Where there are none, Spark (AQEPropagateEmptyRelation) leaves the second part out.
-        some = offsets.join(groups, on=list(_GROUP), how="left_semi")
-        others = offsets.join(groups, on=list(_GROUP), how="left_anti")
+        if transactional:
+            return followed(records)
+        offsets = records.where(F.col("kind") == schema.KIND_OFFSET)
+        if transactional is False:
+            return _plain(offsets)
+        with_them = offsets.where(F.col("producer_id").isNotNull())
+        groups = F.broadcast(with_them.select(*schema.GROUP).distinct())
+        some = offsets.join(groups, on=list(schema.GROUP), how="left_semi")
+        others = offsets.join(groups, on=list(schema.GROUP), how="left_anti")
         markers = records.where(F.col("kind") == schema.KIND_MARKER)
-        return others.transform(plain).unionByName(followed(some.unionByName(markers)))
+        return _plain(others).unionByName(followed(some.unionByName(markers)))
 
     def followed(records: DataFrame) -> DataFrame:
         return records.transform(_events).transform(_lives(rules)).transform(_states(rules))
@@ -61,13 +59,12 @@ def history(rules: RuleSet, transactional: bool | None) -> Callable[[DataFrame],
     return transform
 
 
-def plain(records: DataFrame) -> DataFrame:
+def _plain(offsets: DataFrame) -> DataFrame:
     """``history`` of groups that never committed within a transaction, whatever the rules."""
     spec = Window.partitionBy(*KEY).orderBy("log_offset")
     commit, nothing = ~F.col("tombstone"), F.lit(None)
     rows = (
-        records.where(F.col("kind") == schema.KIND_OFFSET)
-        .select(*KEY, "log_offset", "timestamp_ms", "tombstone", *_COMMITTED, "first_ms")
+        offsets.select(*KEY, "log_offset", "timestamp_ms", "tombstone", *_COMMITTED, "first_ms")
         .withColumn("own", F.when(commit, F.struct(*STORED)))
         .withColumn("before", F.lag("own").over(spec))
         .withColumn("is_last", F.lead("log_offset").over(spec).isNull())

@@ -13,7 +13,6 @@ from kgtool.retention.rules import RuleSet
 
 LIFE = "life"
 """Struct column with a row of ``schema.TIMELINE``: the group as it was at that moment."""
-_GROUP = ("partition", "group")
 
 
 def live(
@@ -23,7 +22,7 @@ def live(
 
     def transform(history: DataFrame) -> DataFrame:
         present = F.col("is_last") & ~F.col("tombstone") & F.col("stored").isNotNull()
-        rows = history.where(present).join(latest(timeline), on=list(_GROUP), how="left")
+        rows = history.where(present).join(latest(timeline), on=list(schema.GROUP), how="left")
         return rows.transform(judge(rules, retention_ms)).select(*_live_columns(rules))
 
     return transform
@@ -31,17 +30,17 @@ def live(
 
 def latest(timeline: DataFrame) -> DataFrame:
     """Each group's last state, as the struct LIFE."""
-    newest = Window.partitionBy(*_GROUP).orderBy(F.col("log_offset").desc())
+    newest = Window.partitionBy(*schema.GROUP).orderBy(F.col("log_offset").desc())
     return (
         timeline.withColumn("age", F.row_number().over(newest))
         .where(F.col("age") == 1)
-        .select(*_GROUP, as_life(timeline))
+        .select(*schema.GROUP, as_life(timeline))
     )
 
 
 def as_life(timeline: DataFrame) -> Column:
     """All of a timeline row but its group, as the struct LIFE."""
-    return F.struct(*[name for name in timeline.columns if name not in _GROUP]).alias(LIFE)
+    return F.struct(*[name for name in timeline.columns if name not in schema.GROUP]).alias(LIFE)
 
 
 def snapshot(life: str = LIFE) -> expire.Snapshot:

@@ -75,7 +75,8 @@ class Analysis:
     def read_ahead(self, *names: str, then: Callable[[], Any] = lambda: None) -> Any:
         """Let Spark read the inputs while the plans of these tables are made; what ``then`` finds.
 
-        With little to read both take about as long. What fails is tried again, and told, by
+        With little to read both take about as long; with much, plans that hang on whether there are
+        transactions wait for it. What fails is tried again, and told, by
         whoever wants it. ``then`` is asked as soon as all is read.
         """
 
@@ -226,7 +227,7 @@ class Analysis:
         frame: DataFrame = getattr(self, name)
         return frame.select(*schema.names(schema.TABLES[name]))
 
-    @once
+    @property
     def last_record_ms(self) -> int | None:
         """Timestamp of the log's newest record."""
         return self._seen.last_record_ms

@@ -17,7 +17,6 @@ from kgtool.analysis.live import LIFE, as_life, judge, snapshot
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
 
-_GROUP = ("partition", "group")
 _OFFSET, _OWN, _CHANGE, _STATE = "offset", "group", "change", "state"
 _WHERE = ("log_partition", "position", "offsets_left")
 
@@ -52,14 +51,14 @@ def removals(
 def _group_tombstones(records: DataFrame) -> DataFrame:
     ends = F.col("key_type").isin(*group_records.GROUP_TYPES) & F.col("tombstone")
     return records.where((F.col("kind") == schema.KIND_GROUP) & ends).select(
-        *_GROUP, F.col("log_offset").alias("position"), "timestamp_ms"
+        *schema.GROUP, F.col("log_offset").alias("position"), "timestamp_ms"
     )
 
 
 def _group_events(history: DataFrame, ended: DataFrame, timeline: DataFrame) -> DataFrame:
     """All that happened to each group whose removals are explained, in one frame."""
     states = timeline.select(
-        *_GROUP,
+        *schema.GROUP,
         F.col("log_offset").alias("position"),
         "timestamp_ms",
         F.lit(_STATE).alias("role"),
@@ -75,7 +74,7 @@ def _losses(history: DataFrame) -> DataFrame:
     """The offsets' tombstones."""
     stored = F.col("stored").isNotNull()
     return history.where(F.col("tombstone")).select(
-        *_GROUP,
+        *schema.GROUP,
         "position",
         "timestamp_ms",
         F.lit(_OFFSET).alias("role"),
@@ -98,9 +97,9 @@ def _gains(history: DataFrame, ended: DataFrame) -> DataFrame:
     changing = ~F.col("tombstone") & (F.col("first") | changes)
     return (
         history.where(changing)
-        .join(ended.select(*_GROUP).distinct(), on=list(_GROUP), how="left_semi")
+        .join(ended.select(*schema.GROUP).distinct(), on=list(schema.GROUP), how="left_semi")
         .select(
-            *_GROUP,
+            *schema.GROUP,
             "position",
             "timestamp_ms",
             F.lit(_CHANGE).alias("role"),
@@ -116,10 +115,10 @@ def _circumstances(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     """Add to each tombstone what was there just before it."""
     # A tombstone comes before the state that it leads to, which has the same position.
     in_order = F.when(F.col("role") == _STATE, 1).otherwise(0)
-    by_group = Window.partitionBy(*_GROUP).orderBy("position", in_order)
+    by_group = Window.partitionBy(*schema.GROUP).orderBy("position", in_order)
     before = by_group.rowsBetween(Window.unboundedPreceding, -1)
     earlier_writes = (
-        Window.partitionBy(*_GROUP)
+        Window.partitionBy(*schema.GROUP)
         .orderBy("timestamp_ms")
         .rangeBetween(Window.unboundedPreceding, -1)
     )
@@ -148,7 +147,7 @@ def _circumstances(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
 
 def _mark_change() -> Column:
     """Whether the group gains (1) or loses (-1) the mark of a producer's transaction here."""
-    marks = Window.partitionBy(*_GROUP, "producer_id", F.col("mark").isNotNull())
+    marks = Window.partitionBy(*schema.GROUP, "producer_id", F.col("mark").isNotNull())
     last = F.lag("mark").over(marks.orderBy("position"))
     return F.col("mark") - F.coalesce(last, F.lit(0))
 
@@ -158,7 +157,7 @@ def _conversions(timeline: DataFrame, complete: DataFrame) -> Callable[[DataFram
 
     def transform(rows: DataFrame) -> DataFrame:
         onward = timeline.where(F.col("converted_from").isNotNull()).select(
-            *_GROUP, F.col("converted_from").alias("position"), "converted_at_once"
+            *schema.GROUP, F.col("converted_from").alias("position"), "converted_at_once"
         )
         whole = complete.select("partition", F.lit(True).alias("is_complete"))
         # In a compacted log the rest of that write may be gone, because it was superseded; a
@@ -166,7 +165,7 @@ def _conversions(timeline: DataFrame, complete: DataFrame) -> Callable[[DataFram
         later = F.col("is_complete").isNull() & (F.col("offsets_left") > 0)
         converted = (F.col("role") == _OWN) & (F.col("converted_at_once") | later)
         return (
-            rows.join(onward, on=[*_GROUP, "position"], how="left")
+            rows.join(onward, on=[*schema.GROUP, "position"], how="left")
             .join(F.broadcast(whole), on="partition", how="left")
             .withColumn(
                 "converted",
@@ -181,7 +180,7 @@ def _causes(rules: RuleSet) -> Callable[[DataFrame], DataFrame]:
     """Add ``cause``, and to a group's removal when it was due."""
 
     def transform(rows: DataFrame) -> DataFrame:
-        write = Window.partitionBy(*_GROUP, "timestamp_ms")
+        write = Window.partitionBy(*schema.GROUP, "timestamp_ms")
         of_offset = F.col("role") == _OFFSET
         rows = rows.withColumn(
             "with_offsets", F.max(of_offset.cast("int")).over(write) == 1
@@ -244,7 +243,7 @@ def _empty_since() -> Column:
 
 def _one_cause(rows: DataFrame) -> DataFrame:
     """Make all that one write took from one group explicit if part of it was; add the latency."""
-    write = Window.partitionBy(*_GROUP, "timestamp_ms")
+    write = Window.partitionBy(*schema.GROUP, "timestamp_ms")
     by_hand = F.max((F.col("cause") == retention.CAUSE_EXPLICIT).cast("int")).over(write) == 1
     by_itself = F.col("cause").isin(retention.CAUSE_EXPIRED, retention.CAUSE_GROUP_EMPTY)
     spoilt = F.coalesce(by_hand & by_itself, F.lit(False))

@@ -49,7 +49,6 @@ class GroupReplay:
     def __init__(self, scenario: Scenario, emit: Callable[[Life], None]) -> None:
         self.scenario = scenario
         self.rules = scenario.rules
-        self.interval_ms = scenario.interval_ms
         self.emit = emit
         self.life = GroupLife(scenario.rules)
         self.snapshot: GroupSnapshot | None = None
@@ -229,8 +228,8 @@ class GroupReplay:
 
     def _tick(self, at_ms: int) -> int:
         """The first check at or after that moment."""
-        interval = self.interval_ms
-        return -(-at_ms // interval) * interval if at_ms > 0 else interval
+        interval = self.scenario.interval_ms
+        return max(-(-at_ms // interval), 1) * interval
 
     def _check(self, tick: int) -> None:
         offsets_before = bool(self.stored)

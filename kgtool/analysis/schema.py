@@ -10,6 +10,9 @@ from typing import Any, Final
 
 Schema = tuple[tuple[str, str], ...]
 
+GROUP: Final = ("partition", "group")
+"""Columns of a record that tell whose it is; a group's records are all in one partition."""
+
 KIND_OFFSET: Final = "offset"
 KIND_GROUP: Final = "group"
 KIND_MARKER: Final = "marker"

@@ -10,13 +10,14 @@ whoever wrote it thinks that it will be sent.
 from __future__ import annotations
 
 import binascii
-from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from kgtool.errors import UsageError
 from kgtool.protocol.schema import NO_UUID, Field, Struct
+from kgtool.protocol.wire import uuid_text
 
 S = TypeVar("S", bound=Struct)
 
@@ -77,7 +78,7 @@ def _value(value: Any, field: Field, version: int, flexible: bool) -> Any:
     if field.kind in ("bytes", "records"):
         return b64encode(value).decode("ascii")
     if field.kind == "uuid":
-        return urlsafe_b64encode(value.bytes).decode("ascii").rstrip("=")
+        return uuid_text(value)
     return value
 
 
