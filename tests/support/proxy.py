@@ -35,13 +35,27 @@ KINDS = (
     "late",  # the answer comes, but after a second
     "refuse",  # the connection is reset as soon as it is made
 )
+REQUEST_KINDS = (
+    "stall",  # the connection ends at once, the request gets to the broker ``seconds`` later
+    "rewrite",  # the answer is what ``rewrite`` makes of it
+    "watch",  # nothing but the hook
+)
+"""What only a fault with ``api`` can do, besides "swallow" and all that spoils an answer."""
 
 
 class Fault(NamedTuple):
     """One way to damage a conversation.
 
-    :param at: after so many good answers on the connection (0: the answer to ApiVersions).
-    :param times: on how many connections; from then on the broker is well again.
+    :param at: after so many good answers on the connection (0: the answer to ApiVersions); with
+        ``api``, after so many requests of that API by this client to this broker, however many
+        connections they come on.
+    :param times: on how many connections (with ``api``: requests); from then on the broker is well
+        again.
+    :param api: the API key whose requests count and are struck.
+    :param hook: runs, in a thread of its own, at that moment: when the broker has answered and
+        before the client hears of it (``swallow``, ``stall``: before the broker hears of it).
+    :param rewrite: makes another answer of one; frames begin with their four bytes of length.
+    :param seconds: how late a stalled request gets to the broker.
     """
 
     kind: str
@@ -49,6 +63,10 @@ class Fault(NamedTuple):
     at: int = 0
     times: int = 1
     seed: int = 0
+    api: int | None = None
+    hook: Callable[[], object] | None = None
+    rewrite: Callable[[bytes], bytes] | None = None
+    seconds: float = 1.0
 
 
 class Plan:
@@ -57,9 +75,26 @@ class Plan:
     def __init__(self, *faults: Fault) -> None:
         self.left = {fault: fault.times for fault in faults}
         self.struck = 0
+        self._asked: Counter[tuple[int, int]] = Counter()
 
     def fault_for(self, broker: int) -> Fault | None:
-        return next((f for f, left in self.left.items() if f.broker == broker and left > 0), None)
+        return next(
+            (
+                f
+                for f, left in self.left.items()
+                if f.broker == broker and left > 0 and f.api is None
+            ),
+            None,
+        )
+
+    def fault_of_request(self, broker: int, api: int) -> Fault | None:
+        """Count a request; return the fault that strikes it, if one does."""
+        count = self._asked[broker, api]
+        self._asked[broker, api] += 1
+        for fault in self.left:
+            if (fault.broker, fault.api) == (broker, api) and fault.at <= count:
+                return fault if self.strike(fault) else None
+        return None
 
     def strike(self, fault: Fault) -> bool:
         """Use a fault up by one; False if other connections were faster."""
@@ -106,6 +141,12 @@ class Proxies:
         """End all connections of a client, without a word."""
         self._wait(self._hang_up(client))
 
+    def deliver_later(self, frame: bytes, target: int, seconds: float) -> None:
+        """Give a request to the broker after some time, and let its answer go."""
+        task = self._loop.create_task(_deliver(frame, target, seconds))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _hang_up(self, client: str) -> None:
         for writer in self._writers.pop(client, []):
             writer.close()
@@ -147,6 +188,8 @@ class _Conversation:
         self._requests = 0
         self._is_dripping = False
         self._is_silent = False
+        self._due: dict[int, Fault] = {}
+        """The faults that wait for the answer to a request, by its correlation id."""
 
     async def run(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int
@@ -161,6 +204,7 @@ class _Conversation:
             if self._is_due("refuse", 0):
                 _reset(writer)
                 return
+            self._target = target
             broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", target)
             up = asyncio.ensure_future(self._up(first, reader, broker_writer))
             down = asyncio.ensure_future(self._down(broker_reader, writer))
@@ -178,8 +222,6 @@ class _Conversation:
         self._client = client
         self._plan = self._proxies.plans.get(client)
         self._fault = self._plan.fault_for(self._broker) if self._plan else None
-        if self._fault is not None:
-            self._random = random.Random(self._fault.seed)
 
     def _is_due(self, kind: str, count: int) -> bool:
         fault = self._fault
@@ -197,6 +239,17 @@ class _Conversation:
         while frame is not None:
             (key,) = struct.unpack_from(">h", frame, 4)
             self._proxies.requests.setdefault(self._client, Counter())[key] += 1
+            fault = self._plan.fault_of_request(self._broker, key) if self._plan else None
+            if fault is not None and fault.kind in ("swallow", "stall"):
+                await _call(fault)
+                if fault.kind == "stall":
+                    # The broker may have it before the connection behind this one ends.
+                    self._proxies.deliver_later(frame, self._target, fault.seconds)
+                    raise _Ended
+                self._is_silent = True
+            elif fault is not None:
+                (correlation,) = struct.unpack_from(">i", frame, 8)
+                self._due[correlation] = fault
             if self._is_silent or self._is_due("swallow", self._requests):
                 self._is_silent = True
             else:
@@ -215,7 +268,21 @@ class _Conversation:
             self._answers += 1
 
     async def _damaged(self, frame: bytes, writer: asyncio.StreamWriter) -> AsyncIterator[bytes]:
-        kind = self._fault.kind if self._fault else ""
+        (correlation,) = struct.unpack_from(">i", frame, 4)
+        asked = self._due.pop(correlation, None)
+        if asked is not None:
+            await _call(asked)
+            if asked.kind == "rewrite":
+                assert asked.rewrite is not None
+                yield asked.rewrite(frame)
+            elif asked.kind == "watch":
+                yield frame
+            else:
+                async for piece in self._spoilt(asked, frame, writer):
+                    yield piece
+            return
+        fault = self._fault
+        kind = fault.kind if fault else ""
         if kind == "drip" and self._is_due(kind, self._answers):
             self._is_dripping = True
         if self._is_dripping:
@@ -226,6 +293,15 @@ class _Conversation:
         if kind in ("", "swallow", "refuse", "drip") or not self._is_due(kind, self._answers):
             yield frame
             return
+        assert fault is not None
+        async for piece in self._spoilt(fault, frame, writer):
+            yield piece
+
+    async def _spoilt(
+        self, fault: Fault, frame: bytes, writer: asyncio.StreamWriter
+    ) -> AsyncIterator[bytes]:
+        """Do to an answer what the fault says."""
+        kind, self._random = fault.kind, random.Random(fault.seed)
         half = self._random.randrange(1, len(frame))
         if kind == "hole":
             self._is_silent = True
@@ -257,6 +333,23 @@ class _Conversation:
             return noise(self._random.randrange(1, 40)) + frame
         assert kind == "twice", kind
         return frame + frame
+
+
+async def _call(fault: Fault) -> None:
+    """Run the fault's hook to its end, while the other conversations go on."""
+    if fault.hook is not None:
+        await asyncio.get_running_loop().run_in_executor(None, fault.hook)
+
+
+async def _deliver(frame: bytes, target: int, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    reader, writer = await asyncio.open_connection("127.0.0.1", target)
+    try:
+        writer.write(frame)
+        await writer.drain()
+        await _frame(reader)
+    finally:
+        writer.close()
 
 
 async def _first_of(*futures: asyncio.Future[None]) -> None:
