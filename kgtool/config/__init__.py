@@ -1,4 +1,8 @@
-"""What to connect to, and how: flags > environment > context > client.properties → ``Settings``.
+"""What to connect to, and how → ``Settings``.
+
+``--bootstrap-server`` > a context chosen by flag or ``KGTOOL_CONTEXT`` > ``KGTOOL_BOOTSTRAP_SERVER``
+> the context in use > ``bootstrap.servers`` of a file. A context's login goes to that context's own
+brokers, or to the ``--bootstrap-server`` typed beside ``--context``.
 
 Reading files, JAAS lines and contexts is left to modules that are imported when there is one.
 
@@ -34,7 +38,8 @@ class Settings(NamedTuple):
 
     ``properties`` are the client's own, secrets included; their repr hides those. ``security`` is
     None for plain connections without a login. ``context`` is the profile in use, if any: it says
-    whether a change needs a second question, and refuses another cluster than its own. ``trace``
+    whether a change needs a second question, and refuses another cluster than its own;
+    ``is_own_address``: the address is that context's, so it may be pinned to what answers. ``trace``
     gets a line for each message on the wire, secrets masked. ``setup_ms`` is
     ``socket.connection.setup.timeout.ms`` where it is given; ``canonical_names`` stands for
     ``client.dns.lookup=resolve_canonical_bootstrap_servers_only``. ``notes`` are sentences about
@@ -51,6 +56,7 @@ class Settings(NamedTuple):
     setup_ms: int | None = None
     canonical_names: bool = False
     notes: tuple[str, ...] = ()
+    is_own_address: bool = True
 
 
 def settings(
@@ -62,22 +68,31 @@ def settings(
 ) -> Settings | None:
     """Combine what was given; None where nothing names a cluster.
 
-    The context that was chosen with ``kgtool context use`` is taken only where nothing else names
-    a cluster: a login for one cluster is never shown to another by accident.
+    A login for one cluster is never shown to another by accident: the context in use is taken only
+    where nothing else names a cluster, and ``KGTOOL_BOOTSTRAP_SERVER`` never redirects a context
+    that was chosen. Only an address typed beside ``context`` does.
 
     Raises UsageError for a malformed address, ConfigError for a file that can't be used.
     """
     environ = os.environ if environ is None else environ
-    servers = bootstrap if bootstrap is not None else environ.get(BOOTSTRAP_VARIABLE) or None
+    variable = environ.get(BOOTSTRAP_VARIABLE) or None
+    is_typed = context is not None
     if context is None and bootstrap is None:
         context = environ.get(CONTEXT_VARIABLE) or None
+    servers = variable if bootstrap is None and context is None else bootstrap
     profile = _profile(context, servers, command_config)
     if profile is None and command_config is None:
         if servers is None:
             return None
         return Settings(parse_bootstrap(servers), timeout_ms or DEFAULT_TIMEOUT_MS)
-    found = _combine(servers, command_config, profile, environ)
-    return found and found._replace(timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS)
+    found = _combine(servers, command_config, profile, environ, is_typed=is_typed)
+    if found is None:
+        return None
+    if context is not None and bootstrap is None and variable is not None:
+        if found.context is not None and variable != found.context.bootstrap:
+            ignored = f"{BOOTSTRAP_VARIABLE} is ignored: the context {context} names its brokers."
+            found = found._replace(notes=(ignored, *found.notes))
+    return found._replace(timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS)
 
 
 def _combine(
@@ -85,29 +100,48 @@ def _combine(
     command_config: str | None,
     profile: Context | None,
     environ: Mapping[str, str],
+    *,
+    is_typed: bool = False,
 ) -> Settings | None:
-    """Read what a file and a profile say, ``servers`` over both."""
+    """Read what a file and a profile say, ``servers`` over both.
+
+    :param is_typed: the profile was named on the command line.
+    """
     from kgtool.config.known import odd_names
     from kgtool.config.security import canonical_names, security, setup_ms
 
     where = command_config or f"the context {profile.name if profile else ''}"
     file = command_config or (profile.command_config if profile else None)
     properties = _read(file, profile, environ)
-    secured = security(properties, where)
-    if servers is None:
-        servers = (profile.bootstrap if profile else None) or properties.value("bootstrap.servers")
+    named = properties.value("bootstrap.servers")
+    own = _own_address(profile, named, command_config)
+    servers = servers or own or named
     if servers is None:
         return None
+    if profile is not None and servers != own and not is_typed:
+        # Another file names another cluster: it gets nothing of the context.
+        return _combine(servers, command_config, None, environ)
     return Settings(
         parse_bootstrap(servers),
         client_id=properties.value("client.id") or "kgtool",
         properties=properties,
-        security=secured,
+        security=security(properties, where),
         context=profile,
         setup_ms=setup_ms(properties, where),
         canonical_names=canonical_names(properties, where),
         notes=odd_names(properties, where),
+        is_own_address=servers == own,
     )
+
+
+def _own_address(
+    profile: Context | None, named: str | None, command_config: str | None
+) -> str | None:
+    """Return where a profile itself leads, ``named`` being what all files together say."""
+    if profile is None or profile.bootstrap:
+        return profile and profile.bootstrap
+    is_own = command_config is None or "bootstrap.servers" in profile.properties
+    return named if is_own else None
 
 
 def has_cluster(environ: Mapping[str, str] | None = None) -> bool:

@@ -53,16 +53,18 @@ class Context(NamedTuple):
     is_protected: bool = False
     cluster_id: str | None = None
 
-    def check(self, cluster_id: str | None) -> None:
+    def check(self, cluster_id: str | None, *, may_pin: bool = True) -> None:
         """Compare the cluster that answered with the one of this context; pin it if it's new.
 
+        :param may_pin: it answered at this context's own address.
         :raises WrongCluster: it is another one.
         """
         if cluster_id is None or cluster_id == self.cluster_id:
             return
         if self.cluster_id is None:
-            with contextlib.suppress(OSError):  # a config folder that can't be written to
-                pin(self.name, cluster_id)
+            if may_pin:
+                with contextlib.suppress(OSError):  # a config folder that can't be written to
+                    pin(self.name, cluster_id)
             return
         raise WrongCluster(
             f"The context {self.name} is for the cluster {self.cluster_id}, but the cluster "

@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_is_named(text: str) -> None:
 
 
 def test_what_names_the_cluster() -> None:
-    """Flags > environment > context > client.properties."""
+    """Address typed > context chosen > address in the environment > context in use."""
     put(Context("a", "a:1"))
     put(Context("b", "b:1"), use=True)
     assert found().bootstrap == (("b", 1),)
@@ -83,6 +83,10 @@ def test_what_names_the_cluster() -> None:
     assert found(environ=env).bootstrap == (("a", 1),)
     assert found(environ=env, context="b").bootstrap == (("b", 1),)
     env["KGTOOL_BOOTSTRAP_SERVER"] = "e:1"
+    assert found(environ=env).bootstrap == (("a", 1),)
+    assert any("KGTOOL_BOOTSTRAP_SERVER is ignored" in note for note in found(environ=env).notes)
+    assert found(environ={**env, "KGTOOL_BOOTSTRAP_SERVER": "a:1"}).notes == ()
+    del env["KGTOOL_CONTEXT"]
     assert found(environ=env).bootstrap == (("e", 1),)
     assert has_cluster()
     use(None)
