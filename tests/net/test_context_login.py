@@ -58,12 +58,13 @@ class Ear:
                 threading.Thread(target=self._relay, args=(peer,), daemon=True).start()
 
     def _relay(self, peer: socket.socket) -> None:
-        with peer, socket.create_connection(self._target) as broker, selectors.DefaultSelector() as s:
-            s.register(peer, selectors.EVENT_READ, broker)
-            s.register(broker, selectors.EVENT_READ, peer)
+        broker = socket.create_connection(self._target)
+        with peer, broker, selectors.DefaultSelector() as ready:
+            ready.register(peer, selectors.EVENT_READ, broker)
+            ready.register(broker, selectors.EVENT_READ, peer)
             with contextlib.suppress(OSError):
                 while True:
-                    for key, _ in s.select():
+                    for key, _ in ready.select():
                         data = key.fileobj.recv(65536)  # type: ignore[union-attr]
                         if not data:
                             return
