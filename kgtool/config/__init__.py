@@ -88,10 +88,10 @@ def settings(
     found = _combine(servers, command_config, profile, environ, is_typed=is_typed)
     if found is None:
         return None
-    if context is not None and bootstrap is None and variable is not None:
-        if found.context is not None and variable != found.context.bootstrap:
-            ignored = f"{BOOTSTRAP_VARIABLE} is ignored: the context {context} names its brokers."
-            found = found._replace(notes=(ignored, *found.notes))
+    chosen = found.context if bootstrap is None and context is not None else None
+    if chosen is not None and variable not in (None, chosen.bootstrap):
+        ignored = f"{BOOTSTRAP_VARIABLE} is ignored: the context {context} names its brokers."
+        found = found._replace(notes=(ignored, *found.notes))
     return found._replace(timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS)
 
 

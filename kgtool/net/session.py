@@ -61,9 +61,7 @@ class Session:
         """
         if self._unchecked is not None:
             self.loop.run(need_brokers(self.cluster))
-            self._unchecked.check(
-                self.cluster.cluster_id, may_pin=self.settings.is_own_address
-            )
+            self._unchecked.check(self.cluster.cluster_id, may_pin=self.settings.is_own_address)
             self._unchecked = None
         result: T = self.loop.run(operation)
         return result
