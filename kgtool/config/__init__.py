@@ -1,8 +1,8 @@
 """What to connect to, and how → ``Settings``.
 
-``--bootstrap-server`` > a context chosen by flag or ``KGTOOL_CONTEXT`` > ``KGTOOL_BOOTSTRAP_SERVER``
-> the context in use > ``bootstrap.servers`` of a file. A context's login goes to that context's own
-brokers, or to the ``--bootstrap-server`` typed beside ``--context``.
+``--bootstrap-server`` > a context chosen by flag or ``KGTOOL_CONTEXT`` >
+``KGTOOL_BOOTSTRAP_SERVER`` > the context in use > ``bootstrap.servers`` of a file. A context's
+login goes to that context's own brokers, or to a ``--bootstrap-server`` typed beside ``--context``.
 
 Reading files, JAAS lines and contexts is left to modules that are imported when there is one.
 
@@ -39,7 +39,7 @@ class Settings(NamedTuple):
     ``properties`` are the client's own, secrets included; their repr hides those. ``security`` is
     None for plain connections without a login. ``context`` is the profile in use, if any: it says
     whether a change needs a second question, and refuses another cluster than its own;
-    ``is_own_address``: the address is that context's, so it may be pinned to what answers. ``trace``
+    ``is_own_address``: the address is its own, so it may be pinned to what answers. ``trace``
     gets a line for each message on the wire, secrets masked. ``setup_ms`` is
     ``socket.connection.setup.timeout.ms`` where it is given; ``canonical_names`` stands for
     ``client.dns.lookup=resolve_canonical_bootstrap_servers_only``. ``notes`` are sentences about
