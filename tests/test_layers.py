@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "client": ("protocol",),
     "net": ("protocol", "client"),
     "admin": ("client", "protocol.api", "protocol.codes", "records", "retention"),
-    "safety": ("admin", "retention"),
+    "safety": ("admin", "retention", "protocol.codes", "config"),
     "analysis": ("records", "retention", "safety.plan", "protocol"),
     "groupadmin": ("admin", "client", "config", "net", "protocol.codes", "safety"),
     "sandbox": ("",),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.admin.configs import broker_configs
+from kgtool.admin.durable import sync
 from kgtool.admin.images import id_text
 from kgtool.admin.listing import list_groups
 from kgtool.admin.raw_log import Range, copy_partitions, whole_batches
@@ -222,6 +223,7 @@ class ExportDirectory:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / "cluster.json")
+        sync(self.path)
 
     def ranges(self) -> dict[TopicPartition, Range]:
         """Return what is still to be copied, after what is on disk already."""
@@ -263,6 +265,13 @@ class ExportDirectory:
         file.write(data)
         self.bytes += len(data)
 
+    def _sync(self) -> None:
+        """Put everything on the disk, also what an interrupted run had written."""
+        segments = self.path / "segments"
+        for path in (*segments.glob("*/*.log"), *segments.glob("*"), segments):
+            if path.exists():
+                sync(path)
+
     def close(self) -> None:
         """Close the files."""
         for file in self._files.values():
@@ -285,6 +294,7 @@ class ExportDirectory:
             row["error"] = error.message if error else None
             if error is not None:
                 errors.append(ItemError.of(error, Target(None, *partition)))
+        self._sync()  # "complete" must not outlive what it speaks of
         self.manifest["complete"] = not errors
         self._save()
         return errors

@@ -13,7 +13,7 @@ from kgtool.errors import KgError
 from kgtool.groupadmin import configuring
 from kgtool.groupadmin.asking import Asking
 from kgtool.groupadmin.recorder import Recorder, journal_folder, now_ms
-from kgtool.model import ItemError, TopicPartition
+from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.net.session import Session
 from kgtool.safety.putback import GroupWish, Policy, PutGroup
 
@@ -27,18 +27,21 @@ _GROUPS_AT_ONCE = 250
 class Undone(NamedTuple):
     """What came of an ``undo``: offsets by group, or configs by group and name.
 
-    A config's error is None where it is as it was.
+    A config's error is None where it is as it was. ``damage``: the journal can't be read to its
+    end, and changes behind that are not undone.
     """
 
     journal_id: str
     groups: list[PutGroup]
     configs: dict[tuple[str, str], ItemError | None]
+    damage: ItemError | None = None
 
     @property
     def errors(self) -> list[ItemError]:
         """What could not be put back."""
         rows = [row.error for group in self.groups for row in group.rows]
-        return [error for error in (*rows, *self.configs.values()) if error is not None]
+        found = (*rows, *self.configs.values(), self.damage)
+        return [error for error in found if error is not None]
 
 
 class Saved(NamedTuple):
@@ -213,14 +216,16 @@ def _take_back(
     session: Session, recorder: Recorder, entry: Entry, policy: Policy, dry_run: bool
 ) -> Undone:
     from kgtool.protocol.codes import is_refusal
-    from kgtool.safety.history import is_about_configs
+    from kgtool.safety.history import is_about_configs, whole
     from kgtool.safety.undo import wishes
 
+    found = whole(entry.path)
+    lost = ItemError.of(found.damage, Target()) if found.damage and found.is_lost else None
     if is_about_configs(entry.path):
         configs = configuring.undo(session, recorder, entry.path, policy.force, dry_run)
-        return Undone(entry.id, [], configs)
+        return Undone(entry.id, [], configs, lost)
     wanted = wishes(entry.path, is_refusal)
-    return Undone(entry.id, _put_back(session, recorder, wanted, policy, dry_run), {})
+    return Undone(entry.id, _put_back(session, recorder, wanted, policy, dry_run), {}, lost)
 
 
 def _any_partition(_partition: TopicPartition) -> bool:

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
 
+from kgtool.admin.durable import sync
 from kgtool.admin.images import GroupImage
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target
-from kgtool.safety.journal import sync_folder
 from kgtool.safety.lines import Malformed, Recorded, dump, group_lines, groups, records, typed
 from kgtool.safety.putting import Runner
 from kgtool.words import moment
@@ -113,7 +113,7 @@ class BackupWriter:
                 os.fsync(self._file.fileno())
                 self._file.close()
                 self._unfinished.replace(self.path)
-                sync_folder(self.path.parent)
+                sync(self.path.parent)
         except OSError as error:
             raise self._failed(error) from error
         self._is_finished = True

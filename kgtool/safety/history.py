@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from kgtool.errors import ConfigError, KgError
 from kgtool.safety.journal import (
     DONE,
+    FAILED,
     INTERRUPTED,
+    KEEP,
     REMOVE_MEMBERS,
     RUNNING,
     SUFFIX,
@@ -42,6 +44,12 @@ class Entry(NamedTuple):
     changes: int
     state: str
     header: dict[str, Any]
+
+    @property
+    def sequence(self) -> int:
+        """Its place among the changes of its folder; 0 where an older kgtool wrote it."""
+        value = self.header.get("sequence")
+        return value if isinstance(value, int) else 0
 
     @property
     def undoes(self) -> str | None:
@@ -75,7 +83,7 @@ def entries(folder: Path, problem: Callable[[KgError], None]) -> list[Entry]:
             found.append(read_entry(path))
         except KgError as error:
             problem(error)
-    return sorted(found, key=lambda entry: (entry.at_ms, entry.id), reverse=True)
+    return sorted(found, key=lambda entry: (entry.sequence, entry.at_ms, entry.id), reverse=True)
 
 
 def find(folder: Path, name: str) -> Entry:
@@ -108,12 +116,12 @@ def last(found: Iterable[Entry], cluster_id: str | None) -> Entry | None:
     """Return what ``undo last`` means: the newest action on a cluster that can be taken back.
 
     An undo is not taken back by another ``undo last``: that goes one step further into the past;
-    and nothing can give a group its members back.
+    nothing can give a group its members back; and what changed nothing leaves nothing to undo.
     """
     for entry in found:
-        if entry.cluster_id != cluster_id or entry.command == REMOVE_MEMBERS:
+        if entry.cluster_id != cluster_id or entry.command in (REMOVE_MEMBERS, KEEP):
             continue
-        if entry.state != UNDONE and entry.undoes is None:
+        if entry.state != UNDONE and entry.undoes is None and entry.changes:
             return entry
     return None
 
@@ -134,7 +142,7 @@ def read_entry(path: Path) -> Entry:
         counts = ends[-1]
         state = DONE if counts.get("state") == DONE else INTERRUPTED
     else:
-        counts = _count(path)
+        counts = whole(path)._asdict()
         state = RUNNING if is_locked else INTERRUPTED
     for mark in marks:
         if mark.get("kind") == "undone":
@@ -198,16 +206,61 @@ def _tail(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _count(path: Path) -> dict[str, Any]:
-    """Return the counts of a journal that has no end: those of its last ``ready``."""
-    counts: dict[str, Any] = {"groups": 0, "changes": 0}
-    for line, record in records(path):
-        if record.get("kind") == "ready":
-            try:
-                counts = {key: number(record, key) for key in counts}
-            except (KeyError, ValueError) as error:
-                raise Malformed(f"{path}, line {line}: {error}.") from error
-    return counts
+class Whole(NamedTuple):
+    """What of a journal can be read: the counts of its last ``ready`` before any damage."""
+
+    groups: int = 0
+    changes: int = 0
+    damage: KgError | None = None
+    is_lost: bool = False
+    """Whether parts behind the damage were changed, and can't be undone."""
+
+
+def whole(path: Path) -> Whole:
+    """Read how far a journal can be read.
+
+    :raises ConfigError: it can't be read at all.
+    """
+    found = Whole()
+    try:
+        with path.open("rb") as file:
+            for line, data in enumerate(file, 1):
+                record = record_of(data)
+                if record is None:
+                    if data.endswith(b"\n") and found.damage is None:
+                        found = found._replace(damage=_damage(path, line))
+                elif record.get("kind") == "ready":
+                    if found.damage is not None:
+                        return found._replace(is_lost=True)
+                    found = _ready(found, path, line, record)
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    return found
+
+
+def _ready(found: Whole, path: Path, line: int, record: dict[str, Any]) -> Whole:
+    try:
+        return Whole(number(record, "groups"), number(record, "changes"))
+    except (KeyError, ValueError):
+        return found._replace(damage=_damage(path, line))
+
+
+class Damaged(KgError):
+    """A journal that can't be read to its end."""
+
+    name = "JOURNAL_DAMAGED"
+
+
+def _damage(path: Path, line: int) -> Damaged:
+    return Damaged(
+        f"The journal {path} is damaged from line {line} on; what stands before is used.",
+        hint="A full disk or a crash does this.",
+    )
+
+
+def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read a journal up to the first damage; ``whole`` tells of it."""
+    return records(path, lambda _: None)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -224,23 +277,28 @@ class Answers(NamedTuple):
 def refused(path: Path, is_final: Callable[[int], bool]) -> Answers:
     """Read which items certainly failed.
 
-    :param is_final: whether an error code means that nothing was changed.
+    :param is_final: whether an error code means that nothing was changed, in journals that do
+        not say so themselves.
     """
-    whole: set[str] = set()
+    names: set[str] = set()
     single: set[tuple[str, str, int]] = set()
-    for _, record in records(path):
-        error = record.get("error")
-        if record.get("kind") != "result" or not isinstance(error, dict):
-            continue
-        code = error.get("code")
-        if not isinstance(code, int) or not is_final(code):
+    for _, record in _whole_records(path):
+        if record.get("kind") != "result" or not _has_failed(record, is_final):
             continue
         group, topic, partition = (record.get(key) for key in ("group", "topic", "partition"))
         if topic is None:
-            whole.add(str(group))
+            names.add(str(group))
         elif isinstance(partition, int):
             single.add((str(group), str(topic), partition))
-    return Answers(frozenset(whole), frozenset(single))
+    return Answers(frozenset(names), frozenset(single))
+
+
+def _has_failed(record: dict[str, Any], is_final: Callable[[int], bool]) -> bool:
+    if "outcome" in record:
+        return bool(record["outcome"] == FAILED)
+    error = record.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return isinstance(code, int) and is_final(code)
 
 
 def changed_groups(path: Path) -> Iterator[Recorded]:
@@ -248,8 +306,8 @@ def changed_groups(path: Path) -> Iterator[Recorded]:
 
     What stands behind the last ``ready`` was still being written: no request had left for it.
     """
-    ready = _count(path)["groups"]
-    for index, recorded in enumerate(groups(path, records(path))):
+    ready = whole(path).groups
+    for index, recorded in enumerate(groups(path, _whole_records(path))):
         if index >= ready:
             return
         yield recorded
@@ -257,7 +315,7 @@ def changed_groups(path: Path) -> Iterator[Recorded]:
 
 def is_about_configs(path: Path) -> bool:
     """Whether an action changed configs of groups, and not their offsets."""
-    kinds = (record.get("kind") for _, record in records(path))
+    kinds = (record.get("kind") for _, record in _whole_records(path))
     next(kinds, None)
     return next(kinds, None) == "config"
 
@@ -267,9 +325,9 @@ def changed_configs(path: Path) -> list[ConfigChange]:
 
     :raises ConfigError: a line lacks something or has something of the wrong type.
     """
-    ready = _count(path)["changes"]
+    ready = whole(path).changes
     found: list[ConfigChange] = []
-    for line, record in records(path):
+    for line, record in _whole_records(path):
         if record.get("kind") != "config" or len(found) >= ready:
             continue
         try:

@@ -12,7 +12,7 @@ break a line nor play with the terminal of whoever looks at the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,13 +101,16 @@ class Malformed(ConfigError):
     """A line that says nothing that kgtool understands."""
 
 
-def records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def records(
+    path: Path, damaged: Callable[[Malformed], None] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the lines of a file with their numbers; a torn last line ends it silently.
 
     A process that is killed in the middle of a write leaves such a line; nothing was done then
     that depended on it.
 
-    :raises ConfigError: the file can't be read, or a line in the middle is no JSON object.
+    :param damaged: hears of a line in the middle that is no JSON object, which ends the file too.
+    :raises ConfigError: the file can't be read, or such a line is there and no one hears of it.
     """
     try:
         with path.open("rb") as file:
@@ -116,7 +119,11 @@ def records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if record is not None:
                     yield number, record
                 elif line.endswith(b"\n"):
-                    raise Malformed(f"{path}, line {number}: not a JSON object.")
+                    found = Malformed(f"{path}, line {number}: not a JSON object.")
+                    if damaged is None:
+                        raise found
+                    damaged(found)
+                    return
     except OSError as error:
         raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
 

@@ -1,12 +1,16 @@
 """Locks between the kgtools of one machine: nobody changes a group that another one is changing.
 
-One file for each cluster, in the folder of the journals; each group has one byte of it, locked
-with POSIX record locks, which the kernel drops with the process. Two groups that share a byte
-(one in 2⁵⁶) only wait for each other.
+One file for each cluster, in the folder of the journals; each group has one byte of it, which the
+kernel frees with the process. Two groups that share a byte (one in 2⁵⁶) only wait for each other.
+
+The lock belongs to the open file (``F_OFD_SETLK``): POSIX record locks do not exclude within one
+process, and closing any descriptor of the file drops them. They only tell who it is, on a second
+byte: an open file has no process id. Where the system has no such locks the POSIX ones do both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
@@ -20,6 +24,8 @@ from kgtool.safety.journal import JournalError, make_folder
 
 _FLOCK = struct.Struct("@hhqqi4x")
 """``struct flock`` of 64-bit Linux."""
+_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None) if sys.platform == "linux" else None
+_SIGNS = 2**56
 
 
 class GroupLocks:
@@ -57,23 +63,31 @@ class GroupLocks:
         """
         for group in sorted(groups):
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(group))
+                self._lock(fcntl.F_WRLCK, group)
             except (BlockingIOError, PermissionError):
                 return group
             except OSError as error:
                 raise _failed(self._path, error) from error
         return None
 
+    def _lock(self, kind: int, group: str) -> None:
+        if _OFD_SETLK is not None:
+            wanted = _FLOCK.pack(kind, os.SEEK_SET, _byte(group), 1, 0)
+            fcntl.fcntl(self._file, _OFD_SETLK, wanted)
+        how = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
+        with contextlib.suppress(OSError) if _OFD_SETLK is not None else contextlib.nullcontext():
+            fcntl.lockf(self._file, how, 1, _sign(group))
+
     def release(self, groups: Iterable[str]) -> None:
         """Let others have groups."""
         for group in groups:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(group))
+            self._lock(fcntl.F_UNLCK, group)
 
     def holder(self, group: str) -> int | None:
         """Return the process that holds a group, None where the system doesn't tell."""
         if not sys.platform.startswith("linux"):
             return None
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _byte(group), 1, 0)
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _sign(group), 1, 0)
         try:
             answer = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))
         except (OSError, struct.error):
@@ -83,6 +97,11 @@ class GroupLocks:
 
 def _byte(group: str) -> int:
     return int.from_bytes(sha256(group.encode()).digest()[:7], "big")
+
+
+def _sign(group: str) -> int:
+    """Return the byte on which the process that holds a group can be recognised."""
+    return _byte(group) + (_SIGNS if _OFD_SETLK is not None else 0)
 
 
 def _failed(path: Path, error: OSError) -> JournalError:

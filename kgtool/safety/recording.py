@@ -150,12 +150,15 @@ class Recording:
             member = getattr(item, "member", None)
             member_id = None if member is None else member.member_id
             self.journal.result(item.group, topic, partition, item.status, item.error, member_id)
+        self.journal.flush()
 
     def config_results(self, items: Iterable[tuple[str, str, str, ItemError | None]]) -> None:
         """Write down what came of each config: group, name, status, error."""
-        if self.journal is not None:
-            for group, name, status, error in items:
-                self.journal.config_result(group, name, status, error)
+        if self.journal is None:
+            return
+        for group, name, status, error in items:
+            self.journal.config_result(group, name, status, error)
+        self.journal.flush()
 
     def close(self, *, is_interrupted: bool) -> None:
         """End the journal, if there is one, and give the groups free."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,29 @@ def test_an_interrupted_export_is_finished(
     after = exported(broken)
     for partition, data in exported(whole).items():
         assert after[partition] == data
+
+
+def test_it_is_complete_only_once_it_is_on_the_disk(
+    session: Session, world: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[Path] = set()
+    real = os.fsync
+
+    def fsync(number: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{number}").readlink())
+        text = out / "cluster.json"
+        if text.exists() and json.loads(text.read_text())["complete"]:
+            completed.append(set(synced))
+        real(number)
+
+    out = tmp_path / "out"
+    completed: list[set[Path]] = []
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert run(session, out).errors == []
+    files = {path for path in out.rglob("*") if path.parent != out}
+    assert len(files) > 2
+    assert files <= completed[0], "segments and their folders before the manifest says complete"
+    assert out in synced
 
 
 def test_a_finished_export_or_another_folder_is_not_touched(tmp_path: Path) -> None:

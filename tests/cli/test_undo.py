@@ -568,5 +568,6 @@ def test_a_consumer_that_starts_in_the_middle(
     finally:
         opened[0].close()
     assert place.offsets() == before
-    undone = place.undo()
+    assert "nothing to undo" in place.undo().err
+    undone = place.undo(entry["id"])
     assert (undone.status, undone.rows) == (0, [])

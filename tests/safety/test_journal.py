@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import resource
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgtool.errors import ConfigError, KgError
-from kgtool.model import ItemError, Target
+from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.safety import history, journal
 from kgtool.safety.history import Entry, entries, find, last, prune, read_entry, refused, sweep
 from kgtool.safety.journal import Header, Journal, JournalError, default_folder, mark
@@ -94,10 +96,15 @@ class TestWriting:
 
         monkeypatch.setattr(os, "fsync", fsync)
         made = Journal(tmp_path, header())
-        assert synced == []
+        assert synced == [str(tmp_path / "sequence")]
+        synced.clear()
         made.before([change({T0: image(5)})])
         assert synced == [str(made.path), str(tmp_path)]
         assert lines(made.path)[-1]["kind"] == "ready"
+        synced.clear()
+        made.before([change({T0: image(5)}, name="b")])
+        assert synced == [str(made.path)], "every part, not only the first"
+        assert lines(made.path)[-1]["groups"] == 2
         made.close("done", 2)
 
     @pytest.mark.parametrize("call", ["open", "fsync"])
@@ -120,7 +127,7 @@ class TestWriting:
         assert "KGTOOL_JOURNAL_DIR" in str(caught.value.hint)
         if call == "fsync":
             existing.discard()
-            assert list(tmp_path.iterdir()) == []
+            assert list(tmp_path.glob("*.jsonl")) == []
 
     def test_a_folder_that_can_not_be(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
@@ -130,7 +137,7 @@ class TestWriting:
     def test_after_the_change_nothing_raises(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
         made.before([change({T0: image(5)})])
-        os.close(made._file.fileno())  # the disk is gone
+        os.close(made._file.number)  # the disk is gone
         for _ in range(20_000):
             made.result("g", "t", 0, "deleted")
         made.close("done", 2000)
@@ -145,6 +152,79 @@ class TestWriting:
         made.result("other", "t", 0, "failed", DENIED)
         made.close("done", 2000)
         assert (made.failed, read(tmp_path).changes) == (2, 0)
+
+
+class TestDamage:
+    """The disk is full, and has room again before the end is written."""
+
+    def two_parts(self, folder: Path, limit: Callable[[int], None]) -> Journal:
+        """The second part does not fit; ``limit`` sets how large files may be."""
+        made = Journal(folder, header())
+        made.before([change({T0: image(5)}, name="a")])
+        limit(made.path.stat().st_size + 300)
+        many = {TopicPartition("t", n): image(5) for n in range(3000)}
+        with pytest.raises(JournalError, match="nothing more was changed"):
+            made.before([change(many, name="b")])
+        limit(resource.RLIM_INFINITY)
+        made.result("a", "t", 0, "deleted")
+        return made
+
+    def test_a_torn_part_is_cut_off(
+        self, tmp_path: Path, limit: Callable[[int], None]
+    ) -> None:  # fmt: skip
+        made = self.two_parts(tmp_path, limit)
+        made.before([change({T0: image(7)}, name="c")])
+        made.close("interrupted", 2000)
+        kinds = [line["kind"] for line in lines(made.path)]
+        assert kinds == ["journal", "group", "offset", "ready", "result", "group", "offset",
+                         "ready", "end"]  # fmt: skip
+        entry = read(tmp_path)
+        assert (entry.state, entry.groups, entry.changes) == ("interrupted", 2, 2)
+        assert [g.image.group for g in history.changed_groups(made.path)] == ["a", "c"]
+        assert history.whole(made.path).damage is None
+
+    def test_results_wait_until_there_is_room(
+        self, tmp_path: Path, limit: Callable[[int], None]
+    ) -> None:
+        made = Journal(tmp_path, header())
+        made.before([change({T0: image(5)})])
+        limit(made.path.stat().st_size + 150)
+        for _ in range(5):
+            made.result("g", "t", 0, "deleted")
+        made.flush()
+        assert made.problem is not None
+        assert made.path.read_bytes().endswith(b"}\n")
+        limit(resource.RLIM_INFINITY)
+        made.close("done", 2000)
+        assert [line["kind"] for line in lines(made.path)][4:] == ["result"] * 5 + ["end"]
+
+    @pytest.mark.parametrize("is_lost", [False, True])
+    def test_it_is_read_up_to_the_damage(self, tmp_path: Path, is_lost: bool) -> None:
+        made = Journal(tmp_path, header())
+        made.before([change({T0: image(5)}, name="a")])
+        made.before([change({T0: image(6)}, name="b")])
+        made.result("b", "t", 0, "deleted")
+        made.close("done", 2000)
+        torn = made.path.read_bytes().splitlines(keepends=True)
+        torn[5] = torn[5][:40] + (b"\n" if is_lost else b"")
+        if not is_lost:  # what an older kgtool left: the end behind a part that did not fit
+            torn = [*torn[:6], torn[-1]]
+        made.path.write_bytes(b"".join(torn))
+        assert [g.image.group for g in history.changed_groups(made.path)] == ["a"]
+        found = history.whole(made.path)
+        assert (found.groups, found.is_lost) == (1, is_lost)
+        assert found.damage is not None and "damaged from line 6 on" in found.damage.message
+        refused(made.path, lambda code: True)
+        mark(made.path, "undone", "x", 3000)
+        assert read_entry(made.path).state == "undone"
+
+
+@pytest.fixture
+def limit() -> Iterator[Callable[[int], None]]:
+    """Sets how large this process may make a file."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
 
 
 class TestFolder:
@@ -223,9 +303,22 @@ class TestStates:
 
 class TestReading:
     def test_newest_first(self, tmp_path: Path) -> None:
+        """By the folder's own numbers: the clock went back between a and c."""
         for id, at_ms in (("b", 2000), ("a", 3000), ("c", 1000)):
             finished(tmp_path, id, at_ms)
-        assert [entry.id for entry in entries(tmp_path, no_problem)] == ["a", "b", "c"]
+        assert [entry.id for entry in entries(tmp_path, no_problem)] == ["c", "a", "b"]
+        found = last(entries(tmp_path, no_problem), "c1")
+        assert found is not None and found.id == "c"
+
+    def test_a_lost_counter_goes_on_behind_the_newest(self, tmp_path: Path) -> None:
+        for id in ("a", "b"):
+            finished(tmp_path, id)
+        for content in (None, b"", b"x"):
+            counter = tmp_path / "sequence"
+            counter.unlink() if content is None else counter.write_bytes(content)
+            finished(tmp_path, f"next-{content}")
+        numbers = [entry.sequence for entry in entries(tmp_path, no_problem)]
+        assert numbers == [5, 4, 3, 2, 1]
 
     def test_no_folder_is_no_history(self, tmp_path: Path) -> None:
         assert entries(tmp_path / "none", no_problem) == []
@@ -284,6 +377,38 @@ class TestReading:
         mark(second.path, "redone", "v", 5000)
         assert newest() == "b"
 
+    def test_last_passes_over_what_changed_nothing(self, tmp_path: Path) -> None:
+        finished(tmp_path, "a")
+        refused_ = Journal(tmp_path, header("b"))
+        refused_.before([change({T0: image(5)})])
+        refused_.result("g", "t", 0, "failed", DENIED._replace(code=86))
+        refused_.close("done", 2000)
+        finished(tmp_path, "c", command="keep")
+        found = last(entries(tmp_path, no_problem), "c1")
+        assert found is not None and found.id == "a"
+        doubtful = Journal(tmp_path, header("d"))
+        doubtful.before([change({T0: image(5)})])
+        lost = ItemError(Target("g", "t", 0), None, "OUTCOME_UNKNOWN", "no answer")
+        doubtful.result("g", "t", 0, "unknown", lost)
+        doubtful.close("done", 2000)
+        found = last(entries(tmp_path, no_problem), "c1")
+        assert found is not None and (found.id, found.changes) == ("d", 1)
+
+    def test_done_failed_or_unknown(self, tmp_path: Path) -> None:
+        made = Journal(tmp_path, header())
+        made.before([change({T0: image(5), T1: image(6)})])
+        foreign = ItemError(Target("g", "t", 1), None, "CHANGED_MEANWHILE", "somebody else")
+        late = ItemError(Target("g", "t", 1), 7, "REQUEST_TIMED_OUT", "no answer in time")
+        for status, error in (
+            ("reset", None), ("failed", DENIED), ("changed-meanwhile", foreign), ("failed", late),
+            ("unknown", DENIED),
+        ):  # fmt: skip
+            made.result("g", "t", 1, status, error)
+        made.close("done", 2000)
+        found = [line["outcome"] for line in lines(made.path) if line["kind"] == "result"]
+        assert found == ["done", "failed", "failed", "unknown", "unknown"]
+        assert refused(made.path, lambda code: False).offsets == {("g", "t", 1)}
+
     def test_what_the_broker_refused(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
         made.before([change({T0: image(5), T1: image(6)})])
@@ -292,6 +417,9 @@ class TestReading:
         made.result("g", "t", 1, "failed", DENIED)
         made.result("h", None, None, "failed", DENIED)
         made.close("done", 2000)
+        # As an older kgtool wrote it: only codes.
+        text = re.sub(r'"outcome": "[a-z]+", ', "", made.path.read_text())
+        made.path.write_text(text)
         answers = refused(made.path, lambda code: code == 86)
         assert answers == (frozenset({"h"}), frozenset({("g", "t", 1)}))
         assert refused(made.path, lambda code: False) == (frozenset(), frozenset())
@@ -304,7 +432,7 @@ class TestPruning:
         running = Journal(tmp_path, header("running", 500))
         gone, failed = prune(entries(tmp_path, no_problem), 2000)
         assert ([entry.id for entry in gone], failed) == (["old"], [])
-        assert [entry.id for entry in entries(tmp_path, no_problem)] == ["young", "running"]
+        assert [entry.id for entry in entries(tmp_path, no_problem)] == ["running", "young"]
         running.close("done", 4000)
 
     def test_sweeping(self, tmp_path: Path) -> None:
@@ -312,7 +440,7 @@ class TestPruning:
         left.write_bytes(b"{")
         finished(tmp_path, "a")
         sweep(tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "sequence"]
 
 
 def test_images_survive(tmp_path: Path) -> None:

@@ -54,6 +54,21 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
             assert locks.take(["a"]) is None
 
 
+def test_two_in_one_process(tmp_path: Path) -> None:
+    with GroupLocks(tmp_path, "c1") as one:
+        assert one.take(["a", "b"]) is None
+        with GroupLocks(tmp_path, "c1") as two:
+            assert two.take(["b"]) == "b"
+        # Closing another descriptor of the file drops nothing.
+        with hold(tmp_path, "other") as process, GroupLocks(tmp_path, "c1") as three:
+            assert three.take(["a"]) == "a"
+            process.communicate("")
+        one.release(["a"])
+        with hold(tmp_path, "a") as process:
+            assert one.holder("a") == process.pid
+            process.communicate("")
+
+
 def test_released_groups_are_free(tmp_path: Path) -> None:
     names = [f"group-{n}" for n in range(3000)]
     with GroupLocks(tmp_path, "c1") as locks:

@@ -13,10 +13,11 @@ from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import Change, folder, now_ms
 from kgtool.cli.options import change_options, connection_options, output_options
-from kgtool.cli.output import Output
+from kgtool.cli.output import Output, sentence
 from kgtool.cli.putback import Options, PutBack
 from kgtool.cli.putback_report import COLUMNS
 from kgtool.errors import KgError, UsageError
+from kgtool.model import ItemError, Target
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
@@ -152,8 +153,9 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
             f"{entry.header.get('host')}, {entry.state}" + (f" ({reason})." if reason else ".")
         )
     )
+    is_lost = _say_damage(output, entry)
     if is_about_configs(entry.path):
-        return _undo_configs(session, output, entry, options)
+        return _undo_configs(session, output, entry, options, is_lost)
     work = PutBack(
         session,
         output,
@@ -164,12 +166,28 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
     work.run("Put back {}?")
     if not work.done and not work.failed:
         output.note("There is nothing to put back.")
-    if not options.dry_run and not work.failed:
+    if not (options.dry_run or work.failed or is_lost):
         _mark(output, entry, work.journal_id)
     return output.finish()
 
 
-def _undo_configs(session: Session, output: Output, entry: Entry, options: Options) -> int:
+def _say_damage(output: Output, entry: Entry) -> bool:
+    """Warn of a journal that ends in the middle; return whether changes are lost with the rest."""
+    from kgtool.safety.history import whole
+
+    found = whole(entry.path)
+    if found.damage is None:
+        return False
+    if found.is_lost:
+        output.failed(ItemError.of(found.damage, Target()))
+    else:
+        output.note(sentence(found.damage, prefix="Warning: "))
+    return found.is_lost
+
+
+def _undo_configs(
+    session: Session, output: Output, entry: Entry, options: Options, is_lost: bool
+) -> int:
     """Set configs of groups as they were."""
     from kgtool.cli import configchange
 
@@ -179,7 +197,7 @@ def _undo_configs(session: Session, output: Output, entry: Entry, options: Optio
         session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id
     )
     work.run(items, "Put back {}?")
-    if not options.dry_run and not work.failed:
+    if not (options.dry_run or work.failed or is_lost):
         _mark(output, entry, work.journal_id)
     return output.finish()
 
