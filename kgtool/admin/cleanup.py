@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kgtool.admin.commit_times import CommitTimes, Watch
 from kgtool.admin.group_delete import delete_groups
+from kgtool.admin.hidden import HiddenOffsets
 from kgtool.admin.images import BeforeChange, Check, GroupChange, id_text
 from kgtool.admin.offset_delete import delete_offsets
 from kgtool.admin.put import put_offsets
@@ -60,6 +61,7 @@ def remove_groups(
     before_change: BeforeChange,
     check: Check,
     keep: Keep,
+    hidden: HiddenOffsets,
 ) -> Operation[dict[str, GroupDeletion]]:
     """Delete groups, and give back at once what is to be kept of them.
 
@@ -78,7 +80,9 @@ def remove_groups(
             announced.append(change)
         before_change(announced)
 
-    deleted = yield from delete_groups(cluster, groups, before_change=announce, check=check)
+    deleted = yield from delete_groups(
+        cluster, groups, before_change=announce, check=check, hidden=hidden
+    )
     rows = {row.group: row for row in deleted}
     again = {group: kept for group, kept in restored.items() if rows[group].error is None}
     errors = yield from restore(cluster, again)

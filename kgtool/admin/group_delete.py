@@ -7,7 +7,8 @@ from typing import Any
 
 from kgtool.admin.committed import Committed, fetch_committed, fetch_on
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type
-from kgtool.admin.images import BeforeChange, Check, announce_deletion
+from kgtool.admin.hidden import HiddenOffsets
+from kgtool.admin.images import BeforeChange, Check, GroupChange, announce_deletion
 from kgtool.admin.pending import pending_transaction
 from kgtool.admin.resend import (
     SEND_AGAIN,
@@ -35,6 +36,7 @@ def delete_groups(
     force: bool = False,
     before_change: BeforeChange | None = None,
     check: Check | None = None,
+    hidden: HiddenOffsets | None = None,
 ) -> Operation[list[GroupDeletion]]:
     """Delete groups, each with its own outcome, in the order asked.
 
@@ -44,21 +46,31 @@ def delete_groups(
 
     :param before_change: called with the images of the groups that are about to go.
     :param check: says of a group, as it was just read, why it must be left alone after all.
+    :param hidden: looks for offsets that this login may not see; groups that have some are left
+        alone, by default unless ``force``.
     """
+    hidden = hidden or HiddenOffsets(groups, refuse=not force)
     outcomes: dict[str, GroupDeletion] = {}
     described, committed = yield from _read(cluster, groups, force)
+    open_groups = [d.group for d in described if _undeletable(d, force) is None]
+    yield from hidden.look(cluster, open_groups)
     for description in described:
         problem = check(description, committed[description.group]) if check is not None else None
         problem = problem or _undeletable(description, force)
         if problem is None and not force:
             problem = pending_transaction(description.group, committed[description.group])
+        problem = problem or hidden.refusal(description.group)
         if problem is not None:
             outcomes[description.group] = GroupDeletion(description.group, "failed", problem)
         elif dry_run:
             outcomes[description.group] = GroupDeletion(description.group, "would-delete")
     rest = [description for description in described if description.group not in outcomes]
     if rest and before_change is not None:
-        unread = yield from announce_deletion(cluster, rest, committed, before_change)
+
+        def announce(changes: Sequence[GroupChange]) -> None:
+            before_change([c._replace(is_blind=hidden.is_blind(c.image.group)) for c in changes])
+
+        unread = yield from announce_deletion(cluster, rest, committed, announce)
         outcomes.update({g: GroupDeletion(g, "failed", error) for g, error in unread.items()})
         rest = [description for description in rest if description.group not in unread]
     had = {d.group: found for d in rest if isinstance(found := committed[d.group], dict)}

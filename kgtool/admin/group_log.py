@@ -11,7 +11,8 @@ Who is a member of a group and what its state is comes from DescribeGroups, neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -46,10 +47,19 @@ class _Raw(NamedTuple):
 
 
 class GroupLog:
-    """Takes in record batches of one partition; answers questions about ``groups``."""
+    """Takes in record batches of one partition; answers questions about ``groups``.
 
-    def __init__(self, rules: RuleSet, groups: Iterable[str]) -> None:
+    :param wants: the topics whose offsets are kept; default: all.
+    """
+
+    def __init__(
+        self,
+        rules: RuleSet,
+        groups: Iterable[str],
+        wants: Callable[[str], bool] | None = None,
+    ) -> None:
         self._rules = rules
+        self._wants = wants
         self._names = {name.encode("utf-8", "surrogateescape"): name for name in groups}
         few = self._names if len(self._names) <= SEARCHED_GROUPS else ()
         self._needles = [len(name).to_bytes(2, "big") + name for name in few]
@@ -59,6 +69,7 @@ class GroupLog:
         self._metadata: dict[str, _Raw] = {}
         self._regexes: dict[bytes, _Raw] = {}
         self._changed: dict[str, int] = {}
+        self._touched: dict[str, int] = {}
         self._ended: set[str] = set()
         self.is_doubtful = False
         """Whether what came before the stretch may matter more than what is in it."""
@@ -90,12 +101,16 @@ class GroupLog:
         position = record.offset if self._rules.new_coordinator else batch.base_offset
         raw = _Raw(position, record.timestamp_ms, key, record.value)
         if number in OFFSET_TYPES:
-            self._take_offset(batch, raw)
+            if self._wants is None or self._wants(_parts(key[2:])[1]):
+                self._take_offset(batch, raw)
             if group in self._ended and raw.value is not None:
                 # It revives the group, and puts the offsets of the old one to the clock again.
                 self._ended.discard(group)
                 self._changed[group] = record.timestamp_ms
-        elif number in _TELLING_TYPES or (number in GROUP_TYPES and raw.value is None):
+            return
+        # Any record of the group's own tells that a member came, went or was at work.
+        self._touched[group] = max(record.timestamp_ms, self._touched.get(group, 0))
+        if number in _TELLING_TYPES or (number in GROUP_TYPES and raw.value is None):
             self._changed[group] = record.timestamp_ms
             if raw.value is None and number in GROUP_TYPES:
                 self._ended.add(group)
@@ -187,6 +202,19 @@ class GroupLog:
         has_value = isinstance(record, Record) and record.value is not None
         return frozenset(record.value.topics) if has_value else frozenset()  # type: ignore[union-attr]
 
+    def topics(self) -> dict[str, Counter[str]]:
+        """Count by group the offsets of each topic: those in force, and those still pending."""
+        keys = {key for key, raw in self._latest.items() if raw.value is not None}
+        found: dict[str, Counter[str]] = {}
+        for key in keys.union(*self._held.values()):
+            group, topic, _ = _parts(key)
+            found.setdefault(group, Counter())[topic] += 1
+        return found
+
+    def changed_ms(self, group: str) -> int | None:
+        """Return when the group's own records last changed; None: not in what was read."""
+        return self._touched.get(group)
+
     def free_since_ms(self, group: str, partition: TopicPartition) -> int:
         """Return since when nothing has changed that could have protected an offset."""
         key = _offset_key(group, partition)
@@ -218,6 +246,16 @@ class Scan:
 
 def _offset_key(group: str, partition: TopicPartition) -> bytes:
     return _text(group) + _text(partition.topic) + partition.partition.to_bytes(4, "big")
+
+
+def _parts(key: bytes) -> tuple[str, str, int]:
+    """Read the key of an offset, without its version: group, topic and partition."""
+    names, at = [], 0
+    for _ in range(2):
+        end = at + 2 + int.from_bytes(key[at : at + 2], "big")
+        names.append(key[at + 2 : end].decode("utf-8", "surrogateescape"))
+        at = end
+    return names[0], names[1], int.from_bytes(key[at : at + 4], "big")
 
 
 def _text(text: str) -> bytes:

@@ -73,6 +73,8 @@ class GroupChange(NamedTuple):
     image: GroupImage
     after: Mapping[TopicPartition, CommittedOffset | None]
     deletes_group: bool = False
+    is_blind: bool = False
+    """Whether the group may have offsets that this login can't see: undo would not restore them."""
 
 
 BeforeChange = Callable[[Sequence[GroupChange]], None]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli import consent
 from kgtool.cli.cleanup_report import KEYS, report_table, row_of, show_plan
+from kgtool.cli.escape import escape
 from kgtool.cli.journaled import Change, folder, now_ms
 from kgtool.cli.meter import Meter
-from kgtool.cli.output import Output, sentence
+from kgtool.cli.output import Output
 from kgtool.cli.stakes import used
 from kgtool.errors import ConfigError, KgError
 from kgtool.safety.carrying import (
@@ -21,14 +22,13 @@ from kgtool.safety.carrying import (
     Result,
     groups_back,
     settled,
-    watch_for,
+    sight_for,
 )
 from kgtool.safety.plan import Plan, PlanItem
 from kgtool.safety.undo import check_cluster
 from kgtool.words import counted
 
 if TYPE_CHECKING:
-    from kgtool.admin.commit_times import Watch
     from kgtool.net.session import Session
     from kgtool.safety.progress import Progress
 
@@ -64,7 +64,7 @@ class Apply:
         self._results: list[Result] = []
         self._journals: list[str] = []
         self._change: Change | None = None
-        self._watch: Watch | None = None
+        self._sight = sight_for(plan, lambda said: output.note_once(escape(said)))
 
     def run(self) -> int:
         """Do it; return the exit status."""
@@ -193,14 +193,7 @@ class Apply:
         return results
 
     def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
-        self._watch = self._watch or watch_for(self._plan)
-        return Part(self._session, self._watch, items, self._warn, progress)
-
-    def _warn(self, blind: KgError) -> None:
-        self._output.note_once(
-            sentence(blind, prefix="Warning: whether somebody has committed the same offset once "
-                                   "more since the plan was made can't be seen: ")
-        )  # fmt: skip
+        return Part(self._session, self._sight, items, progress)
 
     def _go_on(self, done: Sequence[PlanItem], left: Sequence[PlanItem]) -> bool:
         """After the canary: ask, or stop where it met with trouble and nobody can be asked."""

@@ -9,12 +9,12 @@ milliseconds since the epoch and say so in their names; offsets are those of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kgtool.groupadmin import configuring, targets
 from kgtool.groupadmin.cleaning import Cleaning
-from kgtool.groupadmin.recorder import now_ms
+from kgtool.groupadmin.recorder import now_ms, warn
 from kgtool.groupadmin.targets import Goal, Topics
 from kgtool.model import (
     CommittedOffset,
@@ -27,6 +27,7 @@ from kgtool.model import (
 from kgtool.safety.journal import REMOVE_MEMBERS
 
 if TYPE_CHECKING:
+    from kgtool.admin.images import GroupChange
     from kgtool.admin.keep import GroupKeep
     from kgtool.admin.members import MemberRemoval
     from kgtool.admin.reset_plan import GroupReset, Strategy
@@ -152,20 +153,31 @@ class GroupAdmin(Cleaning):
     ) -> list[GroupDeletion]:
         """Delete groups that have no members, with all their offsets (KIP-229).
 
-        Needs DELETE on the groups. Share, streams and Connect groups only with ``force``.
+        Needs DELETE on the groups. Share, streams and Connect groups only with ``force``, and
+        groups with offsets that this login may not see. Where that can't be told, a
+        ``UserWarning`` says what ``undo`` does not cover.
         """
         from kgtool.admin.group_delete import delete_groups
+        from kgtool.admin.hidden import HiddenOffsets
 
         names = list(dict.fromkeys(groups))
         with self._lock:
             session = self._ready()
             with self._recorder(session, "delete_groups") as recorder:
+                hidden = HiddenOffsets(names, refuse=not force)
+                session.run_long(hidden.look(session.cluster, names))
                 if not dry_run:
                     recorder.hold(names)
+
+                def before(changes: Sequence[GroupChange]) -> None:
+                    for said in hidden.warnings(change.image.group for change in changes):
+                        warn(said)
+                    recorder.before(changes)
+
                 done = session.run(
                     delete_groups(
                         session.cluster, names, dry_run=dry_run, force=force,
-                        before_change=recorder.before,
+                        before_change=before, hidden=hidden,
                     )
                 )  # fmt: skip
                 recorder.results(done)

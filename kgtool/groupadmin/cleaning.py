@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgtool.errors import KgError, UsageError
-from kgtool.groupadmin.recorder import Recorder, journal_folder, now_ms
+from kgtool.errors import UsageError
+from kgtool.groupadmin.recorder import Recorder, journal_folder, now_ms, warn
 from kgtool.groupadmin.restoring import Restoring
 from kgtool.net.session import Session
 
 if TYPE_CHECKING:
-    from kgtool.admin.commit_times import Watch
-    from kgtool.safety.carrying import Result
+    from kgtool.safety.carrying import Result, Sight
     from kgtool.safety.criteria import Criteria
     from kgtool.safety.plan import Plan, PlanItem
     from kgtool.safety.progress import Progress
@@ -123,18 +122,18 @@ def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) ->
 
 
 def _foreseen(session: Session, plan: Plan, going: list[PlanItem]) -> Iterator[Result]:
-    from kgtool.safety.carrying import GROUPS_AT_ONCE, Part, Result, watch_for
+    from kgtool.safety.carrying import GROUPS_AT_ONCE, Part, Result, sight_for
 
     yield from (Result(item, "waiting") for item in plan.items if not item.changes)
-    watch = watch_for(plan)
+    sight = sight_for(plan, warn)
     for at in range(0, len(going), GROUPS_AT_ONCE):
-        yield from Part(session, watch, going[at : at + GROUPS_AT_ONCE], _ignore).look()
+        yield from Part(session, sight, going[at : at + GROUPS_AT_ONCE]).look()
 
 
 def _carried_out(
     session: Session, recorder: Recorder, plan: Plan, folder: Path
 ) -> Iterator[Result]:
-    from kgtool.safety.carrying import GROUPS_AT_ONCE, groups_back, settled, watch_for
+    from kgtool.safety.carrying import GROUPS_AT_ONCE, groups_back, settled, sight_for
     from kgtool.safety.progress import Progress
 
     with Progress(folder, plan.header.id, session.cluster_id) as progress:
@@ -146,27 +145,23 @@ def _carried_out(
                 left.append(item)
             else:
                 yield result
-        watch = watch_for(plan)
+        sight = sight_for(plan, warn)
         for at in range(0, len(left), GROUPS_AT_ONCE):
             yield from _part_done(
-                session, recorder, watch, left[at : at + GROUPS_AT_ONCE], progress
+                session, recorder, sight, left[at : at + GROUPS_AT_ONCE], progress
             )
 
 
 def _part_done(
-    session: Session, recorder: Recorder, watch: Watch, items: list[PlanItem], progress: Progress
+    session: Session, recorder: Recorder, sight: Sight, items: list[PlanItem], progress: Progress
 ) -> list[Result]:
     from kgtool.safety.carrying import Part
 
     names = [item.group for item in items]
     recorder.hold(names)
     try:
-        results = Part(session, watch, items, _ignore, progress).apply(recorder, progress)
+        results = Part(session, sight, items, progress).apply(recorder, progress)
     finally:
         recorder.unlock(names)
     progress.finish({result.item.key: result.status for result in results})
     return results
-
-
-def _ignore(_why: KgError) -> None:
-    """Nothing is lost: other offsets than the plan's still tell of a commit."""

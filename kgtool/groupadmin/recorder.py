@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,11 @@ def now_ms() -> int:
 def journal_folder(chosen: Path | None) -> Path:
     """Return where journals are kept: as chosen, or where the commands keep theirs."""
     return chosen or default_folder(os.environ, Path.home())
+
+
+def warn(said: str) -> None:
+    """Tell the program's author, or whoever reads its stderr, what undo does not cover."""
+    warnings.warn(said, stacklevel=2)
 
 
 class Recorder(Recording):

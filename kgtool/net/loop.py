@@ -11,7 +11,8 @@ import heapq
 import selectors
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kgtool.client.cluster import Cluster
@@ -120,6 +121,18 @@ class Loop:
     def extend(self, seconds: float) -> None:
         """Give the command more time: waiting that the user asked for does not count."""
         self._whole.deadline += seconds
+
+    @contextmanager
+    def long_work(self) -> Iterator[None]:
+        """Let time count from the last progress, and the command's own time stand still."""
+        left, before = self._whole.deadline - time.monotonic(), self._progress
+        self._progress = True
+        self.renew()
+        try:
+            yield
+        finally:
+            self._progress = before
+            self._whole.deadline = time.monotonic() + left
 
     def renew(self) -> None:
         """Begin the command's time anew: for a session that serves one call after the other."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kgtool.admin import cleanup
 from kgtool.admin.commit_times import Watch
+from kgtool.admin.hidden import HiddenOffsets
 from kgtool.admin.images import GroupChange
 from kgtool.errors import KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
@@ -32,10 +33,20 @@ def places(item: PlanItem) -> list[TopicPartition]:
     return [offset.at for offset in (*item.offsets, *item.keep)]
 
 
-def watch_for(plan: Plan) -> Watch:
-    """Return what sees the commits since a plan was made."""
+class Sight(NamedTuple):
+    """What sees the log for a whole plan: ``watch`` what groups did since it was made."""
+
+    watch: Watch
+    hidden: HiddenOffsets
+    say: Callable[[str], None]
+    """Told what can't be seen."""
+
+
+def sight_for(plan: Plan, say: Callable[[str], None]) -> Sight:
+    """Return what sees the log for a plan."""
     groups = {item.group: places(item) for item in plan.items if item.changes}
-    return Watch(groups, plan.header.since_ms - _SLACK_MS)
+    watch = Watch(groups, plan.header.since_ms - _SLACK_MS)
+    return Sight(watch, HiddenOffsets(groups), say)
 
 
 class Result(NamedTuple):
@@ -93,18 +104,14 @@ def groups_back(session: Runner, plan: Plan, progress: Progress) -> set[str]:
 
 
 class Part:
-    """Some items of a plan, each of another group.
-
-    :param blind: told why commits since the plan was made can't be seen.
-    """
+    """Some items of a plan, each of another group."""
 
     def __init__(
-        self, session: Runner, watch: Watch, items: Sequence[PlanItem],
-        blind: Callable[[KgError], None], progress: Progress | None = None,
+        self, session: Runner, sight: Sight, items: Sequence[PlanItem],
+        progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self._session = session
-        self._blind = blind
-        self._watch = watch
+        self._sight = sight
         self._items = {item.group: item for item in items}
         self._begun = set(progress.begun) if progress is not None else set()
         self._since: dict[str, Any] = {}
@@ -121,7 +128,9 @@ class Part:
         rows = {
             row.group: row
             for row in self._session.run(
-                delete_groups(cluster, whole, dry_run=True, check=self._check)
+                delete_groups(
+                    cluster, whole, dry_run=True, check=self._check, hidden=self._sight.hidden
+                )
             )
         }
         offsets = self._session.run(cleanup.remove_offsets(cluster, single, None, self._check))
@@ -137,12 +146,17 @@ class Part:
         cluster = self._session.cluster
 
         def before(changes: Sequence[GroupChange]) -> None:
+            going = [each.image.group for each in changes if each.deletes_group]
+            for warning in self._sight.hidden.warnings(going):
+                self._sight.say(warning)
             change.before(changes)
             keys = [self._items[each.image.group].key for each in changes]
             progress.begin(keys, change.journal_id)
 
         rows = self._session.run(
-            cleanup.remove_groups(cluster, whole, before, self._check, self._keep)
+            cleanup.remove_groups(
+                cluster, whole, before, self._check, self._keep, self._sight.hidden
+            )
         )
         change.results(rows.values())
         offsets = self._session.run(cleanup.remove_offsets(cluster, single, before, self._check))
@@ -159,11 +173,14 @@ class Part:
     def _read(self) -> None:
         """Read what was committed since the plan was made, just before the groups themselves."""
         wanted = {group: places(item) for group, item in self._items.items()}
-        looked = cleanup.look_since(self._session.cluster, self._watch, wanted)
+        looked = cleanup.look_since(self._session.cluster, self._sight.watch, wanted)
         self._since = self._session.run(looked)
         blind = next((e for e in self._since.values() if isinstance(e, KgError)), None)
         if blind is not None:
-            self._blind(blind)
+            self._sight.say(
+                "Warning: whether somebody has committed the same offset once more since the plan "
+                f"was made can't be seen: {blind.message}"
+            )
 
     def _sorted(self) -> tuple[list[str], dict[str, list[Any]]]:
         whole = [g for g, item in self._items.items() if item.action != DELETE_OFFSETS]

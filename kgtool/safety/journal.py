@@ -167,8 +167,7 @@ class Journal:
         with self._part():
             self._items = {}
             for change in changes:
-                recorded = Recorded(change.image, change.after, change.deletes_group)
-                self._file.write(group_lines(recorded))
+                self._file.write(group_lines(Recorded(*change)))
                 self._items[change.image.group] = change.after.keys()
                 self.groups += 1
                 self.changes += len(change.after)

@@ -27,11 +27,13 @@ ABSENT = "absent"
 
 class Recorded(NamedTuple):
     """A group as a file has it. ``after`` is empty in backups; in journals it has, for each
-    partition, what the offset was to become (None: deleted)."""
+    partition, what the offset was to become (None: deleted). ``is_blind``: the group may have had
+    offsets that the login could not see."""
 
     image: GroupImage
     after: Mapping[TopicPartition, CommittedOffset | None]
     deletes_group: bool = False
+    is_blind: bool = False
 
 
 _OFFSET: tuple[str, ...] = (
@@ -60,6 +62,8 @@ def group_lines(recorded: Recorded) -> str:
     }
     if recorded.deletes_group:
         head["deletes_group"] = True
+    if recorded.is_blind:
+        head["blind"] = True
     alike: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
     for partition, offset in image.offsets.items():
         keys = _OFFSET
@@ -174,7 +178,7 @@ def _group(record: dict[str, Any], offsets: Any, after: Any) -> Recorded:
         typed(record, "exists", bool),
         offsets,
     )
-    return Recorded(image, after, bool(record.get("deletes_group")))
+    return Recorded(image, after, bool(record.get("deletes_group")), bool(record.get("blind")))
 
 
 def _take_offset(record: dict[str, Any], offsets: Any, after: Any) -> None:

@@ -17,6 +17,7 @@ from kgtool.model import Broker, TopicSpec
 from kgtool.protocol import codes
 from kgtool.protocol.api import (
     consumer_group_describe,
+    describe_acls,
     describe_groups,
     find_coordinator,
     list_transactions,
@@ -56,6 +57,9 @@ class Coordinator:
             consumer_group_describe.Request: self._no_modern_group,
             offset_fetch.Request: self._fetch,
             list_transactions.Request: lambda _request: list_transactions.Response(),
+            describe_acls.Request: lambda _request: describe_acls.Response(
+                error_code=codes.SECURITY_DISABLED
+            ),
             list_groups_api.Request: lambda _request: list_groups_api.Response(),
         }
         if type(request) in answers:

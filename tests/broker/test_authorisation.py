@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kgtool import GroupAdmin
 from kgtool.sandbox.broker import free_ports
 from kgtool.sandbox.cluster import Cluster
 from tests.cli.run import Result, call
@@ -56,19 +57,33 @@ class Guarded(NamedTuple):
     run: Callable[..., Result]
     seen: str
     hidden: str
+    login: tuple[str, ...]
 
     def allow(self, kind: ResourceType, name: str, *operations: str) -> None:
         """Let alice do something."""
+        self._rule(AclPermissionType.ALLOW, kind, name, operations)
+
+    def deny(self, kind: ResourceType, name: str, *operations: str) -> None:
+        """Deny alice something, whatever else she is allowed."""
+        self._rule(AclPermissionType.DENY, kind, name, operations)
+
+    def _rule(
+        self, permission: Any, kind: ResourceType, name: str, operations: Sequence[str]
+    ) -> None:
         bindings = [
             AclBinding(
                 kind, name, ResourcePatternType.LITERAL, "User:alice", "*",
-                AclOperation[operation], AclPermissionType.ALLOW,
+                AclOperation[operation], permission,
             )
             for operation in operations
         ]  # fmt: skip
         admin = clients.admin(self.bootstrap)  # one that is only a temporary never answers
         for future in admin.create_acls(bindings).values():
             future.result(30)
+
+    def admin(self) -> GroupAdmin:
+        """Return the Python API, as alice."""
+        return GroupAdmin(self.login[1], command_config=self.login[3])
 
     def forbid(self, kind: ResourceType, name: str) -> None:
         """Take back everything that alice may do with something."""
@@ -106,15 +121,16 @@ def here(
         f'sasl.jaas.config={_JAAS} username="alice" password="secret";\n'
     )
 
+    login = ("--bootstrap-server", address, "--command-config", str(config))
+
     def run(*argv: str) -> Result:
-        login = ("--bootstrap-server", address, "--command-config", str(config), "-o", "json")
-        return call(capsys, *argv, *login)
+        return call(capsys, *argv, *login, "-o", "json")
 
     at = cluster.bootstrap
     seen, hidden = (clients.create_topic(at, clients.unique(name)) for name in ("seen", "hidden"))
     for topic in (seen, hidden):
         clients.produce(at, topic, 5)
-    made = Guarded(at, run, seen, hidden)
+    made = Guarded(at, run, seen, hidden, login)
     made.allow(ResourceType.TOPIC, seen, "DESCRIBE", "READ")
     return made
 

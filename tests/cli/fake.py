@@ -41,6 +41,8 @@ class FakeSession:
             raise operation
         return operation
 
+    run_long = run
+
 
 class Unreachable(FakeSession):
     """Nobody answers."""

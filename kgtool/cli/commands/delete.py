@@ -24,6 +24,8 @@ from kgtool.model import GroupDeletion
 from kgtool.words import counted
 
 if TYPE_CHECKING:
+    from kgtool.admin.hidden import HiddenOffsets
+    from kgtool.admin.images import GroupChange
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -55,11 +57,16 @@ def command(
     selection.check("delete")
     consent.require(yes, dry_run)
     from kgtool.admin.group_delete import delete_groups
+    from kgtool.admin.hidden import HiddenOffsets
     from kgtool.net.session import Session
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE).groups
-        foreseen = session.run(delete_groups(session.cluster, groups, dry_run=True, force=force))
+        hidden = HiddenOffsets(groups, refuse=not force)
+        session.run_long(hidden.look(session.cluster, groups))
+        foreseen = session.run(
+            delete_groups(session.cluster, groups, dry_run=True, force=force, hidden=hidden)
+        )
         good = [row.group for row in foreseen if row.status == "would-delete"]
         if dry_run or not good:
             _report(output, foreseen)
@@ -68,8 +75,10 @@ def command(
         used = None
         if not yes:
             used = stakes.say(session, output, dict.fromkeys(good), selection)
+        for warning in hidden.warnings(good):
+            output.note_once(escape(warning))
         consent.ask(session, output, f"Delete {counted(len(good), 'group')}?", yes, used)
-        change, done = _delete(session, output, good, force)
+        change, done = _delete(session, output, good, force, hidden)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in foreseen])
     change.say()
@@ -96,6 +105,8 @@ def kafka_form(
     settings: Settings, output: Output, selection: Selection, dry_run: bool, force: bool
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
+    from kgtool.admin.hidden import HiddenOffsets
+    from kgtool.client.ops import READING_SHARE, within
     from kgtool.net.session import Session
 
     with Session(settings) as session:
@@ -106,22 +117,30 @@ def kafka_form(
             foreseen = delete_groups(session.cluster, groups, dry_run=True, force=force)
             _report(output, session.run(foreseen))
             return output.finish()
-        change, done = _delete(session, output, groups, force)
+        hidden = HiddenOffsets(groups, refuse=False)
+        session.run(within(hidden.look(session.cluster, groups), READING_SHARE))
+        change, done = _delete(session, output, groups, force, hidden)
     _report(output, done)
     change.say()
     return output.finish()
 
 
 def _delete(
-    session: Session, output: Output, groups: Sequence[str], force: bool
+    session: Session, output: Output, groups: Sequence[str], force: bool, hidden: HiddenOffsets
 ) -> tuple[Change, list[GroupDeletion]]:
     """Delete groups, with a journal of what they had."""
     from kgtool.admin.group_delete import delete_groups
 
     with Change(session, output) as change:
+
+        def before(changes: Sequence[GroupChange]) -> None:
+            for warning in hidden.warnings(each.image.group for each in changes):
+                output.note_once(escape(warning))
+            change.before(changes)
+
         change.lock(groups)
         done = session.run(
-            delete_groups(session.cluster, groups, force=force, before_change=change.before)
+            delete_groups(session.cluster, groups, force=force, before_change=before, hidden=hidden)
         )
         change.results(done)
     return change, done
