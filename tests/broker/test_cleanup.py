@@ -115,10 +115,10 @@ def test_two_hundred_of_three_hundred_there_and_back(
     scene: Callable[[int], Scene], kafka_tool: Tool
 ) -> None:
     here = scene(300)
-    time.sleep(2.1)
+    time.sleep(8.1)
     used, dead = here.groups[200:], here.groups[:200]
     commit_all(here.bootstrap, used, here.topic)  # the same offsets: only the log tells
-    path = here.plan("--idle", "2s", "--state", "Empty")
+    path = here.plan("--idle", "8s", "--state", "Empty")
     plan = load(path)
     assert {item["group"] for item in plan["items"]} == set(dead)
     assert plan["summary"]["groups"] == 200 and plan["summary"]["offsets"] == 400
