@@ -478,7 +478,7 @@ complete -c kgtool -n '__kgtool_in "cleanup plan"' -l type -r -f -a '(__kgtool_l
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l idle -r -f -d 'Nothing committed for so long (30d), by what __consumer_offsets says.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l times-from -r -F -d 'Times of commits out of an analysis (analyze --out DIR, or --table live -o ndjson > FILE) instead of __consumer_offsets.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l no-lag -d 'Nothing left to read.'
-complete -c kgtool -n '__kgtool_in "cleanup plan"' -l generated -d 'Names that tools make up: console-consumer-12345, or with a UUID.'
+complete -c kgtool -n '__kgtool_in "cleanup plan"' -l generated -d 'Names that tools make up: console-consumer-12345, spark-kafka-source-UUID.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l unsubscribed -d 'Offsets of topics that no member of the living group subscribes to.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l orphaned -d 'Offsets of topics and partitions that are gone, or of an earlier topic.'
 complete -c kgtool -n '__kgtool_in "cleanup plan"' -l no-rebuild -d '--orphaned: wait for expiry, don\'t delete groups and restore the rest.'

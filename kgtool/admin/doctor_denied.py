@@ -36,8 +36,7 @@ def find_denied(facts: Facts) -> Iterator[Finding]:
     """Say what is forbidden; of single groups it is a warning, for they are looked at in vain."""
     if facts.brokers.sees_all is False and facts.ask.everywhere:
         yield _cluster("DESCRIBE", "groups that this login may not DESCRIBE are left out", ())
-    if _log_is_denied(facts):
-        yield _log()
+    yield from _log(facts)
     if any(_configs_denied(rules) for rules in facts.brokers.rules.values()):
         yield _cluster("DESCRIBE_CONFIGS", "how long brokers keep offsets", OF_CONFIGS)
     for found in facts.groups:
@@ -53,17 +52,20 @@ def _configs_denied(rules: BrokerRules | KgError) -> bool:
     return error is not None and (error.code in _DENIED or error.name == _UNTOLD)
 
 
-def _log_is_denied(facts: Facts) -> bool:
+def _log(facts: Facts) -> Iterator[Finding]:
     errors = [each for each in facts.times.values() if isinstance(each, KgError)]
-    home = facts.brokers.home.error
-    return any(error.code in _HIDDEN for error in [*errors, *([home] if home else [])])
-
-
-def _log() -> Finding:
-    return Finding(
-        "denied", NOTE, f"{TOPIC}: not looked for without it: {', '.join(OF_THE_LOG)}",
-        _evidence("READ", "topic", TOPIC, OF_THE_LOG), _acl("Read", "--topic", TOPIC), topic=TOPIC,
-    )  # fmt: skip
+    seen = {error.code for error in [*errors, facts.brokers.home.error] if error is not None}
+    costs = f"not looked for without it: {', '.join(OF_THE_LOG)}"
+    if seen & set(_DENIED):
+        yield Finding(
+            "denied", NOTE, f"{TOPIC}: {costs}", _evidence("READ", "topic", TOPIC, OF_THE_LOG),
+            _acl("Read", "--topic", TOPIC), topic=TOPIC,
+        )  # fmt: skip
+    elif codes.UNKNOWN_TOPIC_OR_PARTITION in seen:  # a cloud that hides it, or another product
+        yield Finding(
+            "denied", NOTE, f"this cluster shows no topic {TOPIC}; {costs}",
+            _evidence(None, "topic", TOPIC, OF_THE_LOG), topic=TOPIC,
+        )  # fmt: skip
 
 
 def _cluster(operation: str, what: str, costs: tuple[str, ...]) -> Finding:
@@ -90,7 +92,7 @@ def _resource(error: ItemError) -> tuple[str, str | None]:
 
 
 def _evidence(
-    operation: str, kind: str, name: str | None, costs: tuple[str, ...]
+    operation: str | None, kind: str, name: str | None, costs: tuple[str, ...]
 ) -> dict[str, object]:
     return {
         "operation": operation, "resource_type": kind, "resource": name,

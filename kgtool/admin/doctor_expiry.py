@@ -33,8 +33,8 @@ class _Row(NamedTuple):
 def find_in_times(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
     """Say what one group is about to lose, or may lose sooner than it seems."""
     group = found.description
-    if group.error is not None or facts.ask.family(group.group) is not None:
-        return  # nobody comes back to a generated name
+    if group.error is not None or (group.is_empty and facts.ask.family(group.group) is not None):
+        return  # an Empty group with a name that a tool has made up is part of a pile at most
     rows = list(_missed(facts, found))
     due = [each for each in rows if _is_due(facts, each)]
     if due:
@@ -86,7 +86,7 @@ def _expiring(facts: Facts, found: GroupOffsets, due: list[_Row]) -> Finding:
         "lag": sum(max(each.row.lag or 0, 0) for each in due),
     }  # fmt: skip
     needs_join = any(each.expiry.rule == r.RULE_EMPTY_SINCE for each in due)
-    fix = ("kgtool", "keep", "--group", group, *(("--join",) if needs_join else ()))
+    fix = _keep(found, *(("--join",) if needs_join else ()))
     detail = f"{len(due)} of {counted(of, 'offset')}, {when} ({first.rule})"
     return Finding("expiring", WARNING, detail, evidence, fix, group)
 
@@ -145,9 +145,15 @@ def _gap(
         "since_commit_ms": gap, "youngest_commit_ms": youngest, "retention_ms": retention_ms,
     }  # fmt: skip
     yield Finding(
-        "retention-gap", WARNING, detail, evidence, ("kgtool", "keep", "--group", row.group),
-        row.group, row.topic, row.partition,
+        "retention-gap", WARNING, detail, evidence, _keep(found), row.group, row.topic,
+        row.partition,
     )  # fmt: skip
+
+
+def _keep(found: GroupOffsets, *more: str) -> tuple[str, ...]:
+    """Return the command that restarts the clocks; brokers refuse it while there are members."""
+    group = found.description
+    return ("kgtool", "keep", "--group", group.group, *more) if group.is_empty else ()
 
 
 # ---------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kgtool.admin.broker_rules import BrokerRules
 from kgtool.admin.commit_times import CommitTimes, commit_times
 from kgtool.admin.doctor_brokers import Brokers, look_at_brokers
 from kgtool.admin.doctor_transactions import Transactions, open_transactions
@@ -25,6 +26,7 @@ from kgtool.model import (
     TopicPartition,
 )
 from kgtool.protocol import codes
+from kgtool.retention.rules import RULES_4_1
 
 SETTLE_S = 6.0
 """Between two looks at a group that rebalances: more than the 5 s between the heartbeats of
@@ -88,7 +90,7 @@ def gather_facts(
     (times, expiries, errors), transactions, later = yield from gather(
         [
             within(_of_the_log(cluster, found, brokers, ask), LOG_SHARE),
-            open_transactions(cluster, _leaders(found, brokers)),
+            within(_transactions(cluster, found, brokers), LOG_SHARE),
             _look_again(cluster, found, kinds, ask),
         ]
     )
@@ -133,15 +135,20 @@ def _of_the_log(
     return times, expiries, expiries.errors
 
 
-def _leaders(groups: Sequence[GroupOffsets], brokers: Brokers) -> dict[int, int]:
-    """Return the leaders of those partitions where transactions hold back commits."""
+def _transactions(
+    cluster: Cluster, groups: Sequence[GroupOffsets], brokers: Brokers
+) -> Operation[Transactions]:
+    """Look for the transactions that hold back commits of groups."""
     rows, count = brokers.home.partitions, brokers.home.size
-    numbers = {
-        offsets_partition(found.description.group, count)
+    homes = {
+        found.description.group: offsets_partition(found.description.group, count)
         for found in groups
         if count and any(row.is_pending for row in found.rows)
     }
-    return {n: rows[n].leader_id for n in numbers if n in rows and rows[n].leader_id >= 0}
+    numbers = set(homes.values())
+    leaders = {n: rows[n].leader_id for n in numbers if n in rows and rows[n].leader_id >= 0}
+    known = (each.rules for each in brokers.rules.values() if isinstance(each, BrokerRules))
+    return open_transactions(cluster, homes, leaders, next(known, RULES_4_1))
 
 
 def _look_again(

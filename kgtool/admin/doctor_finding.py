@@ -11,6 +11,10 @@ SEVERITIES = (PROBLEM, WARNING, NOTE)
 """``problem``: data is lost or unreachable, or is about to be read twice; ``warning``: it comes to
 that if nobody does anything, or lags are wrong; ``note``: good to know, nothing is wrong."""
 
+IDLE = "2d"
+"""How long what a suggested cleanup deletes was idle: long enough for jobs that run every day, and
+well within the retention, after which brokers delete it by themselves."""
+
 KINDS: Mapping[str, tuple[str, str]] = {
     "broker-down": (
         "brokers that don't answer",
@@ -46,7 +50,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "beyond-end": (
         "committed beyond the end of the log",
-        "Truncated or created anew; consumers fall back on auto.offset.reset.",
+        "Truncated or re-created; consumers fall back on auto.offset.reset.",
     ),
     "before-start": (
         "committed before the start of the log",
@@ -90,14 +94,16 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "rebalancing": (
         "groups that don't get out of a rebalance",
-        "Nobody in them reads anything.",
+        "No member reads. The coordinator evicts who does not rejoin in time: within "
+        "max.poll.interval.ms (default 5m). remove-members is for what is stuck after that.",
     ),
     "member-behind": (
         "members that don't follow the target assignment",
-        "What they are to give up nobody else can read (KIP-848).",
+        "What they keep is not read by its new owner (KIP-848). The coordinator evicts them after "
+        "their max.poll.interval.ms (default 5m); remove-members does it at once.",
     ),
     "piling-up": (
-        "groups that tools make up and nobody comes back to",
+        "many groups of one kind without members",
         "They fill the coordinator's memory and every listing.",
     ),
     "broker-old": (
@@ -122,7 +128,7 @@ class Finding(NamedTuple):
 
     ``detail`` says it in words, ``evidence`` in numbers (JSON values; times in ms since the epoch
     or spans in ms). ``fix`` is a command line, word by word, without connection options; empty
-    where no single command helps.
+    where no single command helps. ``TIME`` and ``User:YOU`` in it are for a person to fill in.
     """
 
     kind: str

@@ -7,10 +7,10 @@ from typing import Any
 
 from kgtool.admin.commit_times import CommitTimes
 from kgtool.admin.doctor_facts import Facts
-from kgtool.admin.doctor_finding import PROBLEM, WARNING, Finding, file_name
+from kgtool.admin.doctor_finding import IDLE, PROBLEM, WARNING, Finding, file_name
 from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
 from kgtool.retention.rules import RULE_COMMIT
-from kgtool.words import counted
+from kgtool.words import counted, moment
 
 Rows = dict[str, list[OffsetRow]]
 """Rows of one group by topic."""
@@ -85,36 +85,52 @@ def _is_other_topic(facts: Facts, row: OffsetRow) -> bool:
 def beyond_end(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
-    """Committed > log end, asked twice: truncated (unclean election), or created anew."""
-
-    def detail(row: OffsetRow) -> str:
-        why = ", the topic was created anew" if _is_other_topic(facts, row) else ""
-        return f"committed {row.current_offset}, the log ends at {row.log_end_offset}{why}"
-
-    return _of_another_log("beyond-end", facts, group, rows, detail)
+    """Committed > log end, asked twice: truncated (unclean election), or re-created."""
+    other = [row for row in rows if _is_other_topic(facts, row)]
+    yield from _of_another_log(
+        "beyond-end", facts, group, other, "the log ends at {end}, the topic was re-created"
+    )
+    same = [row for row in rows if row not in other]
+    if not same:
+        return
+    # Unread is what was written since the last commit, however much was cut off.
+    fix = _reset(group, same, "--to-datetime", _last_commit(facts, same))
+    for row in same:
+        detail = f"committed {row.current_offset}, the log ends at {row.log_end_offset}"
+        yield _offset("beyond-end", PROBLEM, row, detail, _two_logs(facts, group, row), fix)
 
 
 def topic_recreated(
     facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
 ) -> Iterator[Finding]:
     """The commit's topic id (OffsetCommitValue v4, 4.1+) is another than the topic's now."""
-
-    def detail(row: OffsetRow) -> str:
-        return f"committed {row.current_offset} in a topic of the same name, which is gone"
-
-    return _of_another_log("topic-recreated", facts, group, rows, detail)
+    said = "in a topic of the same name, which is gone"
+    yield from _of_another_log("topic-recreated", facts, group, rows, said)
 
 
 def _of_another_log(
-    kind: str, facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow],
-    detail: Callable[[OffsetRow], str],
-) -> Iterator[Finding]:  # fmt: skip
-    # Whatever has happened, nothing is skipped so; what is read again the plan of the reset says.
-    fix = _reset(group, rows, "--to-earliest")
+    kind: str, facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow], said: str
+) -> Iterator[Finding]:
+    """The group has read nothing of the topic that is there now."""
     for row in rows:
-        before, now = _ids(facts, row)
-        evidence = {**_numbers(group, row), "committed_topic_id": before, "topic_id": now}
-        yield _offset(kind, PROBLEM, row, detail(row), evidence, fix)
+        detail = f"committed {row.current_offset}, {said.format(end=row.log_end_offset)}"
+        evidence = _two_logs(facts, group, row)
+        yield _offset(kind, PROBLEM, row, detail, evidence, _reset(group, rows, "--to-earliest"))
+
+
+def _two_logs(facts: Facts, group: GroupDescription, row: OffsetRow) -> dict[str, Any]:
+    before, now = _ids(facts, row)
+    return {**_numbers(group, row), "committed_topic_id": before, "topic_id": now}
+
+
+def _last_commit(facts: Facts, rows: Sequence[OffsetRow]) -> str:
+    """Return when the first of some rows was committed; ``TIME`` where the log does not tell."""
+    times = facts.times.get(rows[0].group)
+    if not isinstance(times, CommitTimes):
+        return "TIME"
+    found = [times.at.get(TopicPartition(row.topic, row.partition)) for row in rows]
+    known = [at.at_ms for at in found if at is not None]
+    return moment(min(known)) if len(known) == len(rows) else "TIME"
 
 
 def before_start(
@@ -138,7 +154,10 @@ def topic_gone(
     """Brokers refuse OffsetDelete where the topic is gone: the group is rebuilt without it."""
     topic = rows[0].topic
     out = file_name(f"orphans-{group.group}", "orphans")
-    fix = ("kgtool", "cleanup", "plan", "--orphaned", "--group", group.group, "--out", out)
+    fix = (
+        "kgtool", "cleanup", "plan", "--orphaned", "--group", group.group, "--idle", IDLE,
+        "--out", out,
+    )  # fmt: skip
     exists = topic in facts.topic_ids
     what = "there are fewer partitions now" if exists else "there is no such topic"
     for row in rows:
@@ -206,10 +225,11 @@ def _offset(
     return Finding(kind, severity, detail, evidence, fix, row.group, row.topic, row.partition)
 
 
-def _reset(group: GroupDescription, rows: Sequence[OffsetRow], to: str) -> tuple[str, ...]:
+def _reset(group: GroupDescription, rows: Sequence[OffsetRow], *to: str) -> tuple[str, ...]:
     """Return the command that moves offsets; a group with members has to be stopped meanwhile."""
     place = f"{rows[0].topic}:{','.join(str(row.partition) for row in rows)}"
     wait = () if group.is_empty else ("--wait-empty", "10m")
     return (
-        "kgtool", "reset-offsets", "--group", group.group, "--topic", place, to, *wait, "--execute",
+        "kgtool", "reset-offsets", "--group", group.group, "--topic", place, *to, *wait,
+        "--execute",
     )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kgtool.admin.doctor_facts import SETTLE_S, Facts, is_behind, is_settled
-from kgtool.admin.doctor_finding import NOTE, WARNING, Finding, file_name
+from kgtool.admin.doctor_finding import IDLE, NOTE, WARNING, Finding, file_name
 from kgtool.model import GroupDescription, GroupOffsets, Member
 from kgtool.words import counted
 
@@ -44,13 +44,14 @@ def _moved(before: GroupDescription, after: GroupDescription) -> bool:
 def _rebalancing(before: GroupDescription, after: GroupDescription) -> Finding:
     waited = round(SETTLE_S * 1000)
     who = counted(len(after.members), "member")
+    # No command: the coordinator itself evicts who has not rejoined when the rebalance timeout is
+    # over, and nothing that brokers tell says when that is.
     detail = f"{after.state}, {who}, no progress in {SETTLE_S:.0f} s"
     evidence = {
         "state": after.state, "members": len(after.members), "waited_ms": waited,
         "group_epoch": after.group_epoch,
     }  # fmt: skip
-    fix = ("kgtool", "remove-members", before.group, "--all")
-    return Finding("rebalancing", WARNING, detail, evidence, fix, before.group)
+    return Finding("rebalancing", WARNING, detail, evidence, group=before.group)
 
 
 def _behind(before: GroupDescription, after: GroupDescription) -> Iterator[Finding]:
@@ -77,8 +78,7 @@ def _member(group: GroupDescription, member: Member) -> Finding:
         "member_epoch": member.epoch, "group_epoch": group.group_epoch,
         "partitions": member.partition_count, "target_partitions": wanted,
     }  # fmt: skip
-    fix = ("kgtool", "remove-members", group.group, "--member-id", member.member_id)
-    return Finding("member-behind", WARNING, detail, evidence, fix, group.group)
+    return Finding("member-behind", WARNING, detail, evidence, group=group.group)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -116,6 +116,8 @@ def _pile(family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding
     # A family's own name may hold what a glob would read as something else.
     glob = re.sub(r"[\[?]", "[\\g<0>]", family)
     out = file_name(family, "groups")
-    how = ("--generated",) if severity == WARNING else ("--idle", "7d")
-    fix = ("kgtool", "cleanup", "plan", "--match", glob, "--state", "Empty", *how, "--out", out)
+    fix = (
+        "kgtool", "cleanup", "plan", "--match", glob, "--state", "Empty",
+        *(("--generated",) if severity == WARNING else ()), "--idle", IDLE, "--out", out,
+    )  # fmt: skip
     return Finding("piling-up", severity, detail, evidence, fix)

@@ -1,26 +1,36 @@
 """The transactions that hold back committed offsets: how long they have been open, and why.
 
-A coordinator of transactions ends what is open for longer than its own timeout. What it does not
-know of any more (a *hanging* transaction) nobody ends by himself: consumers that ask for stable
-offsets wait for ever (KIP-664, ``kafka-transactions.sh find-hanging``).
+A coordinator ends each of its transactions that is open for longer than its timeout. It never ends
+one that it does not know (a *hanging* transaction): consumers that ask for stable offsets wait for
+ever (KIP-664, ``kafka-transactions.sh find-hanging``).
+
+Only the log tells whose transaction holds a group's offset: the commits that are open lie in the
+batches of their producer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kgtool.admin.configs import broker_configs
 from kgtool.admin.doctor_brokers import TOPIC
-from kgtool.client.cluster import Cluster, version_of
-from kgtool.client.ops import Operation, call, gather
+from kgtool.admin.group_log import GroupLog, Scan
+from kgtool.admin.raw_log import Range, copy_partitions
+from kgtool.admin.reset_plan import LogRange
+from kgtool.admin.reset_positions import log_ranges
+from kgtool.client.cluster import Cluster, call_any, fetch_metadata, version_of
+from kgtool.client.ops import ANY, Operation, call, gather
 from kgtool.errors import KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol import codes
 from kgtool.protocol.api import describe_producers, describe_transactions, list_transactions
+from kgtool.retention.rules import RuleSet
 
 UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
-USUAL_LONGEST_MS = 900_000
-"""Kafka's default of transaction.max.timeout.ms."""
 _LONGEST = "transaction.max.timeout.ms"
+_SEEN = (codes.NONE, codes.TRANSACTIONAL_ID_NOT_FOUND)
 
 
 class Transaction(NamedTuple):
@@ -45,45 +55,95 @@ class Writer(NamedTuple):
 class Transactions(NamedTuple):
     """What is under way, and what is open in which partition of ``__consumer_offsets``.
 
-    ``is_complete``: every broker said what it knows; ``longest_ms``: the most that any client may
-    ask for as its timeout.
+    ``holders``: group → the producers whose open transactions hold its commits; a group is left out
+    where the log could not be read. ``is_complete``: every broker answered, and this login may see
+    all transactions. ``longest_ms``: the longest timeout that a client may ask for; None where a
+    broker does not tell.
     """
 
     under_way: tuple[Transaction, ...] = ()
     writers: Mapping[int, tuple[Writer, ...]] = {}
+    holders: Mapping[str, frozenset[int]] = {}
     is_complete: bool = False
-    longest_ms: int = USUAL_LONGEST_MS
+    longest_ms: int | None = None
 
 
-def open_transactions(cluster: Cluster, leaders: Mapping[int, int]) -> Operation[Transactions]:
+def open_transactions(
+    cluster: Cluster, groups: Mapping[str, int], leaders: Mapping[int, int], rules: RuleSet
+) -> Operation[Transactions]:
     """Ask all brokers for transactions, and the leaders of some partitions for their producers.
 
-    :param leaders: partition of ``__consumer_offsets`` → broker id.
+    :param groups: those with pending commits → their partitions of ``__consumer_offsets``.
+    :param leaders: the leader (broker id) of each such partition that has one.
     """
     if not leaders:
         return Transactions()
     brokers = sorted(cluster.brokers)
-    *listed, writers, configs = yield from gather(
+    *listed, sees_all, configs = yield from gather(
         [
             *(_under_way(cluster, broker) for broker in brokers),
-            _writers(cluster, leaders),
-            broker_configs(cluster, [_LONGEST], sorted(set(leaders.values()))),
+            _sees_all(cluster),
+            broker_configs(cluster, [_LONGEST], brokers),
         ]
     )
+    # Only afterwards: a transaction that has ended meanwhile is no longer open in a partition.
+    writers = yield from _writers(cluster, leaders)
+    holders = yield from _holders(cluster, groups, writers, rules)
     known = [found for found in listed if found is not None]
     return Transactions(
         tuple(each for found in known for each in found),
         writers,
-        len(known) == len(brokers),
-        max(_longest(configs), default=USUAL_LONGEST_MS),
+        holders,
+        sees_all and len(known) == len(brokers),
+        _longest(list(configs.values())),
     )
 
 
-def _longest(configs: Mapping[int, Any]) -> Iterable[int]:
-    for values in configs.values():
-        text = None if isinstance(values, KgError) else values.get(_LONGEST)
-        if text is not None and text.isdecimal():
-            yield int(text)
+def _longest(configs: Sequence[Mapping[str, str | None] | KgError]) -> int | None:
+    told = ["" if isinstance(each, KgError) else each.get(_LONGEST) or "" for each in configs]
+    return max(map(int, told)) if told and all(text.isdecimal() for text in told) else None
+
+
+def _sees_all(cluster: Cluster) -> Operation[bool]:
+    """Ask for an id that nobody uses: ListTransactions leaves out what may not be described."""
+    version = yield from version_of(cluster, ANY, describe_transactions.Request)
+    if isinstance(version, KgError) or version < 0:
+        return False
+    request = describe_transactions.Request(transactional_ids=[f"kgtool-{uuid.uuid4()}"])
+    reply = yield from call_any(request)
+    if isinstance(reply, KgError):
+        return False
+    denied = codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return all(row.error_code != denied for row in reply.transaction_states)
+
+
+def _holders(
+    cluster: Cluster, groups: Mapping[str, int], writers: Mapping[int, tuple[Writer, ...]],
+    rules: RuleSet,
+) -> Operation[dict[str, frozenset[int]]]:  # fmt: skip
+    """Read the log from where the oldest open transaction began."""
+    begins = {n: min(w.start_offset for w in known) for n, known in writers.items() if known}
+    try:
+        yield from fetch_metadata(cluster, [TOPIC])
+        found = yield from log_ranges(cluster, [TopicPartition(TOPIC, n) for n in begins])
+    except KgError:
+        return {}
+    ranges = {
+        place: Range(begins[place.partition], log.end.offset)
+        for place, log in found.items()
+        if isinstance(log, LogRange)
+    }
+    homes: dict[int, list[str]] = {place.partition: [] for place in ranges}
+    for group, number in groups.items():
+        homes.get(number, []).append(group)
+    scan = Scan({number: GroupLog(rules, names) for number, names in homes.items()})
+    outcome = yield from copy_partitions(cluster, ranges, scan)
+    return {
+        group: scan.logs[place.partition].holders(group)
+        for place, problem in outcome.items()
+        if problem is None and place.partition not in scan.problems
+        for group in homes[place.partition]
+    }
 
 
 def _under_way(cluster: Cluster, broker: int) -> Operation[list[Transaction] | None]:
@@ -99,6 +159,9 @@ def _under_way(cluster: Cluster, broker: int) -> Operation[list[Transaction] | N
         return []
     described = yield from call(broker, describe_transactions.Request(transactional_ids=ids))
     if isinstance(described, KgError):
+        return None
+    # Not found: it has ended since it was listed.
+    if any(row.error_code not in _SEEN for row in described.transaction_states):
         return None
     return [
         Transaction(

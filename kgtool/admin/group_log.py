@@ -175,6 +175,15 @@ class GroupLog:
         own = record.value.expire_timestamp if record.version == 1 else None
         return Commit(raw.written_ms, CommittedOffset(record.value.commit_timestamp, own))
 
+    def holders(self, group: str) -> frozenset[int]:
+        """Return the producers whose open transactions hold commits of a group."""
+        prefix = _text(group)
+        return frozenset(
+            producer
+            for producer, held in self._held.items()
+            if any(key.startswith(prefix) for key in held)
+        )
+
     def topic_id(self, group: str, partition: TopicPartition) -> UUID | None:
         """Return the id of the topic that an offset in force was committed for; None where the
         record has none (before v4, and in transactions)."""

@@ -221,8 +221,8 @@ def _command(words: Iterable[str], width: int) -> Iterator[str]:
         yield line.rstrip()
 
 
-def summary(found: Diagnosis) -> str:
-    """Say in a line how much there is."""
+def summary(found: Diagnosis, failed: int) -> str:
+    """Say in a line how much there is; ``failed``: how much could not be looked at."""
     from kgtool.admin.doctor_finding import SEVERITIES
 
     of = counted(found.groups, "group")
@@ -233,7 +233,8 @@ def summary(found: Diagnosis) -> str:
         for severity in SEVERITIES
         if (count := sum(finding.severity == severity for finding in found.findings))
     ]
-    return f"Looked at {of}: {', '.join(counts) or 'nothing found'}."
+    said = f"Looked at {of}: {', '.join(counts) or 'nothing found'}."
+    return f"{said} Incomplete: {counted(failed, 'error')}." if failed else said
 
 
 def catalogue() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -309,42 +309,70 @@ def open_since(ms: int, timeout_ms: int, partitions: Sequence[int] = (NUMBER,)) 
     return Transaction("app", 7, "Ongoing", timeout_ms, NOW - ms, frozenset(partitions))
 
 
-def writers(producer: int, last_ms: int) -> Mapping[int, tuple[Writer, ...]]:
-    return {NUMBER: (Writer(producer, 4711, NOW - last_ms),)}
+def seen(*under_way: Transaction, writer: tuple[int, int] | None = None, **more: Any) -> Finding:
+    """What is said where everything can be seen; ``writer``: its producer id and its age."""
+    found = {} if writer is None else {NUMBER: (Writer(writer[0], 4711, NOW - writer[1]),)}
+    whole: dict[str, Any] = {
+        "holders": {"paid": frozenset({7})}, "is_complete": True, "longest_ms": 15 * 60_000,
+    }  # fmt: skip
+    return pending(Transactions(under_way, found, **(whole | more)))
 
 
 def test_a_transaction_at_work_is_only_a_note() -> None:
-    said = pending(Transactions((open_since(50_000, 60_000),), writers(7, 50_000), True))
+    said = seen(open_since(50_000, 60_000), writer=(7, 50_000))
     assert (said.severity, said.fix) == ("note", ())
     assert (said.evidence["open_ms"], said.evidence["timeout_ms"]) == (50_000, 60_000)
 
 
 def test_a_transaction_older_than_its_timeout() -> None:
-    said = pending(Transactions((open_since(HOUR, 60_000),), writers(7, HOUR), True))
+    """Its coordinator alone may end it: a marker of somebody else's would tear it apart."""
+    said = seen(open_since(HOUR, 60_000), writer=(7, HOUR))
     assert said.severity == "warning"
+    assert said.fix[1:] == ("forceTerminateTransaction", "--transactionalId", "app")
+    old = BrokerRules(r.RULES_2_4, (3, 9), 7 * DAY, 600_000)
+    whole = Transactions((open_since(HOUR, 60_000),), {}, {"paid": frozenset({7})}, True, HOUR)
+    said = found(PENDING, transactions=whole, brokers=brokers(old))["pending-transaction"]
+    assert (said.severity, said.fix) == ("warning", ())
+
+
+@pytest.mark.parametrize("state", ["PrepareCommit", "PrepareAbort"])
+def test_a_transaction_that_is_decided(state: str) -> None:
+    said = seen(open_since(HOUR, 60_000)._replace(state=state), writer=(7, HOUR))
+    assert (said.severity, said.fix) == ("warning", ())
+
+
+def test_a_transaction_of_another_application() -> None:
+    """It is older, and holds nothing of this group."""
+    other = open_since(HOUR, 60_000)._replace(transactional_id="other", producer_id=9)
+    said = seen(other, open_since(1_000, 60_000), writer=(9, HOUR))
+    assert (said.severity, said.evidence["transactional_id"]) == ("note", "app")
+    assert seen(other, writer=(9, HOUR)).fix == ()
+
+
+def test_a_transaction_that_nobody_ends() -> None:
+    said = seen(writer=(7, HOUR))
+    assert (said.severity, said.evidence["producer_id"]) == ("problem", 7)
     assert said.fix == (
         "kafka-transactions.sh", "abort", "--topic", "__consumer_offsets",
         "--partition", str(NUMBER), "--start-offset", "4711",
     )  # fmt: skip
 
 
-def test_a_transaction_that_nobody_ends() -> None:
-    said = pending(Transactions((), writers(8, HOUR), True))
-    assert (said.severity, said.evidence["producer_id"]) == ("problem", 8)
-    assert said.fix[-1] == "4711"
-
-
 @pytest.mark.parametrize(
-    "transactions",
+    ("writer", "more"),
     [
-        Transactions((), writers(8, 600_000), True),  # any client may take 15 minutes
-        Transactions((), writers(8, HOUR), False),  # a broker that knows it may not have answered
-        Transactions((), {}, True),  # DescribeProducers takes READ on the topic
-        Transactions((open_since(HOUR, 60_000, [NUMBER + 1]),), {}, True),  # not this one
+        ((7, 600_000), {}),  # any client may take 15 minutes
+        ((7, HOUR), {"is_complete": False}),  # a broker that knows it may not have answered
+        ((7, HOUR), {"longest_ms": None}),  # some clients may take longer
+        ((7, HOUR), {"holders": {}}),  # the log can't be read
+        ((8, HOUR), {}),  # somebody else's
+        (None, {}),  # DescribeProducers takes READ on the topic
     ],
 )
-def test_what_can_not_be_told_is_no_accusation(transactions: Transactions) -> None:
-    said = pending(transactions)
+def test_what_can_not_be_told_is_no_accusation(
+    writer: tuple[int, int] | None, more: dict[str, Any]
+) -> None:
+    said = seen(writer=writer, **more)
     assert (said.severity, said.fix) == ("note", ())
 
 
@@ -361,7 +389,7 @@ def test_a_rebalance_that_goes_on_is_left_alone() -> None:
         assert found(each, later={"busy": later}) == {}
     said = found(each, later={"busy": each.description})
     assert list(said) == ["member-behind"]
-    assert said["member-behind"].fix == ("kgtool", "remove-members", "busy", "--member-id", "m")
+    assert said["member-behind"].fix == ()
 
 
 @pytest.mark.parametrize(
@@ -404,12 +432,14 @@ def test_partitions_that_nobody_leads() -> None:
 
 @pytest.mark.parametrize("code", [29, 3])
 def test_clouds_that_hide_the_log(code: int) -> None:
-    """It is said once what that costs, and it is no failure."""
+    """It is said once what that costs, and it is no failure; no ACL makes a topic appear."""
     hidden = broker_error(code)
     groups = [group("a"), group("b")]
     errors = [ItemError.of(hidden, Target(topic="__consumer_offsets"))]
     times = {"a": hidden, "b": hidden}
-    assert found(*groups, times=times, errors=errors)["denied"].severity == "note"
+    said = found(*groups, times=times, errors=errors)["denied"]
+    assert (said.severity, bool(said.fix)) == ("note", code == 29)
+    assert "topic-recreated" in said.evidence["findings_missing"]
     assert not [e for e in errors if not is_denied(e)]
     assert not is_denied(ItemError.of(hidden, Target("a", "orders", 0)))
 

@@ -1,30 +1,18 @@
-"""``doctor`` on real brokers: what it finds is what Kafka's own tools say, its commands fix it."""
+"""``doctor`` on real brokers: what it finds is what Kafka's own tools say."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-import struct
-import time
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec, ResourceType
 
-from kgtool.admin.doctor_finding import KINDS
-from kgtool.admin.partition import offsets_partition
-from kgtool.client.cluster import find_coordinators
-from kgtool.client.ops import call as operation
-from kgtool.config import Settings
-from kgtool.net.session import Session
-from kgtool.protocol.api import consumer_group_heartbeat, txn_offset_commit
-from kgtool.sandbox import rawgroup, ready, world
+from kgtool.sandbox import world
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.paths import locked
 from kgtool.sandbox.seed import seed
@@ -37,14 +25,11 @@ from tests.broker.test_many_brokers import settled as settled
 from tests.cli.run import Result, call
 from tests.cli.run import kgtool as separately
 from tests.support import brokers, clients
+from tests.support.doctor import rows_of
 from tests.support.generations import GENERATIONS, Generation
 from tests.support.outcomes import Outcome
 
-Kgtool = Callable[..., Result]
 TABLE = "kgtool while one of three brokers fails"
-KEYS = [
-    "finding", "severity", "group", "topic", "partition", "broker", "message", "evidence", "fix",
-]  # fmt: skip
 
 
 class Seeded(NamedTuple):
@@ -62,35 +47,6 @@ def seeded() -> Seeded:
         fresh = separately("doctor", "-o", "json", "--bootstrap-server", cluster.bootstrap)
         seed(cluster, Silent())
     return Seeded(cluster, fresh)
-
-
-@pytest.fixture
-def kgtool(
-    kafka: Cluster,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    monkeypatch.setenv("KGTOOL_BOOTSTRAP_SERVER", kafka.bootstrap)
-    monkeypatch.chdir(tmp_path)
-    return lambda *argv: call(capsys, *argv)
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = result.json["results"]
-    for row in rows:
-        assert list(row) == KEYS
-        assert row["finding"] in KINDS
-        assert row["severity"] in ("problem", "warning", "note")
-        assert row["message"].endswith(".")
-    return rows
-
-
-def only_row(result: Result, kind: str) -> dict[str, Any]:
-    (row,) = rows_of(result)
-    assert row["finding"] == kind
-    return row
 
 
 # ---------------------------------------------------------------------------------------------
@@ -216,113 +172,6 @@ def test_when_it_fails(
     assert (result.status, result.err) == (status, "")
 
 
-# ---------------------------------------------------------------------------------------------
-# What it says to type: typed, it works
-
-
-def typed(kgtool: Kgtool, row: dict[str, Any], *more: str) -> None:
-    program, *argv = shlex.split(row["fix"])
-    assert program == "kgtool"
-    done = kgtool(*argv, *more)
-    assert done.status == 0, done.err
-
-
-def after(kgtool: Kgtool, group: str) -> list[str]:
-    result = kgtool("doctor", "--group", group, "-o", "json")
-    assert result.status == (5 if rows_of(result) else 0)
-    return [row["finding"] for row in rows_of(result)]
-
-
-@pytest.fixture
-def topic(kafka: Cluster) -> str:
-    made = clients.create_topic(kafka.bootstrap, clients.unique("doctor"), 2)
-    for partition in range(2):
-        clients.produce(kafka.bootstrap, made, 10, partition=partition)
-    return made
-
-
-def test_out_of_range(kafka: Cluster, kgtool: Kgtool, topic: str) -> None:
-    group = clients.unique("it's out of range")
-    clients.commit(kafka.bootstrap, group, {(topic, 0): 99, (topic, 1): 2})
-    row = only_row(kgtool("doctor", "--group", group, "-o", "json"), "beyond-end")
-    assert (row["severity"], row["group"], row["topic"], row["partition"]) == (
-        "problem", group, topic, 0,
-    )  # fmt: skip
-    typed(kgtool, row, "--yes")
-    assert after(kgtool, group) == []
-
-    admin = clients.admin(kafka.bootstrap)
-    for future in admin.delete_records([TopicPartition(topic, 1, 5)]).values():
-        future.result(timeout=30)
-    row = only_row(kgtool("doctor", "--group", group, "-o", "json"), "before-start")
-    assert (row["severity"], row["partition"], row["evidence"]["lost_records"]) == ("warning", 1, 3)
-    typed(kgtool, row, "--yes")
-    assert after(kgtool, group) == []
-    assert clients.committed(kafka.bootstrap, group) == {(topic, 0): 0, (topic, 1): 5}
-
-
-def test_a_ghost_topic(kafka: Cluster, kgtool: Kgtool, topic: str) -> None:
-    left = clients.create_topic(kafka.bootstrap, clients.unique("left"))
-    clients.produce(kafka.bootstrap, left, 7)
-    group = clients.unique("living")
-    member = clients.join(kafka.bootstrap, group, [topic])
-    try:
-        offsets = [TopicPartition(topic, 0, 0), TopicPartition(left, 0, 3)]
-        member.commit(offsets=offsets, asynchronous=False)
-        row = only_row(kgtool("doctor", "--group", group, "-o", "json"), "ghost-topic")
-        assert (row["topic"], row["evidence"]["lag"]) == (left, 4)
-        typed(kgtool, row, "--yes")
-        assert after(kgtool, group) == []
-        assert (left, 0) not in clients.committed(kafka.bootstrap, group)
-    finally:
-        member.close()
-
-
-def test_what_a_regular_expression_does_not_stand_for(kafka: Cluster, kgtool: Kgtool) -> None:
-    """Only the log says what the coordinator has made of it."""
-    prefix = clients.unique("held")
-    held = clients.create_topic(kafka.bootstrap, f"{prefix}-a")
-    left = clients.create_topic(kafka.bootstrap, clients.unique("left"))
-    group = clients.unique("regex")
-    clients.commit(kafka.bootstrap, group, {(held, 0): 0, (left, 0): 0})
-    member = clients.join(kafka.bootstrap, group, [f"^{prefix}.*"], group_protocol="consumer")
-    try:
-        row = only_row(kgtool("doctor", "--group", group, "-o", "json"), "ghost-topic")
-        assert row["topic"] == left
-        typed(kgtool, row, "--yes")
-        assert after(kgtool, group) == []
-    finally:
-        member.close()
-
-
-def test_what_expires_soon(kafka: Cluster, kgtool: Kgtool, topic: str) -> None:
-    group = clients.unique("idle")
-    clients.commit(kafka.bootstrap, group, {(topic, 0): 1, (topic, 1): 1})
-    began = time.time() * 1000
-    assert after(kgtool, group) == []  # in seven days, and the default is two
-    row = only_row(kgtool("doctor", "--group", group, "--within", "8d", "-o", "json"), "expiring")
-    week = 7 * 86_400_000
-    evidence = row["evidence"]
-    assert (evidence["offsets"], evidence["of"], evidence["rule"]) == (2, 2, "commit")
-    assert abs(evidence["first_expires_at_ms"] - week - began) < 60_000
-    typed(kgtool, row, "--yes")
-    later = only_row(kgtool("doctor", "--group", group, "--within", "8d", "-o", "json"), "expiring")
-    assert later["evidence"]["first_expires_at_ms"] > evidence["first_expires_at_ms"]
-
-
-def test_a_pile_of_dead_groups(kafka: Cluster, kgtool: Kgtool, topic: str) -> None:
-    prefix = clients.unique("job")
-    names = [f"{prefix}-{number:08d}-aaaa-bbbb-cccc-0123456789ab" for number in range(21)]
-    for name in names:
-        clients.commit(kafka.bootstrap, name, {(topic, 0): 10})
-    row = only_row(kgtool("doctor", "--match", f"{prefix}-*", "-o", "json"), "piling-up")
-    assert row["evidence"] == {"family": f"{prefix}-*", "groups": 21, "offsets": 21}
-    typed(kgtool, row)
-    plan = str(shlex.split(row["fix"])[-1])
-    assert kgtool("cleanup", "apply", plan, "--yes").status == 0
-    assert not clients.group_ids(kafka.bootstrap) & set(names)
-
-
 @pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.label)
 def test_every_generation(
     generation: Generation, capsys: pytest.CaptureFixture[str], tmp_path: Path,
@@ -344,206 +193,6 @@ def test_every_generation(
     assert call(capsys, *shlex.split(mine["fix"])[1:], "--yes").status == 0
     argv = ("doctor", "--group", group, "--bootstrap-server", at)
     assert call(capsys, *argv) == (0, "Looked at 1 group: nothing found.\n", "")
-
-
-# ---------------------------------------------------------------------------------------------
-# A broker with a past: commits of long ago, topics that are gone
-
-HOUR_MS = 3_600_000
-KEPT_HOURS = 60
-
-
-def write_offset(
-    bootstrap: str, group: str, topic: str, partition: int, hours_ago: int = 0,
-    topic_id: bytes = b"",
-) -> None:  # fmt: skip
-    """Write an OffsetCommitKey v1 and an OffsetCommitValue v4, as a coordinator does."""
-    key = struct.pack(">h", 1) + b"".join(
-        struct.pack(">h", len(text)) + text for text in (group.encode(), topic.encode())
-    )
-    at = time.time_ns() // 1_000_000 - hours_ago * HOUR_MS
-    tags = b"\x01\x00\x10" + topic_id if topic_id else b"\x00"
-    value = struct.pack(">hqi", 4, 3, -1) + b"\x01" + struct.pack(">q", at) + tags
-    # Brokers let nobody else write there (KafkaApis, AdminUtils.ADMIN_CLIENT_ID).
-    producer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client"})
-    producer.produce(
-        "__consumer_offsets", value, key + struct.pack(">i", partition),
-        partition=offsets_partition(group, 4),
-    )  # fmt: skip
-    assert producer.flush(30) == 0
-
-
-class Beats:
-    """A KIP-848 member that only says what it is told to say."""
-
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self.session = Session(Settings(bootstrap=((host, int(port)),), timeout_ms=60_000))
-        self.fixed: dict[str, Any] = {"group_id": group, "member_id": str(uuid.uuid4())}
-        self.broker = self.session.run(find_coordinators(self.session.cluster, [group]))[group]
-        self.epoch = 0
-        self.beat(
-            topic_partitions=[], rebalance_timeout_ms=60_000, subscribed_topic_names=[topic]
-        )  # fmt: skip
-
-    def beat(self, **fields: Any) -> None:
-        request = consumer_group_heartbeat.Request(
-            **self.fixed, **fields, member_epoch=self.epoch
-        )  # fmt: skip
-        answer = self.session.run(operation(self.broker, request))
-        assert answer.error_code == 0, answer
-        self.epoch = answer.member_epoch
-
-    def close(self) -> None:
-        self.session.loop.close()
-
-
-def hang(bootstrap: str, group: str, topic: str) -> None:
-    """Commit in a transaction that no coordinator of transactions has ever heard of."""
-    host, _, port = bootstrap.rpartition(":")
-    with Session(Settings(bootstrap=((host, int(port)),), timeout_ms=60_000)) as session:
-        broker = session.run(find_coordinators(session.cluster, [group]))[group]
-        rows = [txn_offset_commit.RequestPartition(partition=0, offset=7, metadata="")]
-        request = txn_offset_commit.Request(
-            transactional_id="nobody", group_id=group, producer_id=4711, producer_epoch=0,
-            topics=[txn_offset_commit.RequestTopic(name=topic, partitions=rows)],
-        )  # fmt: skip
-        answer = session.run(operation(broker, request, 3))
-        assert [p.error_code for t in answer.topics for p in t.partitions] == [0], answer
-
-
-@pytest.fixture(scope="module")
-def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    root = tmp_path_factory.mktemp("past")
-    config = {
-        "offsets.topic.num.partitions": "4",
-        "offsets.retention.minutes": str(60 * KEPT_HOURS),
-        # What a client of old could leave behind: a transaction that hangs.
-        "transaction.partition.verification.enable": "false",
-        "transaction.max.timeout.ms": "1000",
-    }
-    with Cluster.start("past", root=root, config=config) as cluster, ExitStack() as members:
-        ready.wait_for_coordinators(cluster.state)
-        at = cluster.bootstrap
-        clients.create_topic(at, "held", 2)
-        for partition in range(2):
-            clients.produce(at, "held", 10, partition=partition)
-        write_offset(at, "gone", "no-such-topic", 0)
-        write_offset(at, "gone", "held", 1)
-        write_offset(at, "recreated", "held", 1, topic_id=bytes(range(16)))
-        write_offset(at, "idle", "held", 0, hours_ago=30)
-        write_offset(at, "idle", "held", 1, hours_ago=1)
-        write_offset(at, "overdue", "held", 0, hours_ago=KEPT_HOURS + 5)
-        write_offset(at, "modern", "held", 0, hours_ago=KEPT_HOURS + 5)
-        cluster.restart(cluster.nodes[0].id)
-        ready.wait_for_coordinators(cluster.state)
-        modern = clients.join(at, "modern", ["held"], group_protocol="consumer")
-        members.callback(modern.close)
-        # Two partitions for the first member; the second one waits for one of them in vain.
-        silent, other = Beats(at, "behind", "held"), Beats(at, "behind", "held")
-        members.callback(silent.close)
-        members.callback(other.close)
-        clients.wait_for(lambda: other.beat() or other.epoch > silent.epoch, "a new assignment")
-        socket = members.enter_context(rawgroup.connect(at, "stuck", "half-joined"))
-        socket.join("stuck", "consumer", "range", rawgroup.subscription(["held"]))
-        clients.commit(at, "hanging", {("held", 0): 5})
-        hang(at, "hanging", "held")
-        yield cluster
-
-
-@pytest.fixture
-def past(past_cluster: Cluster) -> str:
-    return past_cluster.bootstrap
-
-
-def test_a_broker_with_a_past(past: str, capsys: pytest.CaptureFixture[str]) -> None:
-    result = call(capsys, "doctor", "--bootstrap-server", past, "-o", "json")
-    assert (result.status, result.err) == (5, "")
-    found = {(row["finding"], row["group"], row["topic"]): row for row in rows_of(result)}
-    assert sorted(found, key=str) == sorted(
-        [
-            ("topic-gone", "gone", "no-such-topic"),
-            ("topic-recreated", "recreated", "held"),
-            ("expiring", "idle", None),
-            ("expiring", "overdue", None),
-            ("loses-when-empty", "modern", None),
-            ("member-behind", "behind", None),
-            ("rebalancing", "stuck", None),
-            ("pending-transaction", "hanging", "held"),
-            ("retention-short", None, None),
-        ],
-        key=str,
-    )
-    short = found["retention-short", None, None]["evidence"]
-    assert short["retention_ms"] == KEPT_HOURS * HOUR_MS
-    idle, overdue = (found["expiring", group, None]["evidence"] for group in ("idle", "overdue"))
-    assert (idle["offsets"], idle["of"], idle["lag"]) == (1, 2, 7)
-    assert abs(idle["first_expires_at_ms"] - time.time() * 1000 - 30 * HOUR_MS) < 300_000
-    assert overdue["first_expires_at_ms"] < time.time() * 1000
-    assert found["loses-when-empty", "modern", None]["evidence"]["partitions"] == ["held-0"]
-    behind = found["member-behind", "behind", None]["evidence"]
-    assert behind["member_epoch"] < behind["group_epoch"]
-    assert (behind["partitions"], behind["target_partitions"]) == (2, 1)
-    assert found["rebalancing", "stuck", None]["evidence"]["state"] == "CompletingRebalance"
-
-
-def test_a_transaction_that_hangs(
-    past_cluster: Cluster, past: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = ("doctor", "--group", "hanging", "-o", "json", "--bootstrap-server", past)
-    time.sleep(1.5)
-    row = only_row(call(capsys, *argv), "pending-transaction")
-    assert (row["severity"], row["evidence"]["producer_id"]) == ("problem", 4711)
-    program, *words = shlex.split(row["fix"])
-    assert program == "kafka-transactions.sh"
-    done = past_cluster.run_tool("kafka-transactions", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    clients.wait_for(lambda: rows_of(call(capsys, *argv)) == [], "the end of the transaction")
-    assert clients.committed(past, "hanging") == {("held", 0): 5}
-
-
-def test_a_log_that_is_not_compacted(
-    past_cluster: Cluster, past: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def looked() -> list[dict[str, Any]]:
-        # Without those that it would look at twice.
-        argv = ("doctor", "--exclude", "stuck", "--exclude", "behind", "-o", "json")
-        rows = rows_of(call(capsys, *argv, "--bootstrap-server", past))
-        return [row for row in rows if row["finding"] == "offsets-not-compacted"]
-
-    clients.set_topic_config(past, "__consumer_offsets", **{"cleanup.policy": "delete"})
-    (row,) = clients.wait_for(looked, "the new policy")
-    assert (row["severity"], row["topic"]) == ("problem", "__consumer_offsets")
-    program, *words = shlex.split(row["fix"])
-    assert program == "kafka-configs.sh"
-    done = past_cluster.run_tool("kafka-configs", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    clients.wait_for(lambda: not looked(), "the old policy")
-
-
-def test_rare_commits(past: str, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ("doctor", "--group", "idle", "--within", "1h", "-o", "json", "--bootstrap-server", past)
-    evidence = only_row(call(capsys, *argv), "retention-gap")["evidence"]
-    assert evidence["retention_ms"] == KEPT_HOURS * HOUR_MS
-    assert abs(evidence["since_commit_ms"] - 30 * HOUR_MS) < 300_000
-
-
-def test_what_fixes_topics_that_are_gone(
-    past: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
-    monkeypatch.chdir(tmp_path)
-    look = ("doctor", "--group", "gone", "--group", "recreated", "-o", "json")
-    rows = rows_of(call(capsys, *look, "--bootstrap-server", past))
-    assert {row["finding"] for row in rows} == {"topic-gone", "topic-recreated"}
-    for row in rows:
-        # The connection that was typed is part of the command.
-        program, *argv = shlex.split(row["fix"])
-        yes = ["--yes"] if "reset-offsets" in argv else []
-        assert call(capsys, *argv, *yes).status == 0
-    plan = ("cleanup", "apply", "orphans-gone.json", "--yes", "--bootstrap-server", past)
-    assert call(capsys, *plan).status == 0
-    assert rows_of(call(capsys, *look, "--bootstrap-server", past)) == []
 
 
 # ---------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def command() -> None:
                    "-o ndjson > FILE) instead of __consumer_offsets.")
 @click.option("--no-lag", is_flag=True, help="Nothing left to read.")
 @click.option("--generated", is_flag=True,
-              help="Names that tools make up: console-consumer-12345, or with a UUID.")
+              help="Names that tools make up: console-consumer-12345, spark-kafka-source-UUID.")
 @click.option("--unsubscribed", is_flag=True,
               help="Offsets of topics that no member of the living group subscribes to.")
 @click.option("--orphaned", is_flag=True,

@@ -171,9 +171,9 @@ def _show(output: Output, wanted: Wanted, found: Diagnosis, connection: Connecti
     for finding in found.findings:
         output.row(doctor_page.row(finding, connection))
     _fail(output, [error for error in found.errors if error not in output.errors])
-    output.done += found.groups + found.is_whole
+    output.done += found.groups + (found.is_whole and found.brokers > 0)
     if output.is_text:
         output.page()
         if found.findings:
             output.text(doctor_page.page(output, found.findings, connection))
-        output.text(doctor_page.summary(found))
+        output.text(doctor_page.summary(found, len(output.errors)))
