@@ -9,7 +9,9 @@ from kgtool.admin.group_delete import delete_groups
 from kgtool.admin.hidden import HiddenOffsets
 from kgtool.admin.images import BeforeChange, Check, GroupChange, id_text
 from kgtool.admin.offset_delete import delete_offsets
+from kgtool.admin.permissions import Operations, permissions
 from kgtool.admin.put import put_offsets
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation, gather
 from kgtool.errors import KgError
@@ -22,6 +24,8 @@ from kgtool.model import (
     TopicPartition,
     TopicSpec,
 )
+from kgtool.protocol import codes
+from kgtool.protocol.codes import broker_error
 
 Kept = Mapping[TopicPartition, CommittedOffset]
 Keep = Callable[[GroupChange], "Kept | None"]
@@ -53,6 +57,35 @@ def topic_id(cluster: Cluster, name: str) -> str | None:
     """Return the id that a topic has now; None where it is unknown, or there is no such topic."""
     topic = cluster.topics.get(name)
     return None if topic is None or topic.error is not None else id_text(topic.topic_id)
+
+
+def unwritable(
+    cluster: Cluster, groups: Mapping[str, Collection[str]]
+) -> Operation[dict[str, ItemError]]:
+    """Return the groups to which this login may not commit, and why, by the topics to commit."""
+    asked = [permissions(cluster, group, sorted(topics)) for group, topics in groups.items()]
+    found: dict[str, ItemError] = {}
+    for (group, topics), allowed in zip(groups.items(), (yield from gather(asked)), strict=True):
+        missing = [t for t in sorted(topics) if not _may_read(allowed.topics.get(t))]
+        if not _may_read(allowed.group):
+            error = broker_error(codes.GROUP_AUTHORIZATION_FAILED, f"{_NOT_AGAIN}.")
+            explained = denied.explain(error, denied.COMMIT, group=group)
+            found[group] = ItemError.of(explained, Target(group=group))
+        elif missing:
+            error = broker_error(
+                codes.TOPIC_AUTHORIZATION_FAILED, f"{_NOT_AGAIN} of topic {missing[0]}."
+            )
+            explained = denied.explain(error, denied.COMMIT, topic=missing[0])
+            found[group] = ItemError.of(explained, Target(group, missing[0]))
+    return found
+
+
+_NOT_AGAIN = "The group is left alone: this login may not restore the offsets"
+
+
+def _may_read(allowed: Operations | None) -> bool:
+    """Whether READ is allowed, which a commit takes; a cluster that doesn't tell decides itself."""
+    return allowed is None or "READ" in allowed
 
 
 def remove_groups(

@@ -116,6 +116,7 @@ class Part:
         self._begun = set(progress.begun) if progress is not None else set()
         self._since: dict[str, Any] = {}
         self._skipped: dict[str, ItemError] = {}
+        self._unwritable: dict[str, ItemError] = {}
         self._half: dict[str, cleanup.Kept] = {}
 
     def look(self) -> list[Result]:
@@ -175,6 +176,12 @@ class Part:
         wanted = {group: places(item) for group, item in self._items.items()}
         looked = cleanup.look_since(self._session.cluster, self._sight.watch, wanted)
         self._since = self._session.run(looked)
+        rebuilt = {
+            group: {offset.topic for offset in item.keep}
+            for group, item in self._items.items()
+            if item.action == REBUILD_GROUP
+        }
+        self._unwritable = self._session.run(cleanup.unwritable(self._session.cluster, rebuilt))
         blind = next((e for e in self._since.values() if isinstance(e, KgError)), None)
         if blind is not None:
             self._sight.say(
@@ -193,11 +200,15 @@ class Part:
 
     def _check(self, description: GroupDescription, committed: Any) -> ItemError | None:
         """Compare a group with the plan; the ``check`` of the operations."""
+        item = self._items[description.group]
+        half = recheck.left_to_restore(item, committed) if self._may_be_half(item) else None
+        if half is not None:
+            self._half[item.group] = half
+            return ItemError(Target(group=item.group), None, recheck.GONE, "It is restored only.")
         error = self._compare(description, committed)
         if error is not None:
-            self._skipped[description.group] = error
-            self._look_for_half(self._items[description.group], committed)
-        return error
+            self._skipped[item.group] = error
+        return error or self._unwritable.get(item.group)
 
     def _compare(self, description: GroupDescription, committed: Any) -> ItemError | None:
         since = self._since.get(description.group)
@@ -207,13 +218,9 @@ class Part:
             None if isinstance(since, KgError) else since,
         )  # fmt: skip
 
-    def _look_for_half(self, item: PlanItem, committed: Any) -> None:
-        """Recognise a group that a killed run has deleted, and what it had not restored yet."""
-        if item.action != REBUILD_GROUP or item.key not in self._begun:
-            return
-        if isinstance(committed, dict) and not any(o.at in committed for o in item.offsets):
-            wanted = recheck.planned_kept(item)
-            self._half[item.group] = {p: v for p, v in wanted.items() if p not in committed}
+    def _may_be_half(self, item: PlanItem) -> bool:
+        """Whether an earlier run may have deleted a group without restoring all of it."""
+        return item.action == REBUILD_GROUP and item.key in self._begun
 
     def _keep(self, change: GroupChange) -> cleanup.Kept | None:
         item = self._items[change.image.group]
@@ -224,15 +231,13 @@ class Part:
     # -- results --------------------------------------------------------------------------
 
     def _finish_begun(self, change: Record) -> dict[str, GroupDeletion]:
-        """Restore what a killed run had deleted, and had not come to restore."""
+        """Restore what an earlier run had deleted, and did not restore."""
         if not self._half:
             return {}
         left = {group: kept for group, kept in self._half.items() if kept}
         done = dict.fromkeys(self._half, None) | self._session.run(
             cleanup.restore(self._session.cluster, left)
         )
-        for group in self._half:
-            del self._skipped[group]
         rows = {
             group: GroupDeletion(group, "failed" if error else "rebuilt", error)
             for group, error in done.items()

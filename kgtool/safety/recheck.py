@@ -48,7 +48,11 @@ def changed(
         return None  # that is a failure, and said by whoever does the work
     if item.action != DELETE_OFFSETS and not description.is_empty:
         return _skip(item, f"It is {description.state} now. {members(description)}")
-    reason = _offsets_changed(item, committed) or _topics_changed(item, topic_id)
+    reason = (
+        _offsets_changed(item, committed)
+        or _kept_missing(item, committed)
+        or _topics_changed(item, topic_id)
+    )
     if reason is None and since is not None:
         reason = _committed_since(item, since)
     return None if reason is None else _skip(item, reason)
@@ -77,6 +81,14 @@ def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
                 f"Somebody has committed since: {partition} was at {expected.offset} and is at "
                 f"{value.offset} now."
             )
+    return None
+
+
+def _kept_missing(item: PlanItem, committed: Committed) -> str | None:
+    """Find what was to be kept and is not there: rebuilding the group would make that last."""
+    for offset in item.keep:
+        if offset.at not in committed:
+            return f"It has no offset on {offset.at} any more."
     return None
 
 
@@ -119,9 +131,17 @@ def kept(
     return {offset.at: value for offset in item.keep if (value := then.get(offset.at)) is not None}
 
 
-def planned_kept(item: PlanItem) -> dict[TopicPartition, CommittedOffset]:
-    """Return the same by the plan alone: for a group that a killed run has deleted already."""
+def left_to_restore(
+    item: PlanItem, committed: Committed | KgError
+) -> dict[TopicPartition, CommittedOffset] | None:
+    """Return what an earlier run has not restored of a group that it has deleted.
+
+    None: it has not come to delete the group, or somebody has brought it back.
+    """
+    if not isinstance(committed, dict) or any(each.at in committed for each in item.offsets):
+        return None
     return {
-        offset.at: CommittedOffset(offset.offset, offset.leader_epoch, offset.metadata)
-        for offset in item.keep
+        each.at: CommittedOffset(each.offset, each.leader_epoch, each.metadata)
+        for each in item.keep
+        if each.at not in committed
     }

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import ResourceType
 
 from tests.broker.test_authorisation import Guarded, guarded, here  # noqa: F401
@@ -64,3 +65,45 @@ def test_members_that_may_not_be_removed(here: Guarded) -> None:  # noqa: F811
         assert here.run("remove-members", name, "--all", "--yes").status == 0
     finally:
         member.close()
+
+
+@pytest.mark.parametrize("lacks", ["topic", "group"])
+def test_a_group_that_could_not_be_rebuilt_stays(
+    here: Guarded,  # noqa: F811
+    tmp_path: Path,
+    lacks: str,
+) -> None:
+    """It was deleted, and then the commit of what was to be kept was refused."""
+    third = clients.create_topic(here.bootstrap, clients.unique("third"))
+    for topic in (here.hidden, third):
+        here.allow(ResourceType.TOPIC, topic, "DESCRIBE", *(["READ"] * (lacks == "group")))
+    mine = here.group("DESCRIBE", "DELETE", *(["READ"] * (lacks == "topic")))
+    clients.commit(here.bootstrap, mine, {(third, 0): 0})
+    before = clients.committed(here.bootstrap, mine)
+    path = tmp_path / "plan.json"
+    keep = [
+        {"topic": here.seen, "partition": 0, "offset": 1},
+        {"topic": here.hidden, "partition": 0, "offset": 2},
+    ]
+    going = [{"topic": third, "partition": 0, "offset": 0}]
+    item = {"action": "rebuild-group", "group": mine, "offsets": going, "keep": keep}
+    head = make(here, tmp_path / "made.json", "--group", mine)
+    path.write_text(json.dumps({**head, "items": [item]}))
+    here.allow(ResourceType.TOPIC, "__consumer_offsets", "DESCRIBE", "READ")
+    try:
+        for argv in (["--dry-run"], ["--yes"], ["--yes"]):
+            done = here.run("cleanup", "apply", str(path), *argv)
+            assert done.status == 1, done
+            (row,) = done.json["results"]
+            assert row["status"] == "failed"
+            where = f"topic {here.hidden}" if lacks == "topic" else f"group {mine}"
+            assert f"READ on {where}" in row["error"]["hint"]
+            assert clients.committed(here.bootstrap, mine) == before
+        here.allow(ResourceType.TOPIC, here.hidden, "READ")
+        here.allow(ResourceType.GROUP, mine, "READ")
+        done = here.run("cleanup", "apply", str(path), "--yes")
+        assert (done.status, done.json["results"][0]["status"]) == (0, "rebuilt"), done
+        del before[third, 0]
+        assert clients.committed(here.bootstrap, mine) == before
+    finally:
+        here.forbid(ResourceType.TOPIC, "__consumer_offsets")
