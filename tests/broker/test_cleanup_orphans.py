@@ -124,8 +124,8 @@ def test_the_plan_offers_what_works(scene: Scene) -> None:
     assert "it expires by itself from 20" in waiting["why"][-1]
 
 
-# Three fsyncs for the journal, its number and its folder, one for the file of the progress and one for what
-# begins: the request that deletes leaves after that, and then the commit.
+# Three fsyncs for the journal, its number and its folder, one for the file of the progress and one
+# for what begins: the request that deletes leaves after that, and then the commit.
 STEPS = ("after send/5/1", "after recv/5/1", "after recv/5/2", "after recv/5/1")
 
 
