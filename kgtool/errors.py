@@ -24,7 +24,8 @@
     ├── SandboxError          1   the local Kafka could not be started, seeded or stopped
     └── AnalysisError         1   the Spark job can't go on
 
-OutcomeUnknown (4) is the NetworkError of a change that was sent and never answered.
+OutcomeUnknown (4) is the NetworkError of a change that was sent and never answered;
+ChangedMeanwhile, NotVerified and TopicRecreated (1) say what a change found instead.
 
 ``exit_code`` is the exit status of a command that fails with this error alone (the contract's
 section 3). ``hint`` is the next thing a person can do. A failure of one item among many is not
@@ -123,6 +124,24 @@ class OutcomeUnknown(NetworkError):
     """A change was sent, and nobody can tell whether it was made."""
 
     name = "OUTCOME_UNKNOWN"
+
+
+class ChangedMeanwhile(KgError):
+    """Another client changed the item since it was read; it is left alone."""
+
+    name = "CHANGED_MEANWHILE"
+
+
+class NotVerified(KgError):
+    """The coordinator accepted a change, but another value is read back."""
+
+    name = "NOT_VERIFIED"
+
+
+class TopicRecreated(KgError):
+    """The topic was deleted and created again: its offsets mean other records."""
+
+    name = "TOPIC_RECREATED"
 
 
 class AuthenticationError(KgError):

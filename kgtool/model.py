@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kgtool.errors import BrokerError, KgError
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 
 
 class TopicPartition(NamedTuple):
@@ -51,6 +51,9 @@ class Target(NamedTuple):
     broker: int | None = None
 
 
+_STATUSES = {ChangedMeanwhile.name: "changed-meanwhile", OutcomeUnknown.name: "unknown"}
+
+
 class ItemError(NamedTuple):
     """One item that failed while others may have succeeded."""
 
@@ -61,6 +64,11 @@ class ItemError(NamedTuple):
     hint: str | None = None
     unreachable: bool = False
     """No broker answered for the item (exit status 4 if nothing else could be done)."""
+
+    @property
+    def status(self) -> str:
+        """What a change's row says of it: ``failed``, ``changed-meanwhile`` or ``unknown``."""
+        return _STATUSES.get(self.name, "failed")
 
     @classmethod
     def of(cls, error: KgError, target: Target) -> ItemError:
@@ -174,6 +182,24 @@ class CommittedOffset(NamedTuple):
     metadata: str | None
     is_pending: bool = False
     """A transaction is about to change it (error 88, UNSTABLE_OFFSET_COMMIT)."""
+
+
+def same_commit(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
+    """Whether two commits are the same: offset and metadata, and epoch where both know theirs.
+
+    Null metadata reads back as empty. A pending transaction changes nothing until it ends.
+    """
+    if one is None or one.offset is None or other is None or other.offset is None:
+        return (one is None or one.offset is None) and (other is None or other.offset is None)
+    if (one.offset, one.metadata or "") != (other.offset, other.metadata or ""):
+        return False
+    return one.leader_epoch == other.leader_epoch or not (
+        _is_known(one.leader_epoch) and _is_known(other.leader_epoch)
+    )
+
+
+def _is_known(epoch: int | None) -> bool:
+    return epoch is not None and epoch >= 0
 
 
 class OffsetRow(NamedTuple):

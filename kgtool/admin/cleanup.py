@@ -10,7 +10,7 @@ from kgtool.admin.hidden import HiddenOffsets
 from kgtool.admin.images import BeforeChange, Check, GroupChange, id_text
 from kgtool.admin.offset_delete import delete_offsets
 from kgtool.admin.permissions import Operations, permissions
-from kgtool.admin.put import put_offsets
+from kgtool.admin.write_offsets import Write, write_offsets
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation, gather
@@ -128,7 +128,8 @@ def remove_groups(
 
 def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str, ItemError | None]]:
     """Commit what groups had, and verify it; None where all of it is there."""
-    outcomes = yield from put_offsets(cluster, {g: dict(kept) for g, kept in groups.items()})
+    writes = {g: {p: Write(None, value) for p, value in kept.items()} for g, kept in groups.items()}
+    outcomes = yield from write_offsets(cluster, writes)
     found: dict[str, ItemError | None] = {}
     for group in groups:
         failed = [(p, error) for p, error in outcomes[group].items() if error is not None]

@@ -1,22 +1,21 @@
-"""Committing offsets for groups (OffsetCommit), as an administrator or in a member's name.
+"""OffsetCommit: requests for one coordinator, and what it answers.
 
-The broker checks neither the log's range nor what was there before: what may be written is for
-the caller to decide. Retries follow the Java AdminClient (``AlterConsumerGroupOffsetsHandler``):
-14 and 27 on the same coordinator, 15 and 16 with the coordinator looked up again, everything else
-is final for its partition. What a broker has acknowledged once is not sent again.
+Only ``kgtool.admin.write_offsets`` sends them. The broker checks neither the log's range nor what
+was there before: what may be written is for the caller to decide. With topic ids (v10) it refuses
+offsets of a topic that was re-created since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, by_coordinator, pipelined
-from kgtool.client.ops import Call, DeadlineExceeded, Operation, backoff
-from kgtool.errors import BrokerError, KgError, NetworkError, ProtocolError
+from kgtool.client.cluster import Cluster, pipelined, version_of
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import KgError, OutcomeUnknown
 from kgtool.model import CommittedOffset, TopicPartition
-from kgtool.protocol import codes
 from kgtool.protocol.api import offset_commit
 from kgtool.protocol.codes import broker_error
 
@@ -27,20 +26,15 @@ REQUEST_BYTES = 256 * 1024
 """The offsets of one request become one record batch, which has to fit into the
 ``max.message.bytes`` of ``__consumer_offsets`` (1 MiB unless somebody made it smaller)."""
 
-REBALANCE_TRIES = 10
-"""How often a member's commit is tried again while its group rebalances (27)."""
-
 Offsets = Mapping[TopicPartition, CommittedOffset]
+TopicIds = Mapping[str, "UUID | None"]
+"""The id that each topic had when it was looked at; None on brokers before 2.8."""
 Outcome = dict[TopicPartition, "KgError | None"]
 """What came of each partition: None where the coordinator has stored it."""
 
-_ON_ITS_WAY = (
-    codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR,
-)  # fmt: skip
-
 
 class Identity(NamedTuple):
-    """In whose name to commit: nobody's (an administrator, the default) or a member's.
+    """In whose name to commit: an administrator's (the default) or a member's.
 
     ``epoch`` is the generation of a classic group or the member epoch of a KIP-848 one.
     """
@@ -53,70 +47,51 @@ class Identity(NamedTuple):
 ADMIN = Identity()
 
 
-def commit_offsets(
+def commit_on(
     cluster: Cluster,
-    offsets: Mapping[str, Offsets],
-    identities: Mapping[str, Identity] | None = None,
+    broker: int,
+    asked: Mapping[str, Offsets],
+    identities: Mapping[str, Identity],
+    ids: TopicIds,
 ) -> Operation[dict[str, Outcome]]:
-    """Store offsets with their leader epochs and metadata; each partition has its own outcome.
+    """Commit on one coordinator, all requests pipelined; nothing is sent twice.
 
-    An administrator's commit to a group that has members is answered with UNKNOWN_MEMBER_ID (25);
-    a group that does not exist is made. A ``CommittedOffset`` without an offset can't be written.
-
-    :param identities: the groups in which a member commits; ``ADMIN`` in all others.
+    :param ids: topics with an id are committed by it where the coordinator can (v10).
     """
-    names = identities or {}
-    left = {group: dict(parts) for group, parts in offsets.items()}
-    lost: set[str] = set()
-    outcomes: dict[str, Outcome] = {group: {} for group in offsets}
-
-    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        answers: dict[str, Any] = {}
-        asked = {group: left[group] for group in ids}
-        for group, outcome in (yield from _commit_on(broker, asked, names)).items():
-            outcomes[group].update(outcome)
-            for partition, error in outcome.items():
-                if error is None:
-                    del left[group][partition]
-                elif error.maybe_done:
-                    lost.add(group)
-            answers[group] = _worth_another_try(outcome)
-        return answers
-
-    groups = [group for group in left if left[group]]
-    for group, answer in (yield from by_coordinator(cluster, groups, work)).items():
-        if isinstance(answer, KgError):
-            # An earlier answer may have got lost where the last try did not even get through.
-            answer = answer.after_sending() if group in lost else answer
-            for partition in left[group]:
-                if not isinstance(outcomes[group].get(partition), BrokerError):
-                    outcomes[group][partition] = answer
-    return outcomes
-
-
-def _commit_on(
-    broker: int, asked: Mapping[str, Offsets], names: Mapping[str, Identity]
-) -> Operation[dict[str, Outcome]]:
-    """Commit on one coordinator, all requests pipelined; wait out the rebalance of a member."""
-    outcomes: dict[str, Outcome] = {group: {} for group in asked}
-    rest = dict(asked)
-    for attempt in range(REBALANCE_TRIES):
-        requests = [(g, part) for g, offsets in rest.items() for part in _parts(g, offsets)]
-        calls = [
-            Call(broker, _request(group, part, names.get(group, ADMIN)), NAMES_VERSION)
-            for group, part in requests
+    version = yield from version_of(cluster, broker, offset_commit.Request)
+    if isinstance(version, KgError):
+        return {group: dict.fromkeys(offsets, version) for group, offsets in asked.items()}
+    usable = ids if version > NAMES_VERSION else {}
+    requests = [
+        (group, part, by_id)
+        for group, offsets in asked.items()
+        for by_id, mine in _by_kind(offsets, usable)
+        for part in _parts(group, mine)
+    ]
+    replies = yield from pipelined(
+        [
+            Call(
+                broker,
+                _request(group, part, identities.get(group, ADMIN), ids),
+                None if by_id else NAMES_VERSION,
+            )
+            for group, part, by_id in requests
         ]
-        replies = yield from pipelined(calls)
-        for (group, part), reply in zip(requests, replies, strict=True):
-            outcomes[group].update(_read(group, reply, part))
-        rest = {group: _rebalancing(outcomes[group], offsets) for group, offsets in asked.items()}
-        if not any(rest.values()):
-            break
-        yield backoff(attempt)
+    )
+    outcomes: dict[str, Outcome] = {group: {} for group in asked}
+    for (group, part, by_id), reply in zip(requests, replies, strict=True):
+        names = {ids[p.topic]: p.topic for p in part} if by_id else None
+        outcomes[group].update(_read(group, reply, part, names))
     return outcomes
 
 
-def _parts(group: str, offsets: Offsets) -> Iterator[dict[TopicPartition, CommittedOffset]]:
+def _by_kind(offsets: Offsets, ids: TopicIds) -> Iterator[tuple[bool, Offsets]]:
+    """Divide offsets into those of topics with an id, and the others."""
+    yield True, {p: value for p, value in offsets.items() if ids.get(p.topic)}
+    yield False, {p: value for p, value in offsets.items() if not ids.get(p.topic)}
+
+
+def _parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
     """Cut a group's offsets into requests that are small enough."""
     part: dict[TopicPartition, CommittedOffset] = {}
     size = 0
@@ -136,7 +111,10 @@ def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset)
     return 100 + names + len((value.metadata or "").encode())
 
 
-def _request(group: str, offsets: Offsets, identity: Identity) -> offset_commit.Request:
+def _request(
+    group: str, offsets: Offsets, identity: Identity, ids: TopicIds
+) -> offset_commit.Request:
+    """Make a request; names are in it as well as ids, and the version says which are sent."""
     topics: dict[str, list[Any]] = {}
     for partition, value in offsets.items():
         if value.offset is None:
@@ -153,42 +131,30 @@ def _request(group: str, offsets: Offsets, identity: Identity) -> offset_commit.
         generation_id_or_member_epoch=identity.epoch,
         member_id=identity.member_id,
         group_instance_id=identity.instance_id,
-        topics=[
-            offset_commit.RequestTopic(name=name, partitions=rows) for name, rows in topics.items()
-        ],
+        topics=[_topic(name, ids.get(name), rows) for name, rows in topics.items()],
     )
 
 
-def _read(group: str, reply: Any, asked: Iterable[TopicPartition]) -> Outcome:
+def _topic(name: str, topic_id: UUID | None, rows: list[Any]) -> offset_commit.RequestTopic:
+    if topic_id is None:
+        return offset_commit.RequestTopic(name=name, partitions=rows)
+    return offset_commit.RequestTopic(name=name, topic_id=topic_id, partitions=rows)
+
+
+def _read(
+    group: str, reply: Any, asked: Offsets, names: Mapping[UUID | None, str] | None
+) -> Outcome:
     if isinstance(reply, KgError):
         return dict.fromkeys(asked, reply)
-    found: Outcome = dict.fromkeys(asked, broker_error(codes.UNKNOWN_SERVER_ERROR))
+    missing = OutcomeUnknown("The coordinator's answer leaves this partition out.")
+    found: Outcome = dict.fromkeys(asked, missing)
     for topic in reply.topics:
+        name = topic.name if names is None else names.get(topic.topic_id, "")
         for row in topic.partitions:
             error = None
             if row.error_code:
                 error = denied.explain(
-                    broker_error(row.error_code), denied.COMMIT, group=group, topic=topic.name
+                    broker_error(row.error_code), denied.COMMIT, group=group, topic=name
                 )
-            found[TopicPartition(topic.name, row.partition)] = error
+            found[TopicPartition(name, row.partition)] = error
     return found
-
-
-def _rebalancing(outcome: Outcome, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
-    return {
-        partition: offsets[partition]
-        for partition, error in outcome.items()
-        if isinstance(error, BrokerError) and error.code == codes.REBALANCE_IN_PROGRESS
-    }
-
-
-def _worth_another_try(outcome: Outcome) -> KgError | None:
-    """Return a failure that ``by_coordinator`` knows how to overcome, if there is one."""
-    for error in outcome.values():
-        if isinstance(error, BrokerError) and error.code in _ON_ITS_WAY:
-            return error
-        if isinstance(error, ProtocolError) and error.maybe_done:
-            return error
-        if isinstance(error, NetworkError) and not isinstance(error, DeadlineExceeded):
-            return error
-    return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
@@ -26,6 +27,8 @@ _new = tuple.__new__
 
 Committed = dict[TopicPartition, "CommittedOffset | KgError"]
 """A group's offsets; a partition that could not be read has its error."""
+
+TopicNames = Mapping["UUID | None", str] | None
 
 
 def fetch_committed(
@@ -59,11 +62,32 @@ def fetch_calls(broker: int, version: int, groups: list[str]) -> list[Call]:
     return calls_for(broker, version, dict.fromkeys(groups), stable=version >= 7)
 
 
+def fetch_by_id(
+    broker: int, version: int, wanted: Mapping[str, Sequence[TopicPartition]],
+    ids: Mapping[str, UUID | None],
+) -> Operation[dict[str, Committed | KgError]]:  # fmt: skip
+    """Fetch chosen offsets of groups by topic id (v10) from their coordinator.
+
+    A topic that was re-created since answers UNKNOWN_TOPIC_ID (100). An offset that was committed
+    for an earlier topic of the name is not found.
+    """
+    rows = [
+        offset_fetch.RequestGroup(group_id=group, topics=_topics_by_id(parts, ids))
+        for group, parts in wanted.items()
+    ]
+    replies = yield [Call(broker, offset_fetch.Request(groups=rows, require_stable=True))]
+    names = {ids[p.topic]: p.topic for parts in wanted.values() for p in parts}
+    return (yield from finish_fetch(broker, version, list(wanted), replies, names))
+
+
 def finish_fetch(
-    broker: int, version: int, groups: list[str], replies: list[Any]
+    broker: int, version: int, groups: list[str], replies: list[Any], names: TopicNames = None
 ) -> Operation[dict[str, Committed | KgError]]:
-    """Read the replies to ``fetch_calls``; ask again where a transaction is pending."""
-    found: dict[str, Any] = _read(version, groups, replies)
+    """Read the replies to ``fetch_calls``; ask again where a transaction is pending.
+
+    :param names: the topics' names by id, where it was asked by id.
+    """
+    found: dict[str, Any] = _read(version, groups, replies, names)
     pending = {
         group: parts
         for group, committed in found.items()
@@ -128,14 +152,26 @@ def _topics(partitions: Sequence[TopicPartition] | None, *, many: bool) -> list[
     return [row(name=name, partitions=numbers) for name, numbers in topics.items()]
 
 
-def _read(version: int, groups: list[str], replies: list[Any]) -> dict[str, Any]:
+def _topics_by_id(
+    partitions: Sequence[TopicPartition], ids: Mapping[str, UUID | None]
+) -> list[Any]:
+    topics: dict[UUID | None, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(ids[topic], []).append(partition)
+    row = offset_fetch.RequestGroupTopic
+    return [row(topic_id=topic_id, partitions=numbers) for topic_id, numbers in topics.items()]
+
+
+def _read(
+    version: int, groups: list[str], replies: list[Any], names: TopicNames = None
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if version >= 8:
         reply = replies[0]
         if isinstance(reply, KgError):
             return dict.fromkeys(groups, reply)
         for row in reply.groups:
-            found[row.group_id] = _committed(row.group_id, row)
+            found[row.group_id] = _committed(row.group_id, row, names)
     else:
         for group, reply in zip(groups, replies, strict=True):
             found[group] = reply if isinstance(reply, KgError) else _committed(group, reply)
@@ -144,12 +180,14 @@ def _read(version: int, groups: list[str], replies: list[Any]) -> dict[str, Any]
     return found
 
 
-def _committed(group: str, row: Any) -> Committed | KgError:
+def _committed(group: str, row: Any, names: TopicNames = None) -> Committed | KgError:
+    if row.error_code == codes.GROUP_ID_NOT_FOUND:
+        return {}  # some brokers tell a group that does not exist from one without offsets
     if row.error_code:
         return denied.explain(broker_error(row.error_code), denied.DESCRIBE, group=group)
     offsets: Committed = {}
     for topic in row.topics:
-        name = topic.name
+        name = topic.name if names is None else names.get(topic.topic_id, "")
         # By position, in the order of ``offset_fetch.Partition``: twice as fast as by name.
         for number, offset, epoch, metadata, error_code, _ in topic.partitions:
             at = _new(TopicPartition, (name, number))

@@ -12,7 +12,6 @@ from kgtool.admin.images import BeforeChange, Check, GroupChange, announce_delet
 from kgtool.admin.pending import pending_transaction
 from kgtool.admin.resend import (
     SEND_AGAIN,
-    ChangedMeanwhile,
     change_by_coordinator,
     is_unsettled,
 )
@@ -20,7 +19,7 @@ from kgtool.admin.transactions import first_commits
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
-from kgtool.errors import KgError
+from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api

@@ -15,16 +15,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kgtool.admin.commit import commit_offsets
 from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
 from kgtool.admin.groups import describe_with_type
 from kgtool.admin.images import BeforeChange, GroupChange, take_images
 from kgtool.admin.rejoin import CONSUMER_PROTOCOL, restart_clocks
+from kgtool.admin.write_offsets import Write, changed_meanwhile, write_offsets
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
-from kgtool.errors import KgError
-from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.errors import KgError, NotVerified, OutcomeUnknown
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    Target,
+    TopicPartition,
+    same_commit,
+)
 from kgtool.retention import rules as r
 
 WOULD_KEEP, KEPT, NOT_NEEDED, FAILED = "would-keep", "kept", "not-needed", "failed"
@@ -37,7 +44,8 @@ class KeepRow(NamedTuple):
     """One committed offset; times in ms since the epoch, None: never or unknown (see ``rule``).
 
     ``status``: ``would-keep``, ``kept``, ``not-needed`` (it is not going to expire, or not before
-    a new commit would), ``failed``. ``how`` it is kept: ``commit`` or ``join``.
+    a new commit would), ``failed``, ``changed-meanwhile``, ``unknown``. ``how`` it is kept:
+    ``commit`` or ``join``.
     """
 
     group: str
@@ -252,13 +260,10 @@ def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgErro
         value = found.get(row.at)
         if row.is_open and error is not None:
             row = row._replace(status=FAILED, error=error._replace(target=_target(row)))
-        elif row.is_open and value != row.value:
-            changed = ItemError(
-                _target(row), None, "CHANGED_MEANWHILE",
-                "Somebody has committed since the plan was made, so it was left alone.",
-                "Run it again.",
-            )  # fmt: skip
-            row = row._replace(status=FAILED, error=changed)
+        elif row.is_open and isinstance(value, KgError):
+            row = _failed(row, value)
+        elif row.is_open and not same_commit(value, row.value):  # type: ignore[arg-type]
+            row = _failed(row, changed_meanwhile(row.value, value))  # type: ignore[arg-type]
         rows.append(row)
     return group._replace(rows=rows)
 
@@ -267,12 +272,12 @@ Errors = dict[tuple[str, TopicPartition], "KgError | None"]
 
 
 def _write(cluster: Cluster, todo: Sequence[GroupKeep]) -> Operation[Errors]:
-    commits: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+    commits: dict[str, dict[TopicPartition, Write]] = {}
     joins: dict[str, list[TopicPartition]] = {}
     for group in todo:
         for row in _open(group):
             if row.how == COMMIT:
-                commits.setdefault(row.group, {})[row.at] = row.value
+                commits.setdefault(row.group, {})[row.at] = Write(row.value, row.value)
             else:
                 joins.setdefault(row.group, []).append(row.at)
     topics = {
@@ -280,9 +285,9 @@ def _write(cluster: Cluster, todo: Sequence[GroupKeep]) -> Operation[Errors]:
         for group in todo
         if group.description.group in joins
     }
-    committed, joined = yield from gather(
-        [commit_offsets(cluster, commits), restart_clocks(cluster, topics)]
-    )
+    # The log shows what was kept, better than the value does.
+    writing = write_offsets(cluster, commits, verify=False, refresh=True)
+    committed, joined = yield from gather([writing, restart_clocks(cluster, topics)])
     errors: Errors = {(g, p): e for g, parts in committed.items() for p, e in parts.items()}
     errors.update({(g, p): joined[g] for g, parts in joins.items() for p in parts})
     return errors
@@ -312,21 +317,24 @@ def _read_back(
 
 
 def _done(row: KeepRow, error: KgError | None, found: Mapping[TopicPartition, Expiry]) -> KeepRow:
-    if error is not None:
-        item = ItemError.of(error, _target(row))
-        return row._replace(status=FAILED, error=item, new_expires_at_ms=row.old_expires_at_ms)
     now = found.get(row.at, Expiry())
+    if error is not None and not (isinstance(error, OutcomeUnknown) and now.rule is not None):
+        return _failed(row, error)._replace(new_expires_at_ms=row.old_expires_at_ms)
     if now.rule is None:  # it can't be read, but the coordinator said yes
         return row._replace(status=KEPT)
     lives = now.expires_at_ms is None or now.expires_at_ms > (row.old_expires_at_ms or 0)
     if lives:
         return row._replace(status=KEPT, new_expires_at_ms=now.expires_at_ms)
-    item = ItemError(
-        _target(row), None, "NOT_VERIFIED",
+    unmoved = error or NotVerified(
         "The coordinator accepted it, but the offset expires no later than before.",
-        "kgtool explain shows what its log says.",
-    )  # fmt: skip
-    return row._replace(status=FAILED, error=item, new_expires_at_ms=now.expires_at_ms)
+        hint="kgtool explain shows what its log says.",
+    )
+    return _failed(row, unmoved)._replace(new_expires_at_ms=now.expires_at_ms)
+
+
+def _failed(row: KeepRow, error: KgError) -> KeepRow:
+    item = ItemError.of(error, _target(row))
+    return row._replace(status=item.status, error=item)
 
 
 def open_rows(groups: Iterable[GroupKeep]) -> list[KeepRow]:

@@ -15,12 +15,12 @@ from kgtool.admin.images import (
     take_images,
 )
 from kgtool.admin.pending import pending_error, pending_partitions
-from kgtool.admin.resend import SEND_AGAIN, ChangedMeanwhile, change_by_coordinator
+from kgtool.admin.resend import SEND_AGAIN, change_by_coordinator
 from kgtool.admin.reset_committed import fetch_selected
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata, pipelined, too_old
 from kgtool.client.ops import READING_SHARE, Call, Operation, gather, within
-from kgtool.errors import KgError
+from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kgtool.client.cluster import Cluster, by_coordinator
-from kgtool.client.ops import Operation
-from kgtool.errors import BrokerError, KgError, OutcomeUnknown
+from kgtool.client.ops import HangUp, Operation
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 from kgtool.protocol import codes
 
 SEND_AGAIN = object()
@@ -33,12 +33,6 @@ log and did not hear in time that it was replicated, or lost the log's leadershi
 Step = Callable[[int, list[str]], Operation[dict[str, Any]]]
 
 
-class ChangedMeanwhile(KgError):
-    """An answer got lost, and what is there now is neither the old nor the new."""
-
-    name = "CHANGED_MEANWHILE"
-
-
 def change_by_coordinator(
     cluster: Cluster, groups: Sequence[str], send: Step, look: Step, what: str
 ) -> Operation[dict[str, Any]]:
@@ -49,11 +43,18 @@ def change_by_coordinator(
     :param what: the end of the sentence "it is not known whether …".
     """
     lost: dict[str, KgError] = {}
+    silent: dict[str, int] = {}
+
+    def hang_up(groups: Sequence[str]) -> Operation[None]:
+        """Close connections, so that what was sent can't arrive after the look."""
+        for broker in {silent.pop(group) for group in groups if group in silent}:
+            yield HangUp(broker)
 
     def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         answers: dict[str, Any] = {}
         doubtful = [group for group in ids if group in lost]
         if doubtful:
+            yield from hang_up(doubtful)
             found = yield from look(broker, doubtful)
             answers = {g: verdict for g, verdict in found.items() if verdict is not SEND_AGAIN}
         rest = [group for group in ids if group not in answers]
@@ -61,6 +62,7 @@ def change_by_coordinator(
             replies = yield from send(broker, rest)
             for group in rest:
                 _remember(lost, group, replies[group])
+                silent[group] = broker
             answers.update(replies)
         return answers
 
@@ -71,6 +73,7 @@ def change_by_coordinator(
         if isinstance(answers[group], KgError) and not isinstance(answers[group], ChangedMeanwhile)
     ]
     if doubtful:
+        yield from hang_up(doubtful)
         for group, verdict in (yield from by_coordinator(cluster, doubtful, look)).items():
             answers[group] = _final(lost[group], verdict, what)
     return answers

@@ -1,51 +1,29 @@
-"""Doing what a reset's plan says: look again, write, and read back what was written.
+"""Doing what a reset's plan says: look again at all of it, then write and verify.
 
-There is no compare-and-set for committed offsets. So everything is read once more just before the
-first write, and what is no longer as planned is left alone; afterwards the offsets are read back,
-and only what is found there counts as done.
+All groups are compared with the plan before the first one is written to; what is no longer as
+planned is left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kgtool.admin.commit import Outcome, commit_offsets
+from kgtool.admin.commit import Outcome
 from kgtool.admin.committed import Committed
 from kgtool.admin.groups import describe_with_type
 from kgtool.admin.reset_committed import fetch_selected
 from kgtool.admin.reset_plan import GroupReset, ResetRow
 from kgtool.admin.reset_rows import failed, refusal
+from kgtool.admin.write_offsets import Write, changed_meanwhile, write_offsets
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
-from kgtool.errors import BrokerError, KgError, NetworkError, OutcomeUnknown
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    ItemError,
-    Target,
-    TopicPartition,
-)
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
+from kgtool.model import GroupDescription, ItemError, Target, TopicPartition, same_commit
 from kgtool.protocol import codes
 
 BeforeChange = Callable[[Sequence[ResetRow]], None]
 """Called once with every row that is about to be written, old and new offsets in it. If it raises,
 nothing is written: this is the place of the journal (contract, section 5)."""
-
-
-WRITING_SHARE = 0.7
-"""Of the time that is left: the rest is for reading back what was written."""
-
-
-class ChangedMeanwhile(KgError):
-    """Somebody else committed between the plan and its execution."""
-
-    name = "CHANGED_MEANWHILE"
-
-
-class NotVerified(KgError):
-    """The coordinator said yes, but something else is there now."""
-
-    name = "NOT_VERIFIED"
 
 
 def execute_resets(
@@ -71,14 +49,10 @@ def execute_resets(
         return now
     if before_change is not None:
         before_change(rows)
-    outcomes = yield from within(commit_offsets(cluster, _offsets(rows)), WRITING_SHARE)
-    found = yield from fetch_selected(cluster, _partitions(rows))
+    outcomes = yield from write_offsets(cluster, _writes(rows))
     return [
         reset._replace(
-            rows=[
-                _done(row, outcomes[row.group], found[row.group]) if _is_open(row) else row
-                for row in reset.rows
-            ]
+            rows=[_done(row, outcomes[row.group]) if _is_open(row) else row for row in reset.rows]
         )
         for reset in now
     ]
@@ -114,12 +88,11 @@ def _partitions(rows: Iterable[ResetRow]) -> dict[str, list[TopicPartition]]:
     return parts
 
 
-def _offsets(rows: Iterable[ResetRow]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-    offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+def _writes(rows: Iterable[ResetRow]) -> dict[str, dict[TopicPartition, Write]]:
+    writes: dict[str, dict[TopicPartition, Write]] = {}
     for row in rows:
-        if row.new is not None:
-            offsets.setdefault(row.group, {})[row.at] = row.new
-    return offsets
+        writes.setdefault(row.group, {})[row.at] = Write(row.old, row.new)
+    return writes
 
 
 # ---------------------------------------------------------------------------------------------
@@ -170,60 +143,18 @@ def _compared(row: ResetRow, committed: Committed, force: bool) -> ResetRow:
             "A transaction has begun to change this offset since the plan was made.",
             hint="Wait until it has ended, or give --force.",
         ))  # fmt: skip
-    now = value.offset if value is not None else None
-    if now != row.old_offset or (now is not None and not _is_same(value, row.old)):
-        return failed(row, ChangedMeanwhile(
-            f"The committed offset was {_shown(row.old_offset)} when the plan was made, and is "
-            f"{_shown(now)} now: somebody else commits for this group.",
-            hint="Look who it is (kgtool describe), then plan again.",
-        ))  # fmt: skip
+    if not same_commit(value, row.old):
+        return failed(row, changed_meanwhile(row.old, value))
     return row
-
-
-def _is_same(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
-    """Whether two commits are the same to a consumer; null metadata reads back as empty."""
-    if one is None or other is None:
-        return one is other
-    return (one.offset, one.metadata or "") == (other.offset, other.metadata or "")
-
-
-def _shown(offset: int | None) -> str:
-    return "absent" if offset is None else str(offset)
 
 
 # ---------------------------------------------------------------------------------------------
 # After
 
 
-def _done(row: ResetRow, outcome: Outcome, found: Committed | KgError) -> ResetRow:
-    """Judge one row by what the coordinator said and by what is there now."""
-    error = outcome.get(row.at)
-    now = found if isinstance(found, KgError) else found.get(row.at)
-    is_there = isinstance(now, CommittedOffset) and _is_same(now, row.new)
-    if error is None:
-        if is_there or isinstance(now, KgError):  # nothing contradicts what the coordinator said
-            return row._replace(status="reset")
-        offset = now.offset if isinstance(now, CommittedOffset) else None
-        return failed(row, NotVerified(
-            f"The coordinator accepted offset {row.new_offset}, but what is read back is "
-            f"{_shown(offset)}.",
-            hint="Somebody else has committed right after: kgtool describe shows who.",
-        ))  # fmt: skip
-    if isinstance(error, NetworkError) or error.maybe_done:
-        return _unanswered(row, error, is_there and not _is_same(row.old, row.new), now)
-    return failed(row, _commit_error(row, error))
-
-
-def _unanswered(row: ResetRow, error: KgError, is_written: bool, now: object) -> ResetRow:
-    """The answer got lost: what is read back decides."""
-    if is_written:
-        return row._replace(status="reset")
-    if isinstance(now, KgError) and error.maybe_done:
-        error = OutcomeUnknown(
-            f"{error.message.rstrip('.')}: it is not known whether the offset was written.",
-            hint="kgtool describe tells.",
-        )
-    return failed(row, error)
+def _done(row: ResetRow, outcome: Outcome) -> ResetRow:
+    error = outcome[row.at]
+    return row._replace(status="reset") if error is None else failed(row, _commit_error(row, error))
 
 
 def _commit_error(row: ResetRow, error: KgError) -> KgError:

@@ -134,7 +134,7 @@ def failed(row: ResetRow, error: KgError | ItemError) -> ResetRow:
     """Return a row that can't be, or was not, reset."""
     if isinstance(error, KgError):
         error = ItemError.of(error, Target(row.group, row.topic, row.partition))
-    return row._replace(status="failed", error=error)
+    return row._replace(status=error.status, error=error)
 
 
 def _explained(error: KgError, partition: TopicPartition) -> KgError:

@@ -19,10 +19,11 @@ from kgtool.admin.partition import offsets_partition
 from kgtool.admin.raw_log import Range, copy_partitions
 from kgtool.admin.reset_plan import LogRange
 from kgtool.admin.reset_positions import log_ranges
+from kgtool.admin.write_offsets import Write, Writes
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
-from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.model import GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.retention import rules
 
@@ -137,9 +138,8 @@ def _value(log: GroupLog, group: str) -> Any:
 
 
 def fenced(
-    wanted: Mapping[str, Mapping[TopicPartition, CommittedOffset | None]],
-    outcomes: Mapping[str, Outcome],
-) -> dict[str, dict[TopicPartition, CommittedOffset | None]]:
+    wanted: Mapping[str, Writes], outcomes: Mapping[str, Outcome]
+) -> dict[str, dict[TopicPartition, Write]]:
     """Return what was refused because the member, or its epoch or generation, is another now."""
     moved_on = (
         codes.STALE_MEMBER_EPOCH, codes.FENCED_MEMBER_EPOCH, codes.UNKNOWN_MEMBER_ID,

@@ -17,6 +17,10 @@ An operation is a generator. It yields what it wants and is sent what came of it
     The versions that a broker offers, as ``{api key: (low, high)}``, or a ``KgError``. Costs no
     request: every connection asks for them anyway.
 
+``HangUp(to)``
+    Closes the connection to a broker that owes an answer nobody waits for any more, so that the
+    request can't reach the broker later. The answer is ``None``.
+
 ``return`` gives the result. Operations know no clock: when the time of a command (or of
 ``Within``) is up, every call, old or new, is answered with ``DeadlineExceeded`` and every pause
 ends at once. An error whose ``maybe_done`` is set answers a request that was sent: only what is
@@ -58,6 +62,12 @@ class Pause(NamedTuple):
 
 class Versions(NamedTuple):
     """Ask which versions a broker offers."""
+
+    to: int
+
+
+class HangUp(NamedTuple):
+    """Close the connection to a broker if a request on it was given up without an answer."""
 
     to: int
 

@@ -21,6 +21,7 @@ from kgtool.client.ops import (
     Call,
     DeadlineExceeded,
     Gather,
+    HangUp,
     Operation,
     Pause,
     Versions,
@@ -164,6 +165,9 @@ class Loop:
                 self._ready.append((Task(operation, slot, task.scope, self._run), None))
         elif isinstance(wish, Within):
             self._begin_part(wish, task)
+        elif isinstance(wish, HangUp):
+            self._pool.hang_up(wish.to)
+            self._ready.append((task, None))
         elif isinstance(wish, Versions):
             (slot,) = task.await_answers(1, single=True)
             self._submit(wish.to, slot, None, None)

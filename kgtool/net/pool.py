@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
-from kgtool.errors import ConnectFailed, KgError, TimedOut
+from kgtool.errors import ConnectFailed, ConnectionLost, KgError, TimedOut
 from kgtool.net.bootstrap import Address, Bootstrap
 from kgtool.net.connection import Connection
 from kgtool.net.diagnose import explain
@@ -214,6 +214,14 @@ class Pool:
     def why_unreached(self) -> KgError | None:
         """Say why no broker has been found so far, while one is being looked for."""
         return self._search.error() if self._search.has_failures else None
+
+    def hang_up(self, to: int) -> None:
+        """Close the connection to a broker that still owes an answer to a request given up."""
+        broker = self._cluster.brokers.get(to)
+        connection = broker and self._connections.get((broker.host, broker.port))
+        if connection and any(slot.is_done for slot in connection.channel.unanswered()):
+            connection.close(ConnectionLost(f"{connection.peer} did not answer in time."))
+            self.collect()
 
     def drop_busy(self, reason: Callable[[Connection], KgError]) -> None:
         """Close the connections with open requests: their answers would come too late."""

@@ -18,7 +18,7 @@ Every token given to ``send`` comes back from ``replies`` exactly once, with a r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.errors import (
@@ -92,6 +92,11 @@ class Channel:
     def pending(self) -> int:
         """How many requests have no reply yet."""
         return len(self._in_flight) + len(self._waiting)
+
+    def unanswered(self) -> Iterator[Any]:
+        """Return the tokens of callers' requests that have no reply yet."""
+        yield from (sent.token for sent in self._in_flight if sent.token is not None)
+        yield from (token for token, _, _ in self._waiting)
 
     @property
     def session_lifetime_ms(self) -> int:

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from kgtool.admin.images import OffsetImage
 from kgtool.errors import ConfigError
-from kgtool.model import CommittedOffset, TopicPartition
+from kgtool.model import CommittedOffset, TopicPartition, same_commit
 from kgtool.safety.lines import Malformed, Recorded, groups, record_of
-from kgtool.safety.putback import is_same
 
 MOVED, BACKWARDS, VANISHED, NEW, CHANGED, RECREATED = (
     "moved", "went-backwards", "vanished", "new", "changed", "topic-recreated",
@@ -68,7 +67,7 @@ def _status(before: OffsetImage, after: OffsetImage, with_topic_ids: bool) -> st
     ids = (before.topic_id, after.topic_id)
     if with_topic_ids and None not in ids and ids[0] != ids[1]:
         return RECREATED
-    if is_same(old, new):
+    if same_commit(old, new):
         return None
     if old.offset == new.offset:
         return CHANGED

@@ -268,7 +268,10 @@ def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class Answers(NamedTuple):
-    """What the broker refused, so that there is nothing to take back: whole groups and offsets."""
+    """What there is nothing to take back of: whole groups and offsets.
+
+    The broker refused it, or another client's commit was found and left alone.
+    """
 
     groups: frozenset[str]
     offsets: frozenset[tuple[str, str, int]]

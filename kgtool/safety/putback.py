@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from kgtool.admin.images import GroupImage, OffsetImage, Reading
 from kgtool.admin.reset_rows import STOP_THEM, members
-from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
+from kgtool.admin.write_offsets import shown
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
 
 NON_EMPTY_GROUP = 68
 """Kafka's code for a group that has members."""
@@ -34,7 +35,7 @@ class Wish(NamedTuple):
 
     def is_left(self, now: CommittedOffset | None) -> bool:
         """Whether what is there now is what the change left behind."""
-        return self.any_left or is_same(now, self.left) or (self.or_nothing and now is None)
+        return self.any_left or same_commit(now, self.left) or (self.or_nothing and now is None)
 
 
 class GroupWish(NamedTuple):
@@ -97,18 +98,6 @@ class PutGroup(NamedTuple):
     rows: list[PutRow]
     reading: Reading
     error: ItemError | None = None
-
-
-def is_same(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
-    """Whether two commits are the same in all that a consumer reads; null metadata reads as empty.
-
-    A pending transaction is no part of it: it changes nothing until it ends.
-    """
-    if one is None or other is None:
-        return one is other
-    return (one.offset, one.leader_epoch, one.metadata or "") == (
-        other.offset, other.leader_epoch, other.metadata or "",
-    )  # fmt: skip
 
 
 def decide(wish: GroupWish, reading: Reading, policy: Policy) -> PutGroup:
@@ -190,7 +179,7 @@ def _decide_one(
 ) -> PutRow:
     now = reading.image.offsets.get(partition, OffsetImage(None))
     wanted = wish.then.committed
-    if is_same(now.committed, wanted):
+    if same_commit(now.committed, wanted):
         return _row(group, partition, wish, reading, "unchanged")
     problem = None if policy.force else _problem(wish, now, policy)
     if problem is not None:
@@ -274,12 +263,3 @@ def _note(wish: Wish, now: OffsetImage) -> str | None:
     then = ", as it was then" if wish.then.misplaced == target.misplaced else ""
     where = "beyond the end" if target.misplaced == "beyond-end" else "before the start"
     return f"it lies {where} of its log {_log(now)}{then}"
-
-
-def shown(value: CommittedOffset | None) -> str:
-    """Describe a commit in a few words."""
-    if value is None or value.offset is None:
-        return "nothing"
-    epoch = "" if value.leader_epoch is None else f", leader epoch {value.leader_epoch}"
-    metadata = f", metadata {value.metadata!r}" if value.metadata else ""
-    return f"offset {value.offset}{epoch}{metadata}"

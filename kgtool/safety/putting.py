@@ -117,27 +117,23 @@ class Putter:
         ], identities
 
     def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
-        from kgtool.admin.put import put_offsets
         from kgtool.admin.standin import fenced, stand_ins_now
+        from kgtool.admin.write_offsets import Write, write_offsets
 
-        wanted = {
-            group.group: {row.at: row.new for row in group.rows if row.is_open}
+        cluster, verify = self._session.cluster, self._verify
+        writes = {
+            group.group: {row.at: Write(row.old, row.new) for row in group.rows if row.is_open}
             for group in groups
             if any(row.is_open for row in group.rows)
         }
-        verify = self._verify
-        outcomes = self._session.run(
-            put_offsets(
-                self._session.cluster, wanted, identities, had=_committed(groups), verify=verify
-            )
-        )
+        outcomes = self._session.run(write_offsets(cluster, writes, identities, verify=verify))
         for _ in range(_STALE_TRIES if identities else 0):
-            stale = fenced(wanted, outcomes)
+            stale = fenced(writes, outcomes)
             if not stale:
                 break
             # The group has rebalanced since it was described: nothing was written.
-            again = self._session.run(stand_ins_now(self._session.cluster, list(stale)))
-            later = put_offsets(self._session.cluster, stale, again, verify=verify)
+            again = self._session.run(stand_ins_now(cluster, list(stale)))
+            later = write_offsets(cluster, stale, again, verify=verify)
             for group, outcome in self._session.run(later).items():
                 outcomes[group].update(outcome)
         return [
@@ -181,18 +177,6 @@ def _change(group: PutGroup) -> GroupChange | None:
     return GroupChange(image._replace(offsets=offsets), after)
 
 
-def _committed(groups: Iterable[PutGroup]) -> dict[str, Any]:
-    """Return what groups have now."""
-    return {
-        group.group: {
-            partition: found.committed
-            for partition, found in group.reading.image.offsets.items()
-            if found.committed is not None
-        }
-        for group in groups
-    }
-
-
 def _has_members(group: PutGroup) -> bool:
     description = group.reading.description
     return description.error is None and not description.is_empty
@@ -208,6 +192,6 @@ def _outcome(row: PutRow, outcomes: dict[Any, Any]) -> PutRow:
         return row
     error = outcomes[row.at]
     if error is not None:
-        at = Target(row.group, row.topic, row.partition)
-        return row._replace(status="failed", error=ItemError.of(error, at))
+        item = ItemError.of(error, Target(row.group, row.topic, row.partition))
+        return row._replace(status=item.status, error=item)
     return row._replace(status="deleted" if row.new is None else "restored")

@@ -12,6 +12,7 @@ from kgtool.admin.broker_rules import BrokerRules
 from kgtool.admin.expiry import Expiries, Expiry, GroupExpiry
 from kgtool.admin.images import GroupChange, GroupImage, OffsetImage
 from kgtool.admin.keep import GroupKeep, KeepRow, execute_keep, plan_keep
+from kgtool.admin.write_offsets import Write
 from kgtool.model import CommittedOffset, GroupDescription, TopicPartition
 from kgtool.protocol.codes import broker_error
 from kgtool.retention.rules import RULES_2_4, RULES_4_1, RULES_PRE_2_1, GroupSnapshot, RuleSet
@@ -42,7 +43,7 @@ class World:
         self.looks = 0
         for name in (
             "describe_with_type", "fetch_committed", "find_expiries", "take_images",
-            "commit_offsets", "restart_clocks",
+            "write_offsets", "restart_clocks",
         ):  # fmt: skip
             monkeypatch.setattr(keep, name, getattr(self, f"_{name}"))
 
@@ -88,7 +89,7 @@ class World:
             for _, values in groups
         ]  # fmt: skip
 
-    def _commit_offsets(self, _cluster: Any, offsets: Any) -> Iterator[Any]:
+    def _write_offsets(self, _cluster: Any, offsets: Any, **_options: Any) -> Iterator[Any]:
         yield from ()
         assert self.announced or not offsets, "the journal comes first"
         self.written += [("commit", group, values) for group, values in offsets.items()]
@@ -110,7 +111,7 @@ def test_a_standalone_commit_is_made_again_as_it_is(world: World) -> None:
     assert (row.status, row.how, row.new_expires_at_ms) == ("would-keep", "commit", T + R)
     done = world.execute()
     assert (done.status, done.new_expires_at_ms) == ("kept", AFTER + R)
-    assert world.written == [("commit", "g", {P: VALUE})]
+    assert world.written == [("commit", "g", {P: Write(VALUE, VALUE)})]
     (change,) = world.announced
     assert (change.after, change.image.offsets[P].committed) == ({P: VALUE}, VALUE)
 
@@ -181,7 +182,7 @@ def test_an_offset_that_moved_is_left_alone(world: World) -> None:
     world.committed = VALUE._replace(offset=6)
     done = world.execute()
     assert done.error is not None
-    assert (done.status, done.error.name) == ("failed", "CHANGED_MEANWHILE")
+    assert (done.status, done.error.name) == ("changed-meanwhile", "CHANGED_MEANWHILE")
     assert world.written == []
     assert world.announced == []
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.admin.commit import ADMIN, REQUEST_BYTES, Identity, commit_offsets
+from kgtool.admin.commit import ADMIN, REQUEST_BYTES, Identity
 from kgtool.admin.reset import plan_resets
 from kgtool.admin.reset_execute import execute_resets
 from kgtool.admin.reset_plan import (
@@ -20,6 +20,7 @@ from kgtool.admin.reset_plan import (
 )
 from kgtool.admin.reset_positions import leader_epochs, log_ranges
 from kgtool.admin.reset_wait import wait_until_empty
+from kgtool.admin.write_offsets import Write, write_offsets
 from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import BrokerError, ConnectionLost, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
@@ -391,9 +392,9 @@ class TestExecute:
     @pytest.mark.parametrize(
         ("now", "said"),
         [
-            (CommittedOffset(6, 0, "m"), "was 4 when the plan was made, and is 6 now"),
-            (CommittedOffset(4, 0, "other"), "was 4 when the plan was made, and is 4 now"),
-            (None, "was 4 when the plan was made, and is absent now"),
+            (CommittedOffset(6, 0, "m"), "offset 6, leader epoch 0, metadata 'm' is there now"),
+            (CommittedOffset(4, 0, "other"), "offset 4, leader epoch 0, metadata 'other' is there"),
+            (None, "offset 4, leader epoch 0, metadata 'm' was there, no offset is there now"),
         ],
     )
     def test_what_changed_meanwhile_is_left_alone(
@@ -418,7 +419,7 @@ class TestExecute:
         resets = plan(cluster, LATEST)
         cluster.groups["g"].pending = {P("t", 0)}
         assert outcome(execute(cluster, resets)) == {
-            ("t", 0): ("failed", "CHANGED_MEANWHILE"), ("t", 1): ("reset", None),
+            ("t", 0): ("changed-meanwhile", "CHANGED_MEANWHILE"), ("t", 1): ("reset", None),
         }  # fmt: skip
         assert outcome(execute(cluster, resets[:1], force=True))["t", 0] == ("reset", None)
 
@@ -469,7 +470,7 @@ class TestExecute:
         error = done["g", "t", 0].error
         assert error is not None
         assert error.name == "NOT_VERIFIED"
-        assert "accepted offset 10, but what is read back is 3" in error.message
+        assert "accepted offset 10, leader epoch 4, metadata 'm', but offset 3" in error.message
         assert done["g", "t", 1].status == "reset"
 
     @pytest.mark.parametrize("is_written", [True, False])
@@ -482,7 +483,7 @@ class TestExecute:
                 return None
             if is_written:
                 cluster._commit(request)
-            return DeadlineExceeded("b1:9092 did not answer.")
+            return DeadlineExceeded("b1:9092 did not answer.").after_sending()
 
         cluster.before = before
         expected = ("reset", None) if is_written else ("failed", "TIMEOUT")
@@ -499,7 +500,7 @@ class TestExecute:
         cluster.groups["g"].offsets[P("t", 0)] = CommittedOffset(9, 0, "m")
         done = execute(cluster, resets, all_or_nothing=True)
         assert outcome(done) == {
-            ("t", 0): ("failed", "CHANGED_MEANWHILE"), ("t", 1): ("skipped", None),
+            ("t", 0): ("changed-meanwhile", "CHANGED_MEANWHILE"), ("t", 1): ("skipped", None),
         }  # fmt: skip
         assert cluster.commits == []
 
@@ -540,9 +541,10 @@ class TestCommit:
     def _commit(
         self, world: World, offsets: dict[tuple[str, int], CommittedOffset], **more: Identity
     ) -> dict[TopicPartition, KgError | None]:
-        parts = {P(*at): value for at, value in offsets.items()}
+        has = world.groups["g"].offsets
+        parts = {P(*at): Write(has.get(P(*at)), value) for at, value in offsets.items()}
         found: dict[str, dict[TopicPartition, KgError | None]] = world.run(
-            commit_offsets(world.cluster(), {"g": parts}, more)
+            write_offsets(world.cluster(), {"g": parts}, more)
         )
         return found["g"]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kgtool.admin.commit import commit_offsets
 from kgtool.config import Settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
@@ -17,6 +16,7 @@ from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.jars import class_path
 from kgtool.sandbox.tools import tool_class
 from tests.support import clients
+from tests.support.offsets import first_commits
 
 SCRIPT_FLAGS = (
     "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
@@ -58,7 +58,7 @@ class World:
         value = CommittedOffset(3, None, "")
         offsets = {TopicPartition(topic, partition): value for partition in range(partitions)}
         with Session(Settings((self._address(),), timeout_ms=600_000)) as session:
-            done = session.run(commit_offsets(session.cluster, dict.fromkeys(groups, offsets)))
+            done = session.run(first_commits(session.cluster, dict.fromkeys(groups, offsets)))
         failed = [error for parts in done.values() for error in parts.values() if error]
         assert not failed, failed[:3]
 

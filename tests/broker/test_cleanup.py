@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as Place
 
-from kgtool.admin.put import put_offsets
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
@@ -26,6 +25,7 @@ from tests.cli.pseudo import Terminal
 from tests.safety import world
 from tests.safety.world import Run, seen
 from tests.support import clients
+from tests.support.offsets import first_commits
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -46,7 +46,7 @@ def commit_all(bootstrap: str, groups: Sequence[str], topic: str, first: int = 0
         for number, name in enumerate(groups, first)
     }
     with Session(found) as session:
-        outcomes = session.run(put_offsets(session.cluster, offsets, verify=False))
+        outcomes = session.run(first_commits(session.cluster, offsets))
     assert not [e for outcome in outcomes.values() for e in outcome.values() if e is not None]
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from kgtool.admin.commit import commit_offsets
 from kgtool.model import CommittedOffset
 from kgtool.model import TopicPartition as Partition
 from tests.admin.conftest import open_session
 from tests.safety.world import Run, commit, history, kgtool, seen
 from tests.support import clients
+from tests.support.offsets import first_commits
 
 pytestmark = pytest.mark.broker
 
@@ -338,7 +338,7 @@ def test_many_groups_need_no_more_memory(place: Place) -> None:
             name: {partition: CommittedOffset(n % 20, 0, f"metadata of {name} " * 8)}
             for n, name in enumerate(names)
         }
-        outcomes = session.run(commit_offsets(session.cluster, wanted))
+        outcomes = session.run(first_commits(session.cluster, wanted))
     assert {error for parts in outcomes.values() for error in parts.values()} == {None}
     few = _peak(place, "backup", "--match", f"{prefix}-00*", "--out", place.file + "-few")
     many = _peak(place, "backup", "--match", f"{prefix}-*", "--out", place.file)

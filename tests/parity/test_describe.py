@@ -299,15 +299,15 @@ def test_a_negative_offset_is_none(
     protocol: str,
 ) -> None:
     """Brokers store it; Kafka's tool takes it for no commit, and so do its consumers."""
-    from kgtool.admin.commit import commit_offsets
     from kgtool.model import CommittedOffset, TopicPartition
     from tests.admin.conftest import open_session
+    from tests.support.offsets import first_commits
 
     topic = filled(4, 4)
     group = empty({(topic, 0): 1})
     with open_session(address) as session:
         offsets = {TopicPartition(topic, 1): CommittedOffset(-5, None, "")}
-        (outcome,) = session.run(commit_offsets(session.cluster, {group: offsets})).values()
+        (outcome,) = session.run(first_commits(session.cluster, {group: offsets})).values()
     assert set(outcome.values()) == {None}
     rows = kg("--describe", "--group", group)
     assert rows.out == tool("--describe", "--group", group).stdout

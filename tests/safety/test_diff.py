@@ -32,7 +32,8 @@ def status(old: OffsetImage, new: OffsetImage, **options: bool) -> str | None:
         (image(None), image(5), "new"),
         (image(None), image(None), None),
         (image(5), image(5, metadata="x"), "changed"),
-        (image(5), image(5, epoch=1), "changed"),
+        (image(5, epoch=2), image(5, epoch=1), "changed"),
+        (image(5), image(5, epoch=1), None),  # an unknown epoch may be any
         (image(5, metadata=None), image(5, metadata=""), None),
         (image(5), image(5, (3, 200)), None),
         (image(5), image(5, topic_id="id-2"), "topic-recreated"),

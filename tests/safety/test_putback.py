@@ -56,10 +56,10 @@ class TestUndo:
         ids=["offset", "metadata", "leader epoch", "deleted"],
     )
     def test_a_commit_since_is_a_conflict_and_shown(self, now: OffsetImage) -> None:
-        row = one(image(5), now, at(9))
+        row = one(image(5), now, at(9, 2))
         assert row.status == "failed"
         assert row.error is not None and row.error.name == "CHANGED_MEANWHILE"
-        assert "offset 9 was left there" in row.error.message
+        assert "offset 9, leader epoch 2 was left there" in row.error.message
         assert "offset 5 would be put back" in row.error.message
         assert row.error.target == Target("g", "t", 0)
         forced = one(image(5), now, at(9), UNDO._replace(force=True))

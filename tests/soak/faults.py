@@ -29,6 +29,7 @@ MOST_REQUESTS = 150
 """For three brokers and four groups: a handful where all is well, a few a second where it isn't."""
 
 COMMANDS = ("list", "describe", "delete", "delete-offsets", "reset-offsets")
+BAD = ("failed", "unknown", "changed-meanwhile")
 UNKNOWN = "OUTCOME_UNKNOWN"
 """The name of an error that leaves open whether a change was made."""
 
@@ -185,7 +186,7 @@ def _of_document(case: Case, run: Run, document: Any) -> Iterator[str]:
             yield f"an error without words: {error}"
     if (run.status == 0) != (not document["errors"]):
         yield f"status {run.status} with {len(document['errors'])} errors"
-    if run.status == 0 and any(row.get("status") == "failed" for row in document["results"]):
+    if run.status == 0 and any(row.get("status") in BAD for row in document["results"]):
         yield "status 0, but a row has failed"
 
 
@@ -294,7 +295,7 @@ def _check_partition(
 
 def _with_error(run: Run, row: dict[str, Any]) -> dict[str, Any]:
     """Rows of some commands have no error of their own: it is in the document's list."""
-    if row.get("error") or row["status"] != "failed":
+    if row.get("error") or row["status"] not in BAD:
         return row
     for error in _errors(run):
         target = error["target"]
@@ -314,7 +315,7 @@ def _of_change(
     if row["status"] == good:
         if now != after:
             yield f"{group} is said to be {good}, but has {now}"
-    elif row["status"] != "failed":
+    elif row["status"] not in BAD:
         yield f"an odd status: {row}"
     elif not row.get("error"):
         yield f"failed, and nothing says why: {row}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kgtool.client.ops import Call, Gather, Pause, Versions, Within
+from kgtool.client.ops import Call, Gather, HangUp, Pause, Versions, Within
 
 ALL_VERSIONS = dict.fromkeys(range(100), (0, 100))
 
@@ -13,8 +13,8 @@ ALL_VERSIONS = dict.fromkeys(range(100), (0, 100))
 class Script:
     """Answers each call with ``answer(broker, request)``, one operation after the other.
 
-    ``calls`` and ``pauses`` record what was asked. Gathered operations run one by one, which is
-    one of the orders that the real loop may choose.
+    ``calls``, ``pauses`` and ``hung_up`` record what was asked. Gathered operations run one by
+    one, which is one of the orders that the real loop may choose.
     """
 
     def __init__(
@@ -26,6 +26,7 @@ class Script:
         self.versions = ALL_VERSIONS if versions is None else versions
         self.calls: list[tuple[int, Any]] = []
         self.pauses: list[float] = []
+        self.hung_up: list[int] = []
 
     def run(self, operation: Any) -> Any:
         value = None
@@ -39,6 +40,9 @@ class Script:
     def _grant(self, wish: Any) -> Any:
         if isinstance(wish, Pause):
             self.pauses.append(wish.seconds)
+            return None
+        if isinstance(wish, HangUp):
+            self.hung_up.append(wish.to)
             return None
         if isinstance(wish, Versions):
             return self.versions

@@ -40,6 +40,8 @@ _EXPLAINED = {
     "kept": "kept",
     "not-needed": "not needed",
     "failed": "failed",
+    "changed-meanwhile": "changed meanwhile",
+    "unknown": "unknown",
 }
 
 

@@ -1,0 +1,227 @@
+"""What becomes of a commit whose answer is lost or unclear: fault × command, on three brokers.
+
+Each fault strikes the first OffsetCommit of a command. Either nobody else is there: then the
+command must succeed, without a second commit where the first one is found. Or a standalone
+consumer commits 250 at that moment: then 250 stays, and the command says so.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kgtool.admin.cleanup import remove_groups
+from kgtool.config import settings
+from kgtool.model import TopicPartition
+from kgtool.net.session import Session
+from tests.support import clients, faulty
+from tests.support.faulty import FaultyKafka, client_config, kgtool
+from tests.support.outcomes import Outcome
+from tests.support.proxy import Fault, Plan, Proxies
+
+TABLE = "A commit in doubt: fault × command → what is left, and the exit status"
+OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE = 8, 9, 47
+OLD, NEW, FOREIGN = 5, 10, 250
+CODES = {"7": 7, "14": 14, "15": 15, "16": 16}
+FAULTS = ("lost-answer", "swallow", *CODES)
+COMMANDS = ("reset-offsets", "keep", "undo", "restore", "rebuild-group")
+
+
+class Found(NamedTuple):
+    """What a command left, and what it said."""
+
+    offset: int | None
+    status: int
+    error: str | None
+    journaled: list[dict[str, Any]]
+    struck: int
+    commits: int
+    text: str
+
+
+def with_code(code: int) -> Callable[[bytes], bytes]:
+    """Make an OffsetCommit answer (v8+) for one partition say this code."""
+
+    def rewrite(frame: bytes) -> bytes:
+        assert frame[-5:] == bytes(5), "the code and three empty sets of tagged fields"
+        return frame[:-5] + struct.pack(">h", code) + frame[-3:]
+
+    return rewrite
+
+
+class Scene:
+    """A topic, the brokers and their proxies; each command gets a group of its own."""
+
+    def __init__(self, kafka: FaultyKafka, proxies: Proxies, folder: Path) -> None:
+        self.bootstrap = kafka.cluster.bootstrap
+        self.brokers = sorted(kafka.ports)
+        self.proxies = proxies
+        self.folder = folder
+        self.topic = clients.create_topic(self.bootstrap, clients.unique("doubt"))
+        clients.produce(self.bootstrap, self.topic, 300)
+        self.name = clients.unique("doubt")
+        self.environ = {"KGTOOL_JOURNAL_DIR": str(folder / "journal")}
+
+    def commit(self, offset: int) -> None:
+        clients.commit(self.bootstrap, self.name, {(self.topic, 0): offset})
+
+    def offset(self) -> int | None:
+        return clients.committed(self.bootstrap, self.name).get((self.topic, 0))
+
+    def quietly(self, *argv: str) -> None:
+        """Run a command past the proxies."""
+        done = kgtool(*argv, "--bootstrap-server", self.bootstrap, environ=self.environ)
+        assert done.status == 0, done
+
+    def fault(self, name: str, hook: Callable[[], object] | None, **more: Any) -> Plan:
+        kind = "rewrite" if name in CODES else name
+        rewrite = with_code(CODES[name]) if name in CODES else None
+        options = {"api": OFFSET_COMMIT, "hook": hook, "rewrite": rewrite, **more}
+        return Plan(*(Fault(kind, broker, **options) for broker in self.brokers))
+
+    def run(self, command: str, plan: Plan) -> Found:
+        """Run a command through the proxies."""
+        argv = getattr(self, f"_{command.replace('-', '_')}")()
+        self.proxies.plans[self.name] = plan
+        config = client_config(self.folder, self.name)
+        if command == "rebuild-group":
+            status, error, text = self._rebuild(config)
+        else:
+            connection = ["--bootstrap-server", self.proxies.bootstrap, "--timeout", "9000"]
+            done = kgtool(*argv, *connection, "--command-config", config, "--yes", "-o", "json",
+                          environ=self.environ)  # fmt: skip
+            errors = done.document["errors"]
+            status, error = done.status, errors[0]["name"] if errors else None
+            text = str(done)
+        self.proxies.plans.pop(self.name)
+        commits = self.proxies.requests[self.name][OFFSET_COMMIT]
+        return Found(self.offset(), status, error, self._journaled(), plan.struck, commits, text)
+
+    def _journaled(self) -> list[dict[str, Any]]:
+        """Return the results in the newest journal."""
+        paths = sorted((self.folder / "journal").glob("*.jsonl"), key=lambda p: p.stat().st_mtime)
+        lines = [json.loads(line) for line in paths[-1].read_text().splitlines()] if paths else []
+        return [line for line in lines if line.get("kind") == "result"]
+
+    def _reset_offsets(self) -> list[str]:
+        self.commit(OLD)
+        return ["reset-offsets", "--group", self.name, "--topic", self.topic, "--to-offset",
+                str(NEW), "--execute"]  # fmt: skip
+
+    def _keep(self) -> list[str]:
+        self.commit(NEW)
+        return ["keep", self.name]
+
+    def _undo(self) -> list[str]:
+        self.commit(NEW)
+        self.quietly("reset-offsets", "--group", self.name, "--topic", self.topic, "--to-offset",
+                     str(OLD), "--execute", "--yes")  # fmt: skip
+        return ["undo", "last"]
+
+    def _restore(self) -> list[str]:
+        self.commit(NEW)
+        out = str(self.folder / "backup.json")
+        self.quietly("backup", "--group", self.name, "--out", out)
+        self.commit(OLD)
+        return ["restore", out]
+
+    def _rebuild_group(self) -> list[str]:
+        self.commit(NEW)
+        return []
+
+    def _rebuild(self, config: str) -> tuple[int, str | None, str]:
+        """Delete the group and give it back what it had, as ``cleanup apply`` does."""
+        found = settings(self.proxies.bootstrap, command_config=config, timeout_ms=9000)
+        assert found is not None
+        at = TopicPartition(self.topic, 0)
+        with Session(found) as session:
+            (row,) = session.run(
+                remove_groups(
+                    session.cluster, [self.name], lambda changes: None,
+                    lambda description, committed: None,
+                    lambda change: {at: change.image.offsets[at].committed},  # type: ignore[dict-item]
+                )
+            ).values()  # fmt: skip
+        if row.error is None:
+            return 0, None, str(row)
+        return (
+            1,
+            "CHANGED_MEANWHILE" if "nother client" in row.error.message else row.error.name,
+            (str(row)),
+        )
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[tuple[FaultyKafka, Proxies]]:
+    kafka = faulty.shared()
+    with kafka.proxies() as proxies:
+        yield kafka, proxies
+
+
+@pytest.fixture
+def scene(proxied: tuple[FaultyKafka, Proxies], tmp_path: Path) -> Scene:
+    return Scene(*proxied, tmp_path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("fault", FAULTS)
+class TestInDoubt:
+    def test_somebody_else_has_committed(
+        self, scene: Scene, outcome: Outcome, fault: str, command: str
+    ) -> None:
+        """Another client's commit is never overwritten by a repeated one."""
+        with outcome(TABLE, f"{fault}, another client commits {FOREIGN}", command) as cell:
+            done = scene.run(command, scene.fault(fault, lambda: scene.commit(FOREIGN)))
+            assert done.struck == 1, done.text
+            assert done.offset == FOREIGN, done.text
+            assert (done.status, done.error) == (1, "CHANGED_MEANWHILE"), done.text
+            assert done.commits == 1, "nothing was sent a second time"
+            if command != "rebuild-group":
+                (line,) = done.journaled
+                assert line["status"] == "changed-meanwhile", line
+                assert line["error"]["name"] == "CHANGED_MEANWHILE", line
+            cell.says(f"{done.offset} stays, {done.status}")
+
+    def test_nobody_else_was_there(
+        self, scene: Scene, outcome: Outcome, fault: str, command: str
+    ) -> None:
+        """The commit is found or made again; either way the command succeeds."""
+        with outcome(TABLE, fault, command) as cell:
+            done = scene.run(command, scene.fault(fault, None))
+            assert done.struck == 1, done.text
+            assert done.offset == NEW, done.text
+            assert (done.status, done.error) == (0, None), done.text
+            # In keep the commit counts, and not the value: it is made again.
+            is_found = fault != "swallow" and command != "keep"
+            assert done.commits == (1 if is_found else 2), done.text
+            cell.says(f"{done.offset}, {done.status}, {done.commits} sent")
+
+
+@pytest.mark.parametrize("command", ["reset-offsets", "undo", "restore"])
+@pytest.mark.parametrize("fault", ["lost-answer", "7"])
+def test_a_member_joins_after_the_commit(
+    scene: Scene, outcome: Outcome, fault: str, command: str
+) -> None:
+    """What was written is done, also where a repeated commit would be refused (25)."""
+    members = []
+
+    def join() -> None:
+        members.append(clients.join(scene.bootstrap, scene.name, [scene.topic]))
+
+    try:
+        with outcome(TABLE, f"{fault}, a member joins", command) as cell:
+            done = scene.run(command, scene.fault(fault, join))
+            assert done.struck == 1, done.text
+            assert done.offset == NEW, done.text
+            assert (done.status, done.error) == (0, None), done.text
+            (line,) = done.journaled
+            assert line.get("error") is None, line
+            cell.says(f"{done.offset}, {done.status}")
+    finally:
+        for member in members:
+            member.close()
