@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool.admin.cleanup import remove_groups
+from kgtool.admin.hidden import HiddenOffsets
 from kgtool.config import settings
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session
@@ -145,6 +146,7 @@ class Scene:
                     session.cluster, [self.name], lambda changes: None,
                     lambda description, committed: None,
                     lambda change: {at: change.image.offsets[at].committed},  # type: ignore[dict-item]
+                    HiddenOffsets([self.name], refuse=False),
                 )
             ).values()  # fmt: skip
         if row.error is None:
