@@ -1,9 +1,11 @@
 """Metadata of the kgtool package."""
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 SHARE = {
@@ -13,6 +15,24 @@ SHARE = {
     "share/fish/vendor_completions.d": "completions/kgtool.fish",
 }
 """Where shells and man look for what `make docs` makes."""
+SHIPPED = ("completions", "man")
+"""What ``kgtool completion`` and ``kgtool man`` show, within the package."""
+
+
+class BuildWithShipped(build_py):
+    """Copies what `make docs` makes into the package."""
+
+    def run(self):
+        """Build, and copy."""
+        super().run()
+        if self.editable_mode:
+            return  # a checkout has them beside the package
+        for folder in SHIPPED:
+            target = Path(self.build_lib, "kgtool", "shipped", folder)
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(HERE / folder, target)
+
+
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "kgtool/__init__.py").read_text())
 
 ANALYZE = ["pyspark>=4.0,<5", "pandas>=2.2,<3", "pyarrow>=15", "numpy>=1.26", "cramjam>=2.8"]
@@ -38,6 +58,7 @@ setup(
     long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
     long_description_content_type="text/x-rst",
     license="Apache-2.0",
+    cmdclass={"build_py": BuildWithShipped},
     python_requires=">=3.10",
     packages=find_packages(include=["kgtool", "kgtool.*"]),
     package_data={"kgtool": ["py.typed", "analysis/html/*", "sandbox/*.xml", "sandbox/*.txt"]},

@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe explain doctor delete delete-offsets reset-offsets remove-members keep backup restore diff history undo peek configs coordinator request cleanup context validate-regex export analyze sandbox ;;
+        "") _kgtool_lines list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex sandbox completion man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -15,105 +15,119 @@ _kgtool_commands() {
 _kgtool_options() {
     case "$1" in
         "") _kgtool_lines \
-            --topic --exclude --match --group --type --state --expiring-within \
+            -t --topic --exclude --match -g --group --type --state --expiring-within \
             --wait-empty --like --by-duration --to-datetime --shift-by --to-offset \
             --from-file --regex --validate-regex --all-or-nothing --create --to-current \
-            --to-latest --to-earliest --export --execute --force --verbose --offsets \
+            --to-latest --to-earliest --export --execute --force -v --verbose --offsets \
             --members --all-topics --all-groups --reset-offsets --delete-offsets \
-            --delete --describe --list --lagging --time-lag --expiry --committed \
-            --totals --columns --sort --watch --prometheus --dry-run --yes --reason \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help --version ;;
+            --delete --describe --list --lagging --lag --by --time-lag --expiry \
+            --committed --read-committed --totals --columns --sort -w --watch \
+            --prometheus -n --dry-run -y --yes --reason -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help \
+            --version ;;
         "list") _kgtool_lines \
-            --state --type --match --regex --exclude --expiring-within --columns --sort \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --state --type -g --group --match --regex --exclude --expiring-within \
+            --columns --sort -b --bootstrap-server --command-config --context --timeout \
+            -o --output --no-color --debug --help ;;
         "describe") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --type --offsets --members \
-            --state --verbose --topic --lagging --time-lag --expiry --committed --totals \
-            --columns --sort --watch --prometheus --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            -g --group --all-groups --match --regex --exclude --type --offsets --members \
+            --state -v --verbose -t --topic --lagging --lag --by --time-lag --expiry \
+            --committed --read-committed --totals --columns --sort -w --watch \
+            --prometheus -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "lag") _kgtool_lines \
+            -g --group --all-groups --match --regex --exclude --type --offsets --members \
+            --state -v --verbose -t --topic --lagging --lag --by --time-lag --expiry \
+            --committed --read-committed --totals --columns --sort -w --watch \
+            --prometheus -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "explain") _kgtool_lines \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            -g --group -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "doctor") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --state --type --within \
-            --fail-on --ignore --findings --bootstrap-server --command-config --context \
+            -g --group --all-groups --match --regex --exclude --state --type --within \
+            --fail-on --ignore --findings -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
+        "peek") _kgtool_lines \
+            -g --group -t --topic --before --after --format --key-format --committed \
+            --read-committed -b --bootstrap-server --command-config --context --timeout \
+            -o --output --no-color --debug --help ;;
+        "coordinator") _kgtool_lines \
+            -g --group -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "diff") _kgtool_lines \
+            -g --group --all-groups --match --regex --exclude --cluster-b --context-b \
+            --command-config-b -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --state --type --force \
-            --dry-run --yes --reason --bootstrap-server --command-config --context \
+            -g --group --all-groups --match --regex --exclude --state --type --force -n \
+            --dry-run -y --yes --reason -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "delete-offsets") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --state --type --topic \
-            --force --dry-run --yes --reason --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            -g --group --all-groups --match --regex --exclude --state --type -t --topic \
+            --force -n --dry-run -y --yes --reason -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "reset-offsets") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --state --type --topic \
+            -g --group --all-groups --match --regex --exclude --state --type -t --topic \
             --all-topics --to-earliest --to-latest --to-current --to-offset --shift-by \
             --to-datetime --by-duration --from-file --like --execute --export --create \
-            --wait-empty --all-or-nothing --force --dry-run --yes --reason \
+            --wait-empty --all-or-nothing --force -n --dry-run -y --yes --reason -b \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "remove-members") _kgtool_lines \
-            --instance-id --member-id --client-id --all --wait-empty --dry-run --yes \
-            --reason --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "keep") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --state --type --join \
-            --dry-run --yes --reason --bootstrap-server --command-config --context \
+            -g --group --instance-id --member-id --client-id --all --wait-empty -n \
+            --dry-run -y --yes --reason -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
-        "backup") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --state --type --out \
-            --overwrite --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
-        "restore") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --topic --map-group \
-            --map-topic --other-cluster --create --no-create --verify --no-verify \
-            --force --all-or-nothing --wait-empty --as-member --dry-run --yes --reason \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "diff") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --cluster-b --context-b \
-            --command-config-b --bootstrap-server --command-config --context --timeout \
-            -o --output --no-color --debug --help ;;
-        "history") _kgtool_lines \
-            --prune --dry-run --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
-        "undo") _kgtool_lines \
-            --from --force --all-or-nothing --wait-empty --as-member --dry-run --yes \
-            --reason --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "peek") _kgtool_lines \
-            --topic --before --after --format --key-format --committed \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+        "keep") _kgtool_lines \
+            -g --group --all-groups --match --regex --exclude --state --type --join -n \
+            --dry-run -y --yes --reason -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "configs") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --describe --all --alter \
-            --add-config --delete-config --force --dry-run --yes --reason \
+            -g --group --all-groups --match --regex --exclude --describe --all --alter \
+            --add-config --delete-config --force -n --dry-run -y --yes --reason -b \
             --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "coordinator") _kgtool_lines \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "request") _kgtool_lines \
-            --body --version --api-version --broker --hex --list --schema --dry-run \
-            --yes --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "cleanup") _kgtool_lines \
-            --help ;;
+            -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "cleanup apply") _kgtool_lines \
-            --max-delete --canary --rate --dry-run --yes --reason --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --max-delete --canary --rate -n --dry-run -y --yes --reason -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \
-            --group --all-groups --match --regex --exclude --state --type --idle \
+            -g --group --all-groups --match --regex --exclude --state --type --idle \
             --times-from --no-lag --generated --unsubscribed --orphaned --no-rebuild \
-            --out --overwrite --bootstrap-server --command-config --context --timeout -o \
+            --out --overwrite -b --bootstrap-server --command-config --context --timeout \
+            -o --output --no-color --debug --help ;;
+        "backup") _kgtool_lines \
+            -g --group --all-groups --match --regex --exclude --state --type --out \
+            --overwrite -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
+        "restore") _kgtool_lines \
+            -g --group --all-groups --match --regex --exclude -t --topic --map-group \
+            --map-topic --other-cluster --create --no-create --verify --no-verify \
+            --force --all-or-nothing --wait-empty --as-member -n --dry-run -y --yes \
+            --reason -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "history") _kgtool_lines \
+            --prune -n --dry-run -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
+        "undo") _kgtool_lines \
+            --from --force --all-or-nothing --wait-empty --as-member -n --dry-run -y \
+            --yes --reason -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "export") _kgtool_lines \
+            --out -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "analyze") _kgtool_lines \
+            --rules --retention --check-interval --horizon --as-of --out --only \
+            --overwrite --report --plan --idle --table --bucket --fail-on --strict \
+            --master --conf -b --bootstrap-server --command-config --context --timeout \
+            -o --output --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;
         "context add") _kgtool_lines \
-            --bootstrap-server --command-config --property --user --password --secret \
+            -b --bootstrap-server --command-config --property --user --password --secret \
             --protected --not-protected --cluster-id --replace --use -o --output \
             --no-color --debug --help ;;
         "context list") _kgtool_lines \
@@ -122,17 +136,13 @@ _kgtool_options() {
             -o --output --no-color --debug --help ;;
         "context use") _kgtool_lines \
             --none -o --output --no-color --debug --help ;;
-        "validate-regex") _kgtool_lines \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "export") _kgtool_lines \
-            --out --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
-        "analyze") _kgtool_lines \
-            --rules --retention --check-interval --horizon --as-of --out --only \
-            --overwrite --report --plan --idle --table --bucket --fail-on --strict \
-            --master --conf --bootstrap-server --command-config --context --timeout -o \
+        "request") _kgtool_lines \
+            --body --version --api-version --broker --hex --list --schema -n --dry-run \
+            -y --yes -b --bootstrap-server --command-config --context --timeout -o \
             --output --no-color --debug --help ;;
+        "validate-regex") _kgtool_lines \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "sandbox") _kgtool_lines \
             --help ;;
         "sandbox down") _kgtool_lines \
@@ -143,6 +153,14 @@ _kgtool_options() {
             --name -o --output --help ;;
         "sandbox up") _kgtool_lines \
             --brokers --kafka-version --config --dir --name --help ;;
+        "completion") _kgtool_lines \
+            --help ;;
+        "man") _kgtool_lines \
+            --help ;;
+        "help") _kgtool_lines \
+            --help ;;
+        "version") _kgtool_lines \
+            --help ;;
     esac
 }
 
@@ -162,57 +180,76 @@ _kgtool_kind() {
         "list --columns") kind="list" choices="group type state protocol_type coordinator" ;;
         "list --sort") kind="words" choices="group type state protocol_type coordinator" ;;
         "list -o"|"list --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "list ") kind="groups" ;;
         "describe --type") kind="list" choices="consumer classic" ;;
         "describe --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "describe -o"|"describe --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "describe ") kind="groups" ;;
+        "lag --type") kind="list" choices="consumer classic" ;;
+        "lag --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "lag --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "lag --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "lag -o"|"lag --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "lag ") kind="groups" ;;
         "explain -o"|"explain --output") kind="words" choices="text json ndjson csv yaml" ;;
         "explain ") kind="groups" ;;
         "doctor --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "doctor --type") kind="list" choices="consumer classic" ;;
         "doctor --fail-on") kind="words" choices="problem warning note none" ;;
         "doctor -o"|"doctor --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "doctor ") kind="groups" ;;
+        "peek -o"|"peek --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "peek ") kind="groups" ;;
+        "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "coordinator ") kind="groups" ;;
+        "diff -o"|"diff --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "diff ") kind="files" ;;
         "delete --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "delete --type") kind="list" choices="consumer classic" ;;
         "delete -o"|"delete --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "delete ") kind="groups" ;;
         "delete-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "delete-offsets --type") kind="list" choices="consumer classic" ;;
         "delete-offsets -o"|"delete-offsets --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "delete-offsets ") kind="groups" ;;
         "reset-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "reset-offsets --type") kind="list" choices="consumer classic" ;;
         "reset-offsets --from-file") kind="files" ;;
         "reset-offsets -o"|"reset-offsets --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "reset-offsets ") kind="groups" ;;
         "remove-members -o"|"remove-members --output") kind="words" choices="text json ndjson csv yaml" ;;
         "remove-members ") kind="groups" ;;
         "keep --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "keep --type") kind="list" choices="consumer classic" ;;
         "keep -o"|"keep --output") kind="words" choices="text json ndjson csv yaml" ;;
         "keep ") kind="groups" ;;
-        "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "backup --type") kind="list" choices="consumer classic" ;;
-        "backup --out") kind="files" ;;
-        "backup -o"|"backup --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "restore -o"|"restore --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "restore ") kind="files" ;;
-        "diff -o"|"diff --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "diff ") kind="files" ;;
-        "history -o"|"history --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "undo -o"|"undo --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "undo ") kind="any" ;;
-        "peek -o"|"peek --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "peek ") kind="groups" ;;
         "configs -o"|"configs --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "coordinator ") kind="groups" ;;
-        "request -o"|"request --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
+        "configs ") kind="groups" ;;
+        "cleanup -o"|"cleanup --output") kind="words" choices="text json ndjson csv yaml" ;;
         "cleanup apply -o"|"cleanup apply --output") kind="words" choices="text json ndjson csv yaml" ;;
         "cleanup apply ") kind="files" ;;
         "cleanup plan --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "cleanup plan --type") kind="list" choices="consumer classic" ;;
         "cleanup plan --out") kind="files" ;;
         "cleanup plan -o"|"cleanup plan --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "backup --type") kind="list" choices="consumer classic" ;;
+        "backup --out") kind="files" ;;
+        "backup -o"|"backup --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "backup ") kind="groups" ;;
+        "restore -o"|"restore --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "restore ") kind="files" ;;
+        "history -o"|"history --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "undo -o"|"undo --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "undo ") kind="any" ;;
+        "export --out") kind="files" ;;
+        "export -o"|"export --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "analyze --out") kind="dirs" ;;
+        "analyze --fail-on") kind="any" ;;
+        "analyze -o"|"analyze --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "analyze ") kind="files" ;;
         "context add -o"|"context add --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context add ") kind="any" ;;
         "context list -o"|"context list --output") kind="words" choices="text json ndjson csv yaml" ;;
@@ -220,21 +257,20 @@ _kgtool_kind() {
         "context remove ") kind="contexts" ;;
         "context use -o"|"context use --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context use ") kind="contexts" ;;
+        "request -o"|"request --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
         "validate-regex -o"|"validate-regex --output") kind="words" choices="text json ndjson csv yaml" ;;
         "validate-regex ") kind="any" ;;
-        "export --out") kind="files" ;;
-        "export -o"|"export --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "analyze --out") kind="dirs" ;;
-        "analyze --fail-on") kind="any" ;;
-        "analyze -o"|"analyze --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "analyze ") kind="files" ;;
         "sandbox status -o"|"sandbox status --output") kind="words" choices="text json" ;;
+        "completion ") kind="words" choices="bash zsh fish" ;;
+        "man ") kind="any" ;;
+        "help ") kind="any" ;;
     esac
     case "$2" in
-        --topic) [[ -n $kind ]] || kind="topics" ;;
+        -t|--topic) [[ -n $kind ]] || kind="topics" ;;
         --exclude) [[ -n $kind ]] || kind="any" ;;
         --match) [[ -n $kind ]] || kind="any" ;;
-        --group) [[ -n $kind ]] || kind="groups" ;;
+        -g|--group) [[ -n $kind ]] || kind="groups" ;;
         --expiring-within) [[ -n $kind ]] || kind="any" ;;
         --wait-empty) [[ -n $kind ]] || kind="any" ;;
         --like) [[ -n $kind ]] || kind="groups" ;;
@@ -244,44 +280,38 @@ _kgtool_kind() {
         --to-offset) [[ -n $kind ]] || kind="any" ;;
         --regex) [[ -n $kind ]] || kind="any" ;;
         --validate-regex) [[ -n $kind ]] || kind="any" ;;
-        --watch) [[ -n $kind ]] || kind="any" ;;
+        --lag) [[ -n $kind ]] || kind="any" ;;
+        --by) [[ -n $kind ]] || kind="words" choices="group topic" ;;
+        -w|--watch) [[ -n $kind ]] || kind="any" ;;
         --prometheus) [[ -n $kind ]] || kind="files" ;;
         --reason) [[ -n $kind ]] || kind="any" ;;
-        --bootstrap-server) [[ -n $kind ]] || kind="any" ;;
+        -b|--bootstrap-server) [[ -n $kind ]] || kind="any" ;;
         --command-config) [[ -n $kind ]] || kind="files" ;;
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old brokers-mixed denied" ;;
-        --instance-id) [[ -n $kind ]] || kind="any" ;;
-        --member-id) [[ -n $kind ]] || kind="any" ;;
-        --client-id) [[ -n $kind ]] || kind="any" ;;
-        --map-group) [[ -n $kind ]] || kind="any" ;;
-        --map-topic) [[ -n $kind ]] || kind="any" ;;
-        --cluster-b) [[ -n $kind ]] || kind="any" ;;
-        --context-b) [[ -n $kind ]] || kind="any" ;;
-        --command-config-b) [[ -n $kind ]] || kind="files" ;;
-        --prune) [[ -n $kind ]] || kind="any" ;;
-        --from) [[ -n $kind ]] || kind="files" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
         --after) [[ -n $kind ]] || kind="any" ;;
         --format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
         --key-format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
+        --cluster-b) [[ -n $kind ]] || kind="any" ;;
+        --context-b) [[ -n $kind ]] || kind="any" ;;
+        --command-config-b) [[ -n $kind ]] || kind="files" ;;
+        --instance-id) [[ -n $kind ]] || kind="any" ;;
+        --member-id) [[ -n $kind ]] || kind="any" ;;
+        --client-id) [[ -n $kind ]] || kind="any" ;;
         --add-config) [[ -n $kind ]] || kind="any" ;;
         --delete-config) [[ -n $kind ]] || kind="any" ;;
-        --body) [[ -n $kind ]] || kind="files" ;;
-        --version|--api-version) [[ -n $kind ]] || kind="any" ;;
-        --broker) [[ -n $kind ]] || kind="any" ;;
         --max-delete) [[ -n $kind ]] || kind="any" ;;
         --canary) [[ -n $kind ]] || kind="any" ;;
         --rate) [[ -n $kind ]] || kind="any" ;;
         --idle) [[ -n $kind ]] || kind="any" ;;
         --times-from) [[ -n $kind ]] || kind="files" ;;
-        --property) [[ -n $kind ]] || kind="any" ;;
-        --user) [[ -n $kind ]] || kind="any" ;;
-        --password) [[ -n $kind ]] || kind="any" ;;
-        --secret) [[ -n $kind ]] || kind="any" ;;
-        --cluster-id) [[ -n $kind ]] || kind="any" ;;
+        --map-group) [[ -n $kind ]] || kind="any" ;;
+        --map-topic) [[ -n $kind ]] || kind="any" ;;
+        --prune) [[ -n $kind ]] || kind="any" ;;
+        --from) [[ -n $kind ]] || kind="files" ;;
         --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
         --retention) [[ -n $kind ]] || kind="any" ;;
         --check-interval) [[ -n $kind ]] || kind="any" ;;
@@ -294,6 +324,14 @@ _kgtool_kind() {
         --bucket) [[ -n $kind ]] || kind="any" ;;
         --master) [[ -n $kind ]] || kind="any" ;;
         --conf) [[ -n $kind ]] || kind="any" ;;
+        --property) [[ -n $kind ]] || kind="any" ;;
+        --user) [[ -n $kind ]] || kind="any" ;;
+        --password) [[ -n $kind ]] || kind="any" ;;
+        --secret) [[ -n $kind ]] || kind="any" ;;
+        --cluster-id) [[ -n $kind ]] || kind="any" ;;
+        --body) [[ -n $kind ]] || kind="files" ;;
+        --version|--api-version) [[ -n $kind ]] || kind="any" ;;
+        --broker) [[ -n $kind ]] || kind="any" ;;
         --name) [[ -n $kind ]] || kind="any" ;;
         --brokers) [[ -n $kind ]] || kind="any" ;;
         --kafka-version) [[ -n $kind ]] || kind="words" choices="4.3.1 3.9.1" ;;

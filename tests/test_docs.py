@@ -128,7 +128,7 @@ class TestHelp:
         assert any(line.startswith(f"kgtool {name}") for line in lines)
 
     def test_examples_of_the_program(self) -> None:
-        assert overview().rstrip().endswith(EXAMPLES[-1])
+        assert all(f"\n  {line}\n" in overview() for line in EXAMPLES)
         for line in EXAMPLES:
             _check_example(line)
 

@@ -13,15 +13,15 @@ from docs_tree import (
     FILES,
     LIST,
     MADE,
-    MAYBE,
     NAMES,
-    NO,
     WORDS,
     Command,
     Option,
     Value,
     every,
 )
+
+from kgtool.cli.argv import MAYBE, NO
 
 _FISH = r"""# fish completion for kgtool. {made}
 # Put it into ~/.config/fish/completions.

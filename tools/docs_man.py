@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from docs_tree import MAYBE, NO, Command, Option, every
+from docs_tree import Command, Option, every
 
 from kgtool import __version__
+from kgtool.cli.argv import MAYBE, NO
 from kgtool.cli.help import fold
 from kgtool.cli.overview import EXAMPLES, KAFKA_OPTIONS, OWN_OPTIONS, VIEW_OPTIONS
 

@@ -9,16 +9,14 @@ from typing import NamedTuple
 import click
 
 from kgtool.cli import columns
+from kgtool.cli.argv import NO
 from kgtool.cli.checks import STATES, TYPES
 from kgtool.cli.commands import COMMANDS
 from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
 from kgtool.cli.dropin import kafka_form
-from kgtool.cli.help import example_lines, is_common
+from kgtool.cli.help import example_lines, is_common, takes
 from kgtool.cli.overview import OWN_OPTIONS
 from kgtool.cli.root import root
-
-NO, YES, MAYBE = "no", "yes", "maybe"
-"""Whether an option takes a value."""
 
 GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
     "groups", "topics", "contexts", "files", "dirs", "words", "list", "any",
@@ -137,8 +135,8 @@ def _options(
         Option(
             names=tuple(sorted([*parameter.opts, *parameter.secondary_opts], key=len)),
             help=parameter.help or "",
-            metavar="" if _takes(parameter) == NO else _metavar(parameter, ctx),
-            takes=_takes(parameter),
+            metavar="" if takes(parameter) == NO else _metavar(parameter, ctx),
+            takes=takes(parameter),
             repeats=parameter.multiple,
             value=_value(parameter, path),
             is_common=is_common(parameter),
@@ -146,13 +144,6 @@ def _options(
         for parameter in command.get_params(ctx)
         if isinstance(parameter, click.Option) and not parameter.hidden
     )
-
-
-def _takes(option: click.Option) -> str:
-    if option.is_flag or option.count:
-        return NO
-    # An optional value has a flag_value for when there is none.
-    return MAYBE if getattr(option, "_flag_needs_value", False) else YES
 
 
 def _metavar(parameter: click.Parameter, ctx: click.Context) -> str:

@@ -13,15 +13,15 @@ from docs_tree import (
     FILES,
     LIST,
     MADE,
-    MAYBE,
     NAMES,
-    NO,
     WORDS,
     Command,
     Option,
     Value,
     every,
 )
+
+from kgtool.cli.argv import MAYBE, NO
 
 _ZSH = r"""#compdef kgtool
 # zsh completion for kgtool. {made}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgtool.cli.escape import escape
 from kgtool.cli.output import Sink
 from kgtool.cli.selection import Selection
-from kgtool.model import Listing
+from kgtool.model import ItemError, Listing, Target
 
 if TYPE_CHECKING:
     from kgtool.net.session import Session
@@ -41,12 +41,33 @@ def choose(session: Session, output: Sink, selection: Selection, columns: Sequen
     output.begin(columns, session.cluster_id)
     for error in listing.errors:
         output.failed(error)
+    whole = listing
+    if selection.open and (selection.states or types):
+        whole = session.run(list_groups(session.cluster, share=SHARE))
+    selection, missed = selection.closed(whole)
+    for word in missed if not whole.errors else ():
+        output.failed(no_match(word))
     left_out = _left_out(session, output, selection, listing)
-    groups = selection.resolve(listing, left_out)
-    if not groups and not listing.errors and selection.has_filter:
+    groups = selection.resolve(listing, left_out) if selection.is_given else []
+    if not groups and not listing.errors and selection.has_filter and not missed:
         output.note("No group matches.")
     kinds = {row.group: row.type.lower() for row in listing.groups if row.type}
     return Chosen(groups, kinds)
+
+
+def as_named(
+    session: Session, output: Sink, selection: Selection, columns: Sequence[str]
+) -> list[str]:
+    """Choose groups as ``choose`` does; return them in the order in which they were named."""
+    order = {name: at for at, name in enumerate(selection.groups)}
+    groups = choose(session, output, selection, columns).groups
+    return sorted(groups, key=lambda name: order.get(name, len(order)))
+
+
+def no_match(word: str) -> ItemError:
+    """Return the failure of an argument that is no group's name and matches none."""
+    hint = "kgtool list shows the groups; quote a pattern, so that the shell leaves it alone."
+    return ItemError(Target(), None, "NO_MATCH", f"No group matches '{word}'.", hint)
 
 
 def _left_out(session: Session, output: Sink, selection: Selection, listing: Listing) -> set[str]:

@@ -139,9 +139,17 @@ TOTALS = (
     Column("lag", "LAG"),
     Column("lag_ms", "TIME-LAG", text=_age("lag_ms")),
 )
+_SUMS = (
+    Column("partitions", "PARTITIONS"),
+    Column("lag", "LAG"),
+    Column("max_lag", "MAX-LAG"),
+    Column("lag_ms", "TIME-LAG", text=_age("lag_ms")),
+)
+BY_GROUP = (Column("group", "GROUP", NAME), *_SUMS)
+BY_TOPIC = (Column("topic", "TOPIC", NAME), *_SUMS)
 CHANGE = Column("change", "CHANGE", NAME)
 
-_LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown"}
+_LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown", "max_lag"}
 
 
 def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]:

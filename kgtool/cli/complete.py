@@ -112,7 +112,7 @@ def _settings(words: Sequence[str]) -> Settings:
     given: dict[str, Any] = {
         name: value
         for name, option in _CONNECTION.items()
-        if (value := last_value(words, option, f"--{option}")) is not None
+        if (value := last_value(words, option)) is not None
     }
     found = config.settings(**given)
     if found is None:

@@ -13,6 +13,7 @@ import click
 
 from kgtool.cli import checks
 from kgtool.cli.argv import ACTIONS, Scan
+from kgtool.cli.help import add_short_options
 from kgtool.cli.options import (
     CONNECTION,
     Name,
@@ -24,7 +25,7 @@ from kgtool.cli.options import (
     output_params,
 )
 from kgtool.cli.output import Output
-from kgtool.cli.overview import KAFKA_OPTIONS, overview
+from kgtool.cli.overview import KAFKA_OPTIONS, kafka_help, long_name
 from kgtool.cli.selection import Selection
 from kgtool.cli.viewoptions import view_options
 from kgtool.config import has_cluster
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HELP = {name.split()[0]: text for name, text in KAFKA_OPTIONS.items()}
+_HELP = {long_name(declared): text for declared, text in KAFKA_OPTIONS.items()}
 _FLAGS = (
     "--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets", "--all-groups",
     "--all-topics", "--members", "--offsets", "--verbose", "--force", "--execute",
@@ -48,11 +49,11 @@ _VALUES: dict[str, Any] = {
 
 
 class KafkaForm(click.Command):
-    """Shows the help of the whole program: Kafka's form has no page of its own."""
+    """Shows the help of Kafka's form, which is also ``kgtool help kafka``."""
 
     def get_help(self, ctx: click.Context) -> str:
         """Return the help text that is also shown without Click."""
-        return overview().rstrip("\n")
+        return kafka_help().rstrip("\n")
 
 
 def _kafka_params(function: F) -> F:
@@ -77,7 +78,7 @@ def check_line(seen: Scan) -> None:
     checks.check(seen, names_one or has_cluster())
 
 
-@click.command("kgtool", cls=KafkaForm)
+@click.command("kgtool", cls=KafkaForm, context_settings={"help_option_names": ["-h", "--help"]})
 @_kafka_params
 @view_options
 @change_options
@@ -100,6 +101,9 @@ def kafka_form(ctx: click.Context, /, **given: Any) -> int:
         groups, given["all_groups"], given["match"], given["regex"], given["exclude"]
     )
     return _ACTIONS[action](settings, output, selection, given)
+
+
+add_short_options(kafka_form)
 
 
 def _key(option: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool.cli import columns as columns_of
 from kgtool.cli import exits, expiry, rows
 from kgtool.cli.columns import Column, duration
+from kgtool.cli.offsetspec import span_ms
 from kgtool.cli.output import Output
 from kgtool.cli.table import draw_for
 from kgtool.errors import KgError
@@ -39,7 +40,7 @@ class Horizon(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Horizon:
         """Read the option's value; UsageError if it is no time."""
-        within_ms = expiry.span_ms(text, "expiring-within")
+        within_ms = span_ms(text, "expiring-within")
         return cls(within_ms, duration(within_ms))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.columns import Column, duration
 from kgtool.cli.output import Sink
-from kgtool.errors import KgError, UsageError
+from kgtool.errors import KgError
 from kgtool.model import GroupOffsets, ItemError, Target, TopicPartition
 from kgtool.words import moment
 
@@ -121,20 +121,3 @@ def explain_rules(brokers: Iterable[BrokerRules | None]) -> list[str]:
                 f"brokers {broker.rules.brokers}. Times are UTC."
             )
     return lines
-
-
-def span_ms(text: str, option: str) -> int:
-    """Read ``48h``, ``7d``, ``90m``, ``1d12h`` or ``PT48H``; return milliseconds.
-
-    >>> span_ms("1d12h", "expiring-within")
-    129600000
-    """
-    from kgtool.cli.offsetspec import seconds
-
-    try:
-        length = seconds(text, option)
-    except UsageError:
-        raise UsageError(f"--{option} takes a time like 48h, 7d or 90m, not '{text}'.") from None
-    if text.strip().isdigit():
-        raise UsageError(f"--{option} takes a time with its unit, like {text.strip()}h.")
-    return int(length * 1000)

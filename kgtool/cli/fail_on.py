@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kgtool.cli.offsetspec import span_ms
 from kgtool.cli.output import Output
-from kgtool.cli.times import span_ms
 from kgtool.errors import UsageError
 
 OVERDUE, EXPIRING, LOSSES = "overdue", "expiring-within", "losses"

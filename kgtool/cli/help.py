@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
+
+from kgtool.cli.argv import MAYBE, NO, SHORT, YES, spell_out
 
 COMMON = (
     "--bootstrap-server", "--command-config", "--context", "--timeout", "--output", "--no-color",
@@ -45,10 +49,48 @@ def is_common(parameter: click.Parameter) -> bool:
     return any(name in COMMON for name in (*parameter.opts, *parameter.secondary_opts))
 
 
-def shorten(command: click.Command) -> click.Command:
+def takes(option: click.Option) -> str:
+    """Return whether an option takes a value: ``argv.NO``, ``YES`` or ``MAYBE``."""
+    if option.is_flag or option.count:
+        return NO
+    # An optional value has a flag_value for when there is none.
+    return MAYBE if getattr(option, "_flag_needs_value", False) else YES
+
+
+def add_short_options(command: click.Command) -> None:
+    """Declare ``-g`` wherever there is ``--group``, and so on."""
+    for parameter in command.params:
+        for letter, long in SHORT.items():
+            if f"--{long}" in parameter.opts and f"-{letter}" not in parameter.opts:
+                parameter.opts.insert(0, f"-{letter}")
+
+
+def finish(command: click.Command) -> click.Command:
+    """Give a command, and those below it, what all have: short options, spelling, short help."""
+    is_group = isinstance(command, click.Group)
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        finish(inner)
+    add_short_options(command)
+    parse = command.parse_args
+
+    def parse_args(ctx: click.Context, args: Sequence[str]) -> list[str]:
+        known = {
+            name.lstrip("-"): takes(parameter)
+            for parameter in command.get_params(ctx)
+            if isinstance(parameter, click.Option)
+            for name in (*parameter.opts, *parameter.secondary_opts)
+            if name.startswith("--")
+        }
+        return parse(ctx, spell_out(args, known, stops_at_word=is_group))
+
+    command.parse_args = parse_args  # type: ignore[method-assign]
+    if not is_group:
+        _shorten(command)
+    return command
+
+
+def _shorten(command: click.Command) -> None:
     """Let a command's help only name the options that all commands have."""
-    if isinstance(command, click.Group):
-        return command
 
     def format_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own, common = [], []
@@ -57,7 +99,7 @@ def shorten(command: click.Command) -> click.Command:
             if isinstance(parameter, click.Option):  # arguments are in the usage line
                 record = parameter.get_help_record(ctx)
             if record is not None and is_common(parameter):
-                common.append(parameter.opts[-1])
+                common.append(max(parameter.opts, key=len))
             elif record is not None:
                 own.append(record)
         with formatter.section("Options"):
@@ -67,4 +109,3 @@ def shorten(command: click.Command) -> click.Command:
             formatter.write_text(f"And, as everywhere (kgtool --help): {', '.join(common)}.")
 
     command.format_options = format_options  # type: ignore[method-assign]
-    return command

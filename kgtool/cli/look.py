@@ -105,7 +105,7 @@ def _offsets(
 
     def emit(found: GroupOffsets) -> None:
         if not _failed(sink, selection, found.description):
-            is_shown = has_lag if view.lagging else None
+            is_shown = (lambda row: view.shows(row.lag)) if view.narrows else None
             show(
                 Found(
                     found.description, [], found.errors, found=found.rows, make=as_row,
@@ -130,11 +130,6 @@ def _offsets(
         expiries.update(expiry.of_groups(session, sink, everything))
         for group in everything:
             emit(group)
-
-
-def has_lag(row: OffsetRow) -> bool:
-    """Whether something is left to read: what ``--lagging`` shows."""
-    return (row.lag or 0) > 0
 
 
 def _offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:

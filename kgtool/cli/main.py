@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     import click
 
-    from kgtool.cli.argv import Scan
     from kgtool.cli.output import Output
     from kgtool.errors import KgError
 
@@ -35,9 +34,9 @@ class Terminated(BaseException):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments == ["--version"]:
+    if arguments in (["--version"], ["version"]):
         return _say(f"{PROGRAM} {__version__}\n")
-    if arguments == ["--help"]:
+    if arguments in (["--help"], ["-h"], ["help"]):
         from kgtool.cli.overview import overview
 
         return _say(overview())
@@ -129,18 +128,16 @@ def _run(arguments: list[str]) -> int:
 
         return names(os.environ["_KGTOOL_COMPLETE"], arguments)
     from kgtool.cli import exits
-    from kgtool.cli.output import FORMATS, Output
+    from kgtool.cli.argv import FORMATS, last_value
+    from kgtool.cli.output import Output
 
-    from kgtool.cli.argv import last_value, scan  # isort: skip
-
-    seen = scan(arguments)
-    format_ = last_value(arguments, "output", "-o")
+    format_ = last_value(arguments, "output")
     output = Output(format_ if format_ in FORMATS else "text")
     output.is_debug = "--debug" in arguments
     output.arguments = arguments
     previous = _on_sigterm()
     try:
-        return _dispatch(seen, output)
+        return _dispatch(arguments, output)
     except BrokenPipeError:
         _discard_stdout()
         return exits.DONE
@@ -155,15 +152,18 @@ def _run(arguments: list[str]) -> int:
         _restore_sigterm(previous)
 
 
-def _dispatch(seen: Scan, output: Output) -> int:
+def _dispatch(arguments: list[str], output: Output) -> int:
     """Choose the Click command for the form of the command line, and run it."""
+    from kgtool.cli.argv import scan
+
+    seen = scan(arguments)
     if "version" in seen.names:
         return _say(f"{PROGRAM} {__version__}\n")
     if not seen.words or (("help" in seen.names) and seen.command is None):
-        from kgtool.cli.overview import overview
+        from kgtool.cli.overview import kafka_help, overview
 
         if seen.words:
-            return _say(overview())
+            return _say(kafka_help() if seen.action else overview())
         output.note(overview(), end="")
         return 2
     command: click.Command
@@ -179,7 +179,7 @@ def _dispatch(seen: Scan, output: Output) -> int:
 
         check_command(seen)
         command = root
-        output.command = seen.command
+        output.command = seen.command or ""
     return invoke(command, seen.words, output)
 
 

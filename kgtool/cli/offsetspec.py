@@ -32,6 +32,9 @@ _UNIT_NS = {
     "d": 86_400 * _SECOND_NS,
     "w": 7 * 86_400 * _SECOND_NS,
 }
+LONGEST_MS = 2**53
+"""More than 280,000 years; a sum with any timestamp still is an int64."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _TIME = re.compile(
@@ -166,24 +169,37 @@ def _span_ns(text: str) -> int:
     return sum(int(number) * _UNIT_NS[unit] for number, unit in _SPAN_PART.findall(text))
 
 
-def seconds(text: str, option: str) -> float:
-    """Read a time to wait: ``60s``, ``2m30s``, ``500ms``, ``60`` (seconds) or ``PT1M``.
+def span_ms(text: str, option: str, *, bare_ms: int | None = None, least_ms: int = 1) -> int:
+    """Read a duration: ``30s``, ``1d12h``, ``500ms``, ``PT1M``; return ms.
 
-    >>> seconds("1m30s", "wait-empty")
-    90.0
+    :param bare_ms: what a bare number counts (1000: seconds); None: it is refused.
+    :raises UsageError: it is no duration, or shorter than ``least_ms``.
+
+    >>> span_ms("1m30s", "wait-empty"), span_ms("0.5", "watch", bare_ms=1000)
+    (90000, 500)
     """
     text = text.strip()
-    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
-        return float(text)
     if _SPAN.fullmatch(text):
-        return _span_ns(text) / _SECOND_NS
-    try:
-        length_ns = duration_ns(text)
-    except UsageError:
-        length_ns = -1
-    if length_ns < 0:
-        raise UsageError(f"--{option} takes a time like 60s, 2m or 500ms, not '{text}'.")
-    return length_ns / _SECOND_NS
+        length_ms = _span_ns(text) // _MILLISECOND_NS
+    elif bare_ms is not None and re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text, re.ASCII):
+        length_ms = round(float(text) * bare_ms)
+    else:
+        try:
+            length_ms = duration_ns(text) // _MILLISECOND_NS
+        except UsageError:
+            raise UsageError(
+                f"--{option} takes a duration such as 30s, 1d12h or 500ms, not '{text}'."
+            ) from None
+    if length_ms < least_ms:
+        raise UsageError(f"--{option} {text}: it must be longer than 0.")
+    return min(length_ms, LONGEST_MS)
+
+
+def waiting_seconds(text: str | None) -> float:
+    """Read the value of ``--wait-empty``; a bare number is seconds, None is no waiting."""
+    if text is None:
+        return 0.0
+    return span_ms(text, "wait-empty", bare_ms=1000, least_ms=0) / 1000
 
 
 def shown_time(moment_ms: int) -> str:

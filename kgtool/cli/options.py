@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kgtool.cli.output import FORMATS, Output
+from kgtool.cli import offsetspec
+from kgtool.cli.argv import FORMATS
+from kgtool.cli.output import Output
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 if TYPE_CHECKING:  # generic since Click 8.4
+    from kgtool.cli.selection import Selection
+
     _Text = click.ParamType[str]
     _Spec = click.ParamType[TopicSpec]
     _Number = click.ParamType[int]
@@ -56,21 +60,21 @@ class TopicSpecType(_Spec):
         return value if isinstance(value, TopicSpec) else parse_topic(str(value))
 
 
-class Milliseconds(_Number):
-    """A whole, positive number of milliseconds."""
+class Timeout(_Number):
+    """How long a command may take: a duration, or a whole number of milliseconds as in Kafka."""
 
-    name = "ms"
+    name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Refuse what is no number in the words of Kafka's tool."""
-        option = param.name if param else "timeout"
+        """Refuse what is no duration in the words of Kafka's tool."""
+        text = str(value).strip()
         try:
-            number = int(str(value))
-        except ValueError:
-            raise UsageError(f"Cannot parse argument '{value}' of option {option}") from None
-        if number < 1:
-            raise UsageError(f"--{option} takes at least 1 ms, not {number}.")
-        return number
+            span = int(text) if text.lstrip("+-").isdigit() else offsetspec.span_ms(text, "timeout")
+        except UsageError:
+            raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
+        if span < 1:
+            raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
+        return span
 
 
 def parse_topic(text: str) -> TopicSpec:
@@ -120,8 +124,8 @@ def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None
 def connection_params(function: F) -> F:
     """Declare the connection options."""
     for option in (
-        click.option("--timeout", type=Milliseconds(), metavar="MS",
-                     help="How long the whole command may take, in ms (default: 30000)."),
+        click.option("--timeout", type=Timeout(), metavar="TIME",
+                     help="How long the whole command may take: 30s (default), 2m; 500 is ms."),
         click.option("--context", metavar="NAME",
                      help="A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
         click.option("--command-config", type=click.Path(), metavar="FILE",
@@ -140,7 +144,7 @@ def output_params(function: F) -> F:
                      help="Show tracebacks, and every message to and from brokers."),
         click.option("--no-color", is_flag=True, expose_value=False, callback=_set_color,
                      help="Never use colours (also NO_COLOR)."),
-        click.option("-o", "--output", type=click.Choice(FORMATS), expose_value=False,
+        click.option("--output", type=click.Choice(FORMATS), expose_value=False,
                      callback=_set_output, help="The format of the results (default: text)."),
     ):  # fmt: skip
         function = option(function)
@@ -174,8 +178,7 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
     """Combine the options behind the command with those before it, the environment and files."""
     from kgtool import config
 
-    before = ctx.find_root().params
-    chosen = {name: before.get(name) if value is None else value for name, value in given.items()}
+    chosen = {name: _given_before(ctx, name, value) for name, value in given.items()}
     settings = config.settings(
         chosen["bootstrap_server"],
         chosen["command_config"],
@@ -199,6 +202,14 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
     return settings
 
 
+def _given_before(ctx: click.Context, name: str, value: Any) -> Any:
+    """Return an option's value; where it is not given, the one before the command's name."""
+    parent = ctx.parent
+    while value is None and parent is not None:
+        value, parent = parent.params.get(name), parent.parent
+    return value
+
+
 def selection_options(function: F) -> F:
     """Give a command ``selection: Selection``: which groups."""
     from kgtool.cli.checks import STATES, TYPES, parse_choices
@@ -220,6 +231,10 @@ def selection_options(function: F) -> F:
     return name_options(wrapped)  # type: ignore[no-any-return]
 
 
+_GROUP = click.option("--group", multiple=True, type=Name(), metavar="GROUP",
+                      help="A group's exact name; repeatable.")  # fmt: skip
+
+
 def name_options(function: F) -> F:
     """Give a command ``selection``, by name and pattern only (``describe --state`` is a view)."""
     from kgtool.cli.selection import Selection
@@ -238,11 +253,39 @@ def name_options(function: F) -> F:
                      help="Groups whose name matches, with * ? [a-z]; repeatable."),
         click.option("--all-groups", is_flag=True,
                      help="Every group that Kafka's own tool lists."),
-        click.option("--group", multiple=True, type=Name(), metavar="GROUP",
-                     help="A group's exact name; repeatable."),
+        _GROUP,
     ):  # fmt: skip
         wrapped = option(wrapped)
     return wrapped  # type: ignore[no-any-return]
+
+
+def positions(function: F) -> F:
+    """Let a command's arguments be groups or patterns: they go into ``selection``.
+
+    To be put below ``selection_options``, ``name_options`` or ``group_option``.
+    """
+
+    def wrapper(*, words: tuple[str, ...], selection: Selection, **kwargs: Any) -> Any:
+        return function(selection=selection.named(words), **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
+    return argument(wrapped)  # type: ignore[no-any-return]
+
+
+def group_arguments(function: F) -> F:
+    """Give a command ``selection``: at least one group, as an argument or with ``--group``."""
+    from kgtool.cli.selection import Selection
+
+    def wrapper(*, words: tuple[str, ...], group: tuple[str, ...], **kwargs: Any) -> Any:
+        if not words and not group:
+            raise UsageError("Missing argument 'GROUP...'.")
+        return function(selection=Selection(group).named(words), **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    wrapped = _GROUP(wrapped)
+    argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")
+    return argument(wrapped)  # type: ignore[no-any-return]
 
 
 def _set_reason(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:

@@ -13,7 +13,7 @@ from kgtool.cli import columns as columns_of
 from kgtool.cli import epochs, expiry, render, rows
 from kgtool.cli.columns import NAME, STATUS, Column
 from kgtool.cli.escape import escape
-from kgtool.cli.look import Expiries, Found, has_lag
+from kgtool.cli.look import Expiries, Found
 from kgtool.cli.output import Output, Sink
 from kgtool.cli.present import arranged
 from kgtool.cli.table import draw_for
@@ -137,7 +137,7 @@ def _table(output: Output, view: View, kind: str, found: Sequence[Mapping[str, A
 
 def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> Sequence[Column]:
     """Return the columns of a table of one type of groups: its own, or those asked for."""
-    if view.columns or view.totals:
+    if view.columns or view.is_summed:
         return view.text_columns(found)
     extra = expiry.COLUMNS if view.expiry else ()
     return [*_own(view, kind, found), *extra]
@@ -171,7 +171,7 @@ def _find_offsets(
             one.description, [], one.errors,
             found=[row for row in one.rows if _is_selected(row.topic, row.partition, view)],
             make=partial(as_row, kind=one.description.type),
-            is_shown=has_lag if view.lagging else None,
+            is_shown=(lambda row: view.shows(row.lag)) if view.narrows else None,
         )
         for one in everything
     ]  # fmt: skip

@@ -25,7 +25,6 @@ from kgtool.model import ItemError, Target
 if TYPE_CHECKING:
     from kgtool.cli.pager import Pager
 
-FORMATS = ("text", "json", "ndjson", "csv", "yaml")
 ENVELOPE_VERSION = 1
 
 Row = Mapping[str, Any]

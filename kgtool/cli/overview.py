@@ -5,20 +5,21 @@ The options of Kafka's form are described here once; ``dropin`` takes them over.
 
 from __future__ import annotations
 
-from kgtool.cli.commands import COMMANDS
+from kgtool.cli.commands import SECTIONS
 
 _WIDTH = 79
 
 OWN_OPTIONS = {
-    "--bootstrap-server HOST:PORT,...": "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).",
+    "-b, --bootstrap-server HOST:PORT": "The brokers to ask first, with commas "
+    "(also KGTOOL_BOOTSTRAP_SERVER).",
     "--command-config FILE": "A Java properties file with the client's configuration.",
     "--context NAME": "A connection profile (kgtool context; also KGTOOL_CONTEXT).",
-    "--timeout MS": "How long the whole command may take, in ms (default: 30000).",
+    "--timeout TIME": "How long the whole command may take: 30s (default), 2m; 500 is ms.",
     "-o, --output FORMAT": "text, json, ndjson, csv or yaml (default: text).",
     "--no-color": "Never use colours (also NO_COLOR).",
     "--debug": "Show tracebacks, and every message to and from brokers.",
+    "-h, --help": "Show this text; behind a command, the command's.",
     "--version": "Show the version.",
-    "--help": "Show this text; behind a command, the command's.",
 }
 
 KAFKA_OPTIONS = {
@@ -28,21 +29,21 @@ KAFKA_OPTIONS = {
     "--delete-offsets": "Delete the committed offsets of --topic, of one or more groups.",
     "--reset-offsets": "Set the committed offsets of groups that have no members.",
     "--validate-regex RE": "Check a regular expression as brokers read it (RE2).",
-    "--group GROUP": "A group's exact name; repeatable.",
+    "-g, --group GROUP": "A group's exact name; repeatable.",
     "--all-groups": "All groups that --list shows.",
     "--match GLOB": "Groups whose name matches, with * ? [a-z]; repeatable.",
     "--regex RE": "Groups whose whole name matches (RE2).",
     "--exclude GLOB": "But not groups whose name matches; repeatable.",
-    "--topic TOPIC[:0,1]": "A topic, or some of its partitions; repeatable.",
+    "-t, --topic TOPIC[:0,1]": "A topic, or some of its partitions; repeatable.",
     "--all-topics": "With --reset-offsets: every partition with a committed offset.",
     "--state [STATES]": "With --list: show, or select by, state. With --describe: the state.",
     "--type [TYPES]": "With --list: show, or select by, type (classic, consumer).",
     "--expiring-within TIME": "With --list: groups that lose offsets within 48h, 7d; status 5.",
     "--members": "With --describe: the members.",
     "--offsets": "With --describe: the committed offsets and the lag.",
-    "--verbose": "With --describe: more columns.",
-    "--dry-run": "Show what would be done, and do nothing.",
-    "--yes": "Do not ask (Kafka's form never asks).",
+    "-v, --verbose": "With --describe: more columns.",
+    "-n, --dry-run": "Show what would be done, and do nothing.",
+    "-y, --yes": "Do not ask (Kafka's form never asks).",
     "--reason TEXT": "Why something is changed: kept in the journal.",
     "--force": "Do what Kafka's tool would do, for groups of other types too.",
     "--execute": "With --reset-offsets: do it.",
@@ -56,21 +57,23 @@ KAFKA_OPTIONS = {
     "--to-latest": "With --reset-offsets: to the end of the log.",
     "--to-current": "With --reset-offsets: to where it is.",
     "--like GROUP": "With --reset-offsets: to where another group is.",
-    "--create": "With --reset-offsets: make groups that do not exist.",
-    "--wait-empty TIME": "With --reset-offsets: wait so long for groups to be empty (60s).",
+    "--create": "With --reset-offsets: create missing groups.",
+    "--wait-empty TIME": "With --reset-offsets: wait up to 60s, 5m for groups to become empty.",
     "--all-or-nothing": "With --reset-offsets: do nothing if anything can't be done.",
 }
 
 
 VIEW_OPTIONS = {
     "--lagging": "Only partitions with something left to read.",
+    "--lag RANGE": "Only partitions whose lag is in a range: '>1000', '>=10', '<5', '=0'.",
+    "--by group|topic": "One row a group or a topic: partitions, lag, largest lag.",
     "--time-lag": "The age of the first unread record too.",
     "--expiry": "When each offset was committed, when it expires, and by which rule.",
-    "--committed": "Lag against the last stable offset: what read_committed reads.",
+    "--read-committed": "Lag against the last stable offset: what read_committed reads.",
     "--totals": "Sums per group and topic instead of partitions.",
     "--columns NAME,...": "Only these columns, in this order.",
     "--sort NAME": "One table of all groups, sorted by a column; the largest lag first.",
-    "--watch SECONDS": "Look again and again, and show what changes; Ctrl-C ends it.",
+    "-w, --watch TIME": "Look again every 5s, 1m, and show what changes; Ctrl-C ends it.",
     "--prometheus FILE": "Write lag, members and states for a Prometheus file collector too.",
 }
 """kgtool's own options of ``describe``, in both forms."""
@@ -79,8 +82,9 @@ VIEW_OPTIONS = {
 EXAMPLES = (
     "kgtool sandbox up && kgtool sandbox seed",
     "export KGTOOL_BOOTSTRAP_SERVER=b1:9092,b2:9092",
-    "kgtool describe --all-groups --lagging --sort lag",
-    "kgtool delete-offsets --group billing --topic payments:0,1 --dry-run",
+    "kgtool lag",
+    "kgtool describe billing 'payments-*'",
+    "kgtool delete-offsets billing --topic payments:0,1 --dry-run",
     "kgtool --bootstrap-server b1:9092 --describe --group billing",
 )
 
@@ -93,12 +97,30 @@ def overview() -> str:
             "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... (Kafka's form)",
             "",
             "Look after Kafka consumer groups and their committed offsets.",
-            "",
-            "Commands (kgtool COMMAND --help says more):",
-            *_block(COMMANDS, 20),
+            *(line for name, commands in SECTIONS.items() for line in _section(name, commands)),
             "",
             "Options, before or after the command:",
-            *_block(OWN_OPTIONS, 34),
+            *_block(OWN_OPTIONS, 38),
+            "",
+            "Examples:",
+            *(f"  {line}" for line in EXAMPLES),
+            "",
+            "More: kgtool help COMMAND, kgtool help kafka (Kafka's form), kgtool man COMMAND.",
+            "",
+        )
+    )
+
+
+def long_name(declared: str) -> str:
+    """Return the option's long name out of ``-g, --group GROUP``."""
+    return next(word for word in declared.replace(",", "").split() if word.startswith("--"))
+
+
+def kafka_help() -> str:
+    """Return the help text of Kafka's form."""
+    return "\n".join(
+        (
+            "Usage: kgtool --bootstrap-server HOST:PORT ACTION [OPTIONS]...",
             "",
             "Kafka's form takes one action and the options of kafka-consumer-groups.sh 4.3.1:",
             *_block(KAFKA_OPTIONS, 34),
@@ -106,11 +128,15 @@ def overview() -> str:
             "With --describe, also (as for kgtool describe):",
             *_block(VIEW_OPTIONS, 34),
             "",
-            "Examples:",
-            *(f"  {line}" for line in EXAMPLES),
+            "Everywhere:",
+            *_block(OWN_OPTIONS, 38),
             "",
         )
     )
+
+
+def _section(name: str, commands: dict[str, str]) -> list[str]:
+    return ["", f"{name}:", *_block(commands, 20)]
 
 
 def _block(entries: dict[str, str], column: int) -> list[str]:

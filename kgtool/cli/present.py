@@ -10,7 +10,7 @@ from kgtool.cli.escape import escape
 from kgtool.cli.look import Found
 from kgtool.cli.output import Output
 from kgtool.cli.table import draw_for
-from kgtool.cli.totals import totals
+from kgtool.cli.totals import summed, totals
 from kgtool.cli.view import View
 from kgtool.model import GroupDescription
 
@@ -42,10 +42,10 @@ class Presenter:
 
     def _note(self, found: Found) -> None:
         note = render.group_note(found.description)
-        hidden = self.view.lagging and not found.has_rows
+        hidden = self.view.narrows and not found.has_rows
         if note is not None and self.output.is_text and not hidden:
             self.output.note(note)
-        is_bare = not found.has_rows and not found.errors and not self.view.lagging
+        is_bare = not found.has_rows and not found.errors and not self.view.narrows
         if self.view.topics and is_bare and self.output.is_text:
             self.output.note(self._bare(found))
 
@@ -100,7 +100,11 @@ class Collector(Presenter):
 
 def arranged(found: Sequence[Row], view: View) -> list[Row]:
     """Sum up and sort as the view wants it."""
-    rows: list[Row] = list(totals(found)) if view.totals else list(found)
+    rows: list[Row] = list(found)
+    if view.by is not None:
+        rows = list(summed(found, view.by))
+    elif view.totals:
+        rows = list(totals(found))
     return columns.sort(rows, view.sort, _itself) if view.sort is not None else rows
 
 

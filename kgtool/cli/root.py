@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kgtool.cli.argv import Scan
-from kgtool.cli.commands import COMMANDS
+from kgtool.cli.commands import ALIASES, COMMANDS, SECTIONS
 from kgtool.cli.options import connection_params, output_params
 from kgtool.cli.overview import overview
 from kgtool.cli.slips import did_you_mean
@@ -18,25 +18,30 @@ from kgtool.errors import UsageError
 class LazyGroup(click.Group):
     """A group whose commands are files in ``kgtool.cli.commands``."""
 
+    _finished: dict[str, click.Command] = {}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command's file."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"kgtool.cli.commands.{cmd_name.replace('-', '_')}")
-        from kgtool.cli.help import shorten
+        if cmd_name not in self._finished:
+            from kgtool.cli.help import finish
 
-        return shorten(module.command)
+            module = import_module(f"kgtool.cli.commands.{cmd_name.replace('-', '_')}")
+            self._finished[cmd_name] = finish(module.command)
+        return self._finished[cmd_name]
 
     def get_help(self, ctx: click.Context) -> str:
         """Return the help text that is also shown without Click."""
         return overview().rstrip("\n")
 
 
-@click.group("kgtool", cls=LazyGroup)
+@click.group("kgtool", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @connection_params
 @output_params
 def root(**_given: Any) -> None:
@@ -46,9 +51,8 @@ def root(**_given: Any) -> None:
 def check_command(seen: Scan) -> None:
     """Raise UsageError for a command that does not exist, with the nearest that does."""
     name = seen.command or ""
-    if name in COMMANDS:
+    if name in COMMANDS or name in ALIASES:
         return
-    if name in ("help", "version"):
-        raise UsageError(f"No such command '{name}' (did you mean --{name}?)")
-    near = did_you_mean(name, COMMANDS)
+    # Who mistypes a read is not led to a change.
+    near = did_you_mean(name, COMMANDS, 0.75) or did_you_mean(name, SECTIONS["Read"])
     raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")

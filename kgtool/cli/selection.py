@@ -1,9 +1,11 @@
-"""Which groups a command is about: ``--group``, ``--all-groups``, ``--match``, ``--regex``.
+"""Which groups a command is about: names, ``--group``, ``--all-groups``, ``--match``, ``--regex``.
 
-Names given one by one are taken as they are, of whatever type. The others choose from what
-Kafka's own tool would list (contract, section 2): classic and consumer groups whose protocol type
-is ``""`` or ``consumer``. ``--exclude``, ``--state`` and ``--type`` choose nothing by themselves:
-they narrow what the others have chosen, so that ``--state Empty`` alone never means every group.
+Names given one by one are taken as they are, of whatever type. A name that is an argument and has
+``*``, ``?`` or ``[`` is a pattern, as for ``--match``, unless it is a group. The others choose from
+what Kafka's own tool would list (contract, section 2): classic and consumer groups whose protocol
+type is ``""`` or ``consumer``. ``--exclude``, ``--state`` and ``--type`` choose nothing by
+themselves: they narrow what the others have chosen, so that ``--state Empty`` alone never means
+every group.
 """
 
 from __future__ import annotations
@@ -27,16 +29,19 @@ class Selection(NamedTuple):
     exclude: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    """Arguments with ``*``, ``?`` or ``[``: the cluster tells whether they are names."""
 
     @property
     def is_given(self) -> bool:
         """Whether anything was asked for."""
-        return bool(self.groups) or self.all_groups or self._has_pattern
+        return bool(self.groups or self.open) or self.all_groups or self._has_pattern
 
     @property
     def needs_listing(self) -> bool:
         """Whether the cluster's list of groups is needed to resolve it."""
-        return self.all_groups or self._has_pattern or bool(self.states or self.types)
+        has_filter = bool(self.open or self.states or self.types)
+        return self.all_groups or self._has_pattern or has_filter
 
     @property
     def has_filter(self) -> bool:
@@ -47,25 +52,63 @@ class Selection(NamedTuple):
     def _has_pattern(self) -> bool:
         return bool(self.match) or self.regex is not None
 
+    def named(self, words: Iterable[str]) -> Selection:
+        """Return the selection with a command's arguments as well."""
+        plain = [word for word in words if not any(letter in word for letter in "*?[")]
+        return self._replace(
+            groups=tuple(dict.fromkeys((*plain, *self.groups))),
+            open=tuple(dict.fromkeys(word for word in words if word not in plain)),
+        )
+
+    def closed(self, listing: Listing) -> tuple[Selection, list[str]]:
+        """Return the selection with ``open`` as names or patterns, and what matches no group.
+
+        :param listing: all groups, whatever their state and type.
+        """
+        exact = {row.group for row in listing.groups}
+        names = [word for word in self.open if word in exact]
+        patterns = [word for word in self.open if word not in exact]
+        missed = [word for word in patterns if not any(map(glob(word), listing.consumer_groups))]
+        found = [word for word in patterns if word not in missed]
+        match = (*self.match, *found)
+        return self._replace(groups=(*self.groups, *names), match=match, open=()), missed
+
     def check(self, action: str) -> None:
         """Raise UsageError, in the words of Kafka's tool, unless it says which groups."""
         if not self.is_given:
             scopes = "[all-groups], [group]" if action == "describe" else "[group], [all-groups]"
             raise UsageError(f"Option [{action}] takes one of these options: {scopes}")
-        if self.groups and self.all_groups:
+        if (self.groups or self.open) and self.all_groups:
             raise UsageError('Option "[group]" can\'t be used with option "[all-groups]"')
         self.predicate()
 
     def predicate(self) -> Callable[[str], bool]:
         """Return the test that the patterns put to a name (True without any)."""
-        tests = [_glob(pattern) for pattern in self.match]
+        tests = [glob(pattern) for pattern in self.match]
         if self.regex is not None:
             tests.append(full_match(self.regex))
         excluded = self._excluded()
         return lambda name: (not tests or any(test(name) for test in tests)) and not excluded(name)
 
+    def lists(self, existing: Collection[str]) -> Callable[[str], bool]:
+        """Return the test for ``list``, where names and patterns narrow what is shown."""
+        tests = [glob(word) for word in self.open if word not in existing]
+        exact = {*self.groups, *(word for word in self.open if word in existing)}
+        has_pattern, excluded = self._has_pattern, self._excluded()
+        matches = self.predicate()
+        if not (exact or tests):
+            return matches
+        return lambda name: (
+            not excluded(name)
+            and (
+                name in exact
+                or any(test(name) for test in tests)
+                or (has_pattern and matches(name))
+            )
+        )
+
     def _excluded(self) -> Callable[[str], bool]:
-        tests = [_glob(pattern) for pattern in self.exclude]
+        tests = [glob(pattern) for pattern in self.exclude]
         return lambda name: any(test(name) for test in tests)
 
     def resolve(self, listing: Listing | None, left_out: Collection[str] = ()) -> list[str]:
@@ -95,7 +138,8 @@ def in_java_order(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
     return sorted(found, key=lambda item: java_order(name(item)))
 
 
-def _glob(pattern: str) -> Callable[[str], bool]:
+def glob(pattern: str) -> Callable[[str], bool]:
+    """Return the test of whole names that a pattern with ``* ? [a-z]`` is."""
     from fnmatch import fnmatchcase
 
     return lambda name: fnmatchcase(name, pattern)

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     import click
 
 
+_OTHER_WORDS = {"jsonl": "ndjson"}
+
+
 def did_you_mean(
     word: str, known: Iterable[str], cutoff: float = 0.6, shown: Callable[[str], str] = str
 ) -> str:
@@ -21,9 +24,12 @@ def did_you_mean(
     """
     from difflib import get_close_matches
 
-    if word == "h":
-        word = "help"
-    near = get_close_matches(word, sorted(known), n=1, cutoff=cutoff)
+    names = sorted(known)
+    if (other := _OTHER_WORDS.get(word)) in names:
+        return f" (did you mean {shown(other)}?)"
+    # A beginning is no slip: reset is reset-offsets, however much it looks like restore.
+    longer = [name for name in names if len(word) > 1 and name.startswith(f"{word}-")]
+    near = longer[:1] or get_close_matches(word, names, n=1, cutoff=cutoff)
     return f" (did you mean {shown(near[0])}?)" if near else ""
 
 
@@ -42,17 +48,10 @@ def text(error: click.UsageError) -> str:
         if isinstance(kind, click.Choice):
             return said.rstrip(".") + did_you_mean(word, map(str, kind.choices), 0.5)
         return said
-    return error.format_message() + _where_groups_go(error)
+    return error.format_message()
 
 
 def _options(context: click.Context) -> dict[str, str]:
     """Return a command's options by their names without hyphens."""
     params = context.command.get_params(context)
     return {name.lstrip("-"): name for param in params for name in param.opts if name[0] == "-"}
-
-
-def _where_groups_go(error: click.UsageError) -> str:
-    is_extra = error.message.startswith("Got unexpected extra argument")
-    if not is_extra or error.ctx is None or "group" not in _options(error.ctx):
-        return ""
-    return ". Names of groups go with --group"

@@ -1,12 +1,13 @@
-"""Times and time spans as options take them."""
+"""Times and durations as types of options; ``offsetspec`` has the grammar."""
 
 from __future__ import annotations
 
-import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgtool.cli import offsetspec
 from kgtool.errors import UsageError
 
 if TYPE_CHECKING:  # generic since Click 8.4
@@ -14,63 +15,44 @@ if TYPE_CHECKING:  # generic since Click 8.4
 else:
     _Number = click.ParamType
 
-LONGEST_MS = 2**53
-"""More than 280,000 years; a sum with any timestamp still is an int64."""
-_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
-
-def span_ms(text: str, option: str, least_ms: int = 1) -> int:
-    """Read a whole number with its unit, ``7d``, ``12h``, ``10m``, ``60s``, ``500ms``.
-
-    :raises UsageError: it is none, or shorter than ``least_ms``.
-    """
-    match = re.fullmatch(r"(\d{1,15})(d|h|m|s|ms)", text.strip())
-    if match is None:
-        raise UsageError(
-            f"--{option} takes a number with a unit, such as 7d, 12h, 10m, 60s or 500ms, "
-            f"not '{text}'."
-        )
-    span = min(int(match[1]) * _UNITS[match[2]], LONGEST_MS)
-    if span < least_ms:
-        raise UsageError(f"--{option} {text}: it must be longer than 0.")
-    return span
+def _option(param: click.Parameter | None) -> str:
+    """Return the option's long name without dashes."""
+    return max(param.opts, key=len).lstrip("-") if param is not None else "time"
 
 
 class Duration(_Number):
-    """A time span, in ms."""
+    """A duration, in ms.
+
+    :param bare_ms: what a bare number counts (1000: seconds); None: it is refused.
+    """
 
     name = "duration"
 
-    def __init__(self, least_ms: int = 1) -> None:
+    def __init__(self, least_ms: int = 1, bare_ms: int | None = None) -> None:
         self.least_ms = least_ms
+        self.bare_ms = bare_ms
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number and the unit."""
+        """Read it as ``offsetspec.span_ms`` does."""
         if isinstance(value, int):
             return value
-        option = param.name.replace("_", "-") if param and param.name else "retention"
-        return span_ms(str(value), option, self.least_ms)
+        return offsetspec.span_ms(
+            str(value), _option(param), bare_ms=self.bare_ms, least_ms=self.least_ms
+        )
 
 
 class Moment(_Number):
-    """A time: milliseconds since the epoch, or ISO 8601 (UTC unless it says otherwise)."""
+    """A time, in ms since the epoch."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the time."""
-        from datetime import datetime, timezone
-
-        text = str(value).strip()
-        if re.fullmatch(r"\d{1,18}", text):
-            return int(text)
+        """Read it as ``offsetspec.time_ms`` does."""
         try:
-            moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
-        except ValueError:
+            return offsetspec.time_ms(str(value), time.time_ns() // 1_000_000)
+        except UsageError as error:
             raise UsageError(
-                f"--as-of takes a time such as 2026-11-21T15:00:00Z, or milliseconds since the "
-                f"epoch, not '{value}'."
-            ) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=timezone.utc)
-        return round(moment.timestamp() * 1000)
+                f"--{_option(param)} takes a time such as 2026-11-21T15:00:00Z, now-2h or "
+                f"milliseconds since the epoch, not '{value}'."
+            ) from error

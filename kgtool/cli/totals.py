@@ -1,4 +1,4 @@
-"""``--totals``: sums per group and topic, per group, and over all groups."""
+"""``--totals``: sums per group and topic, per group, over all groups; ``--by``: one row each."""
 
 from __future__ import annotations
 
@@ -32,9 +32,40 @@ def totals(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def _sum(group: str | None, topic: str | None, rows: Sequence[Row]) -> dict[str, Any]:
+def summed(rows: Sequence[Row], key: str) -> list[dict[str, Any]]:
+    """Sum up rows of offsets by ``group`` or ``topic``; the lags as in ``totals``.
+
+    >>> rows = [{"group": "g", "topic": "t", "lag": 5, "lag_ms": None},
+    ...         {"group": "g", "topic": "u", "lag": 2, "lag_ms": 9}]
+    >>> summed(rows, "group")
+    [{'group': 'g', 'partitions': 2, 'lag': 7, 'max_lag': 5, 'lag_ms': 9}]
+    """
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row[key], []).append(row)
+    found = []
+    for name, some in parts.items():
+        lags, ages = _lags(some)
+        found.append(
+            {
+                key: name,
+                "partitions": len(some),
+                "lag": sum(lags),
+                "max_lag": max(lags, default=None),
+                "lag_ms": max(ages, default=None),
+            }
+        )
+    return found
+
+
+def _lags(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
+    """Return the known lags, none below 0, and the known ages."""
     lags = [max(row["lag"], 0) for row in rows if row["lag"] is not None]
-    ages = [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
+    return lags, [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
+
+
+def _sum(group: str | None, topic: str | None, rows: Sequence[Row]) -> dict[str, Any]:
+    lags, ages = _lags(rows)
     return {
         "group": group,
         "topic": topic,

@@ -7,20 +7,29 @@ from typing import Any, TypeVar
 
 import click
 
-from kgtool.cli.overview import VIEW_OPTIONS
+from kgtool.cli.named import Named
+from kgtool.cli.overview import VIEW_OPTIONS, long_name
+from kgtool.cli.times import Duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TYPES: dict[str, Any] = {"--watch": float, "--prometheus": click.Path()}
+_TYPES: dict[str, Any] = {
+    "--watch": Duration(bare_ms=1000),
+    "--prometheus": click.Path(),
+    "--by": Named(("group", "topic")),
+}
+_OLD_NAMES = {"--read-committed": ("--committed",)}
 
 
 def view_options(function: F) -> F:
     """Add ``--lagging``, ``--columns``, ``--watch`` and so on."""
     for declared, text in reversed(VIEW_OPTIONS.items()):
-        name, _, metavar = declared.partition(" ")
+        name = long_name(declared)
+        names = (name, *_OLD_NAMES.get(name, ()), name[2:].replace("-", "_"))
+        metavar = declared.rpartition(name)[2].strip()
         if metavar:
-            option = click.option(name, type=_TYPES.get(name), metavar=metavar, help=text)
+            option = click.option(*names, type=_TYPES.get(name), metavar=metavar, help=text)
         else:
-            option = click.option(name, is_flag=True, help=text)
+            option = click.option(*names, is_flag=True, help=text)
         function = option(function)
     return function

@@ -113,7 +113,7 @@ class TestBashAndZsh:
             ("kgtool desc\t", ["describe"]),
             ("kgtool delete-\t", ["delete-offsets"]),
             ("kgtool describe --laggi\t", ["describe", "--lagging"]),
-            ("kgtool describe --lagging --commi\t", ["describe", "--lagging", "--committed"]),
+            ("kgtool describe --lagging --read-c\t", ["describe", "--lagging", "--read-committed"]),
             ("kgtool --bootstrap-server b:9092 desc\t",
              ["--bootstrap-server", "b:9092", "describe"]),
             ("kgtool describe --group list --memb\t", ["describe", "--group", "list", "--members"]),
@@ -139,7 +139,7 @@ class TestBashAndZsh:
         assert shell.words(line) == words
 
     def test_commands_are_offered(self, shell: Shell) -> None:
-        came = shell.offered("kgtool d", "diff")
+        came = shell.offered("kgtool d", r"(?s)(?=.*delete-offsets)(?=.*describe)(?=.*diff).*")
         for name in ("delete", "delete-offsets", "describe"):
             assert name in came
         assert "sandbox" not in came.split("kgtool d", 1)[1]

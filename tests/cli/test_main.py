@@ -19,7 +19,7 @@ import pytest
 
 from kgtool import __version__
 from kgtool.cli.commands import COMMANDS
-from kgtool.cli.overview import KAFKA_OPTIONS, OWN_OPTIONS, overview
+from kgtool.cli.overview import KAFKA_OPTIONS, OWN_OPTIONS, kafka_help, overview
 from kgtool.cli.root import root
 from tests.cli import run
 from tests.cli.run import Result
@@ -70,19 +70,25 @@ def test_version(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run.call(capsys, *argv) == (0, f"kgtool {__version__}\n", "")
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["--list", "--help"], ["--help", "--list"]])
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["help"], ["--no-color", "--help"]])
 def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run.call(capsys, *argv) == (0, overview(), "")
+
+
+@pytest.mark.parametrize("argv", [["help", "kafka"], ["--list", "--help"], ["--help", "--list"]])
+def test_help_of_kafkas_form(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.call(capsys, *argv) == (0, kafka_help(), "")
 
 
 def test_help_names_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
     from kgtool.cli.dropin import kafka_form
 
-    text = overview()
+    text = overview() + kafka_help()
     assert max(map(len, text.splitlines())) <= 80
     options = [option for parameter in kafka_form.params for option in parameter.opts]
     for option in options:
-        assert f"  {option}" in text or f", {option}" in text, option
+        is_old = option == "--committed"  # --read-committed now; works, and is not shown
+        assert f"  {option}" in text or f", {option}" in text or is_old, option
     assert set(COMMANDS) == set(root.list_commands(click.Context(root)))
     assert len(KAFKA_OPTIONS) + len(OWN_OPTIONS) > 30
 

@@ -147,18 +147,38 @@ def test_a_duration_counts_back_from_now() -> None:
         offsetspec.before_ms("P999999999999999999D", T)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("60s", 60.0), ("2m30s", 150.0), ("500ms", 0.5), ("60", 60.0), ("PT1M", 60.0), ("0", 0.0)],
-)
-def test_times_to_wait(text: str, expected: float) -> None:
-    assert offsetspec.seconds(text, "wait-empty") == expected
+SPANS = [
+    ("60s", 60_000), ("2m30s", 150_000), ("500ms", 500), ("1d12h", 129_600_000), ("2w", 14 * DAY),
+    ("PT1M", 60_000), ("PT0.5S", 500),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "-5s", "1y", "soon", "PT-1S", "1.5"])
-def test_refused_times_to_wait(text: str) -> None:
-    with pytest.raises(UsageError, match="--wait-empty takes a time like 60s"):
-        offsetspec.seconds(text, "wait-empty")
+@pytest.mark.parametrize(("text", "expected"), SPANS)
+def test_durations_have_one_grammar(text: str, expected: int) -> None:
+    assert offsetspec.span_ms(text, "idle") == expected
+    assert offsetspec.span_ms(text, "watch", bare_ms=1000) == expected
+    assert offsetspec.waiting_seconds(text) == expected / 1000
+
+
+def test_a_bare_number_counts_only_where_its_unit_is_known() -> None:
+    assert offsetspec.span_ms("60", "wait-empty", bare_ms=1000) == 60_000
+    assert offsetspec.span_ms("1.5", "watch", bare_ms=1000) == 1_500
+    assert offsetspec.waiting_seconds("0") == 0.0
+    assert offsetspec.waiting_seconds(None) == 0.0
+    with pytest.raises(UsageError, match="--idle takes a duration such as 30s"):
+        offsetspec.span_ms("60", "idle")
+
+
+@pytest.mark.parametrize("text", ["", "-5s", "1y", "soon", "s", "1.5h", "nan", "\u0661s"])
+def test_refused_durations_of_options(text: str) -> None:
+    with pytest.raises(UsageError, match="--wait-empty takes a duration such as 30s"):
+        offsetspec.span_ms(text, "wait-empty", bare_ms=1000)
+
+
+@pytest.mark.parametrize("text", ["0s", "PT-1S", "PT0S"])
+def test_durations_are_longer_than_nothing(text: str) -> None:
+    with pytest.raises(UsageError, match="must be longer than 0"):
+        offsetspec.span_ms(text, "idle")
 
 
 def test_numbers_are_javas_long() -> None:

@@ -402,7 +402,7 @@ def test_one_strategy_only(argv: list[str], world: World, kgtool: Kgtool) -> Non
         (["--topic", "r1", "--to-datetime", "soon"], "Unparseable date: 'soon'"),
         (["--topic", "r1", "--by-duration", "2h"], "Text cannot be parsed to a Duration: '2h'"),
         (["--topic", "r1:x", "--to-latest"], "Invalid partition 'x' specified in topic arg"),
-        (["--topic", "r1", "--to-latest", "--wait-empty", "soon"], "--wait-empty takes a time"),
+        (["--topic", "r1", "--to-latest", "--wait-empty", "soon"], "--wait-empty takes a duration"),
         (["--from-file", "/nonexistent.csv"], "Unable to read file /nonexistent.csv: No such file"),
     ],
 )  # fmt: skip

@@ -20,6 +20,7 @@ GROUPS = [
     GroupListing("billing-us", "classic", "Empty", "consumer", 1),
     GroupListing("connect-sink", "classic", "Empty", "connect", 1),
     GroupListing("shared", "share", "Empty", "share", 1),
+    GroupListing("b[i]lling", "share", "Stable", "share", 1),
 ]
 
 
@@ -101,6 +102,70 @@ def test_states(kgtool: Kgtool, argv: list[str], names: list[str], state: str) -
     assert "assignment_strategy" in view["results"][0]
 
 
+ARGUMENTS = [
+    (["billing"], ["billing"]),
+    (["billing*"], ["billing", "billing-eu", "billing-us"]),
+    (["billing-*", "connect-sink"], ["billing-eu", "billing-us", "connect-sink"]),
+    (["b[i]lling"], ["b[i]lling"]),  # there is a group of that very name
+    (["billing-?s", "-g", "billing"], ["billing", "billing-us"]),
+    (["*-sink"], None),  # a pattern selects what --match selects
+    (["nosuch-*"], None),
+]
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("argv", "names"), ARGUMENTS, ids=lambda value: " ".join(value or ["-"]))
+@pytest.mark.parametrize("command", [["describe"], ["delete", "--dry-run"]], ids=" ".join)
+def test_groups_as_arguments(
+    kgtool: Kgtool, command: list[str], argv: list[str], names: list[str] | None
+) -> None:
+    result = kgtool(*command, *argv, "-o", "json")
+    if names is None:
+        (error,) = result.json["errors"]
+        assert (result.status, error["name"], error["code"]) == (1, "NO_MATCH", None)
+        assert result.json["results"] == []
+        both = kgtool(*command, *argv, "billing", "-o", "json")
+        assert both.status == 3
+        assert [row["group"] for row in both.json["results"]] == ["billing"]
+    else:
+        assert result.status == 0
+        assert [row["group"] for row in result.json["results"]] == names
+
+
+@pytest.mark.usefixtures("cluster")
+def test_group_is_always_exact(kgtool: Kgtool) -> None:
+    rows = kgtool("describe", "--group", "billing-*", "-o", "json").json["results"]
+    assert [row["group"] for row in rows] == ["billing-*"]  # what the fake describes: no pattern
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("argv", "names", "status"),
+    [
+        (["billing-*"], ["billing-eu", "billing-us"], 0),
+        (["shared", "billing"], ["billing", "shared"], 0),
+        (["*"], ["b[i]lling", "billing", "billing-eu", "billing-us", "connect-sink", "shared"], 0),
+        (["--group", "shared"], ["shared"], 0),
+        (["--group", "billing*"], [], 1),
+        (["b[i]lling"], ["b[i]lling"], 0),
+        (["nosuch"], [], 1),
+        (["nosuch", "billing"], ["billing"], 3),
+        (["billing*", "--exclude", "*-eu"], ["billing", "billing-us"], 0),
+    ],
+)
+def test_list_takes_arguments(
+    kgtool: Kgtool, argv: list[str], names: list[str], status: int
+) -> None:
+    result = kgtool("list", *argv, "-o", "json")
+    assert (result.status, [row["group"] for row in result.json["results"]]) == (status, names)
+    assert {error["name"] for error in result.json["errors"]} == ({"NO_MATCH"} if status else set())
+
+
+def test_kafkas_form_takes_no_arguments(kgtool: Kgtool) -> None:
+    result = kgtool("--describe", "billing")
+    assert (result.status, result.out) == (2, "")
+
+
 @pytest.mark.usefixtures("cluster")
 class TestEdges:
     def test_a_named_group_that_is_left_out_is_said(self, kgtool: Kgtool) -> None:
@@ -141,6 +206,6 @@ class TestEdges:
             rows = kgtool("list", *argv, "-o", "json").json["results"]
             return [row["group"] for row in rows]
 
-        assert names("--exclude", "billing*") == ["connect-sink", "shared"]
-        assert names("--type", "share") == ["shared"]
+        assert names("--exclude", "billing*") == ["b[i]lling", "connect-sink", "shared"]
+        assert names("--type", "share") == ["b[i]lling", "shared"]
         assert names("--regex", "b.*", "--exclude", "*us", "--state", "Empty") == ["billing-eu"]

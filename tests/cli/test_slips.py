@@ -45,7 +45,7 @@ def test_every_option_of_every_command(name: str, command: click.Command, capsys
     params = [param for param in command.params if isinstance(param, click.Option)]
     options = {word.lstrip("-") for param in params for word in param.opts}
     long = sorted(word for word in options if len(word) > 3)
-    assert long
+    assert long or name in ("completion", "man", "help", "version")  # they have only --help
     for word in long:
         wrong = slip(word)
         if wrong not in options:
@@ -74,12 +74,6 @@ def test_commands_of_groups(argv: list[str], capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["help"], "(did you mean --help?)"),
-        (["version"], "(did you mean --version?)"),
-        (["-h"], "(did you mean --help?)"),
-        (["describe", "-h"], "(did you mean --help?)"),
-        (["describe", "billing"], "Names of groups go with --group"),
-        (["delete", "billing"], "Names of groups go with --group"),
         (["list", "-o", "jsn"], "(did you mean json?)"),
         (["--list", "--output", "yml"], "(did you mean yaml?)"),
         (["doctor", "--ignore", "ghost"], "(did you mean ghost-topic?)"),

@@ -6,29 +6,49 @@ compares it with the commands themselves.
 
 from __future__ import annotations
 
-COMMANDS = {
-    "list": "Show the groups with type, state and coordinator.",
-    "describe": "Show groups: committed offsets and lag, members, or state.",
-    "explain": "Say why a group is as it is, what expires when, and what to type next.",
-    "doctor": "Find what is wrong with groups, and say which command fixes it.",
-    "delete": "Delete groups that have no members.",
-    "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
-    "reset-offsets": "Set committed offsets of groups that have no members.",
-    "remove-members": "Remove members from a group: stuck ones, and static ones gone.",
-    "keep": "Make committed offsets live for another full retention.",
-    "backup": "Save the committed offsets of groups, living ones too, in one file.",
-    "restore": "Give groups the committed offsets of a backup.",
-    "diff": "Compare the offsets of two files, a file and a cluster, or two clusters.",
-    "history": "Show the changes that kgtool made on this machine.",
-    "undo": "Put offsets back where they were before kgtool changed them.",
-    "peek": "Show the records around a committed offset.",
-    "configs": "Show and change the configs of single groups (KIP-848).",
-    "coordinator": "Show which broker looks after a group, and from which partition.",
-    "request": "Send one request of Kafka's protocol, and show the answer.",
-    "cleanup": "Remove dead groups and offsets by a plan: find, review, apply, undo.",
-    "context": "Keep connection profiles: add, list, use, remove.",
-    "validate-regex": "Check a regular expression as brokers read it (RE2).",
-    "export": "Copy __consumer_offsets, byte for byte, into a folder.",
-    "analyze": "Tell what is live, what expires when, and why what went is gone.",
-    "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
+SECTIONS = {
+    "Read": {
+        "list": "Show the groups with type, state and coordinator.",
+        "describe": "Show groups: committed offsets and lag, members, or state.",
+        "lag": "Show what lags, the largest lag first.",
+        "explain": "Show why a group is as it is, what expires when, and what to do next.",
+        "doctor": "Find what is wrong with groups, and the command that fixes it.",
+        "peek": "Show the records around a committed offset.",
+        "coordinator": "Show which broker coordinates a group, and its offsets partition.",
+        "diff": "Compare the offsets of two files, a file and a cluster, or two clusters.",
+    },
+    "Change": {
+        "delete": "Delete groups that have no members.",
+        "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
+        "reset-offsets": "Set the committed offsets of groups that have no members.",
+        "remove-members": "Remove members from a group: stuck, static and departed ones.",
+        "keep": "Keep committed offsets for another full retention.",
+        "configs": "Show and change the configs of single groups (KIP-848).",
+        "cleanup": "Remove dead groups and offsets by a plan: find, review, apply, undo.",
+    },
+    "Save and undo": {
+        "backup": "Save the committed offsets of groups, living ones too, to one file.",
+        "restore": "Restore the committed offsets of groups from a backup.",
+        "history": "Show the changes that kgtool made on this machine.",
+        "undo": "Restore offsets to what they were before a change.",
+    },
+    "Analyze": {
+        "export": "Copy __consumer_offsets, byte for byte, into a folder.",
+        "analyze": "Show live offsets, when they expire, and why others were removed.",
+    },
+    "Tools": {
+        "context": "Manage connection profiles.",
+        "request": "Send one request of Kafka's protocol, and show the answer.",
+        "validate-regex": "Check a regular expression as brokers read it (RE2).",
+        "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
+        "completion": "Print the completion script of a shell.",
+        "man": "Show the man page of a command.",
+        "help": "Show the help of a command, or of Kafka's form (kgtool help kafka).",
+        "version": "Show the version.",
+    },
 }
+"""The commands by what they are for, and what each does in one sentence."""
+
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
+
+ALIASES = {"ls": "list"}

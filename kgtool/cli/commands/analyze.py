@@ -93,7 +93,7 @@ UNKNOWN_BYTES = 1 << 30
 @output_options
 # fmt: on
 def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
-    """Tell what is live, what expires when, and why what went is gone.
+    """Show live offsets, when they expire, and why others were removed.
 
     PATH is a folder that `kgtool export` wrote, or any file or folder with records of
     __consumer_offsets: raw segments (__consumer_offsets-N/BASE.log, __consumer_offsets-N.BASE.log),

@@ -12,7 +12,7 @@ import click
 from kgtool.cli.choose import choose
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import now_ms
-from kgtool.cli.options import connection_options, output_options, selection_options
+from kgtool.cli.options import connection_options, output_options, positions, selection_options
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
 from kgtool.errors import ConfigError, UsageError
@@ -34,6 +34,7 @@ STDOUT = "-"
     ),
 )
 @selection_options
+@positions
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
               help="The file to make; - is stdout.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="FILE may exist.")
@@ -42,7 +43,7 @@ STDOUT = "-"
 def command(
     settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool
 ) -> int:
-    """Save the committed offsets of groups, living ones too, in one file.
+    """Save the committed offsets of groups, living ones too, to one file.
 
     With them go metadata, leader epochs, topic ids, the cluster's id, and where the logs begin and
     end, so that kgtool restore can tell whether they still mean the same records. The file is

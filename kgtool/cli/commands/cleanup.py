@@ -12,7 +12,9 @@ from kgtool.cli.help import examples
 from kgtool.cli.options import (
     change_options,
     connection_options,
+    connection_params,
     output_options,
+    output_params,
     selection_options,
 )
 from kgtool.cli.output import Output
@@ -43,7 +45,9 @@ _APPLY = examples(
         "kgtool undo last",
     ),
 )
-def command() -> None:
+@connection_params
+@output_params
+def command(**_given: Any) -> None:
     """Remove dead groups and offsets by a plan: find, review, apply, undo.
 
     `plan` only looks, and writes a file: why each item is in it, what would be lost, its lag, its

@@ -13,7 +13,13 @@ from kgtool.cli.columns import NAME, Column
 from kgtool.cli.configchange import Item, Refused, Work
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
-from kgtool.cli.options import change_options, connection_options, name_options, output_options
+from kgtool.cli.options import (
+    change_options,
+    connection_options,
+    name_options,
+    output_options,
+    positions,
+)
 from kgtool.cli.output import Output
 from kgtool.cli.selection import Selection
 from kgtool.cli.table import draw_for
@@ -53,6 +59,7 @@ class Wanted(NamedTuple):
     ),
 )
 @name_options
+@positions
 @click.option("--describe", is_flag=True, help="Show the configs (default).")
 @click.option("--all", "all_", is_flag=True,
               help="Also those that count for groups of other types.")  # fmt: skip

@@ -29,7 +29,7 @@ _EXAMPLES = examples(
 
 @click.group("context", epilog=_EXAMPLES)
 def command() -> None:
-    """Keep connection profiles: add, list, use, remove.
+    """Manage connection profiles.
 
     A profile names a cluster: its brokers, its security, and secrets by reference only. The
     cluster's id is remembered at the first use, and another cluster behind the same name is

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgtool.cli.choose import as_named
 from kgtool.cli.columns import NAME, Column
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
-from kgtool.cli.options import Name, connection_options, output_options
+from kgtool.cli.options import connection_options, group_arguments, output_options
 from kgtool.cli.output import Output, error_object, sentence
+from kgtool.cli.selection import Selection
 from kgtool.cli.table import draw_for
 
 if TYPE_CHECKING:
@@ -48,11 +50,11 @@ COLUMNS = (
         "kgtool coordinator billing -o json",
     ),
 )
-@click.argument("groups", nargs=-1, required=True, type=Name(), metavar="GROUP...")
+@group_arguments
 @connection_options()
 @output_options
-def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
-    """Show which broker looks after a group, and from which partition.
+def command(settings: Settings, output: Output, selection: Selection) -> int:
+    """Show which broker coordinates a group, and its offsets partition.
 
     PARTITION is the one of __consumer_offsets that holds all of the group: abs(Java's hash of the
     name) % partitions. The group need not exist. The leader of that partition is the coordinator;
@@ -63,8 +65,7 @@ def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        session.connect()
-        output.begin(KEYS, session.cluster_id)
+        groups = as_named(session, output, selection, KEYS)
         found = session.run(locate_groups(session.cluster, groups))
     rows = []
     for placement in found.placements:

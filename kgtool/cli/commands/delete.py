@@ -16,6 +16,7 @@ from kgtool.cli.options import (
     change_options,
     connection_options,
     output_options,
+    positions,
     selection_options,
 )
 from kgtool.cli.output import Output, hint_of
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     ),
 )
 @selection_options
+@positions
 @click.option("--force", is_flag=True,
               help="Also groups of other types (share, streams, connect), and with a "
               "transaction pending.")  # fmt: skip

@@ -17,6 +17,7 @@ from kgtool.cli.options import (
     change_options,
     connection_options,
     output_options,
+    positions,
     selection_options,
 )
 from kgtool.cli.output import Output, hint_of, sentence
@@ -54,6 +55,7 @@ _STATUS = {
     ),
 )
 @selection_options
+@positions
 @click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip
 @click.option(

@@ -16,6 +16,7 @@ from kgtool.cli.options import (
     connection_options,
     name_options,
     output_options,
+    positions,
 )
 from kgtool.cli.output import Output
 from kgtool.cli.present import Collector, Presenter
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     ),
 )
 @name_options
+@positions
 @click.option("--type", "type_", metavar="TYPES",
               help="Of those, only groups of these types: classic,consumer.")  # fmt: skip
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")

@@ -14,7 +14,7 @@ from kgtool.cli.doctor_page import YOU, Connection
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.named import Named
-from kgtool.cli.options import connection_options, output_options, selection_options
+from kgtool.cli.options import connection_options, output_options, positions, selection_options
 from kgtool.cli.output import Output, sentence
 from kgtool.cli.selection import Selection
 from kgtool.cli.times import Duration
@@ -53,6 +53,7 @@ class Wanted(NamedTuple):
     ),
 )
 @selection_options
+@positions
 @click.option("--within", type=Duration(), metavar="TIME", default="48h",
               help="Warn of offsets that expire within that time (default: 48h).")
 @click.option("--fail-on", type=Named([*SEVERITIES, NEVER]), metavar="SEVERITY",
@@ -70,7 +71,7 @@ def command(
     settings: Settings, output: Output, selection: Selection, within: int, fail_on: str,
     ignored: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Find what is wrong with groups, and say which command fixes it.
+    """Find what is wrong with groups, and the command that fixes it.
 
     Without a selection the brokers and __consumer_offsets are looked at too. Groups are those that
     Kafka's own tool lists. A problem loses data or stops somebody, a warning comes to that, a note

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kgtool.cli import explained, explained_row
+from kgtool.cli.choose import as_named
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
-from kgtool.cli.options import Name, connection_options, output_options
+from kgtool.cli.options import connection_options, group_arguments, output_options
 from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
 
 if TYPE_CHECKING:
     from kgtool.admin.explain import Explanation
@@ -21,11 +23,11 @@ if TYPE_CHECKING:
     "explain",
     epilog=examples("kgtool explain billing", "kgtool explain billing -o json"),
 )
-@click.argument("groups", nargs=-1, required=True, type=Name(), metavar="GROUP...")
+@group_arguments
 @connection_options()
 @output_options
-def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
-    """Say why a group is as it is, what expires when, and what to type next.
+def command(settings: Settings, output: Output, selection: Selection) -> int:
+    """Show why a group is as it is, what expires when, and what to do next.
 
     Who is a member and holds which topic; why the group can't be deleted or reset; what expires
     when, by which rule, and what would change that; what the broker has removed, and why, also of
@@ -35,10 +37,9 @@ def command(settings: Settings, output: Output, groups: tuple[str, ...]) -> int:
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        session.connect()
-        output.begin(explained_row.KEYS, session.cluster_id)
+        groups = as_named(session, output, selection, explained_row.KEYS)
         output.page()
-        for number, group in enumerate(dict.fromkeys(groups)):
+        for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))
             output.text("\n" if number else "", end="")
             _show(output, found)

@@ -46,7 +46,11 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     from kgtool.safety.history import entries
 
     output.begin(COLUMNS)
-    age = None if prune is None else offsetspec.seconds(prune, "prune")
+    age = (
+        None
+        if prune is None
+        else offsetspec.span_ms(prune, "prune", bare_ms=1000, least_ms=0) / 1000
+    )
     found = entries(
         folder(), lambda error: output.failed(ItemError.of(error, Target()), quiet=False)
     )

@@ -14,10 +14,10 @@ from kgtool.cli.expiry import NEVER, UNKNOWN, explain_rules, now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import Change
 from kgtool.cli.options import (
-    Name,
     change_options,
     connection_options,
     output_options,
+    positions,
     selection_options,
 )
 from kgtool.cli.output import Output, error_object, sentence
@@ -76,8 +76,8 @@ COLUMNS = (
         "kgtool keep --all-groups --state Empty --join",
     ),
 )
-@click.argument("names", nargs=-1, type=Name(), metavar="[GROUP]...")
 @selection_options
+@positions
 @click.option(
     "--join",
     is_flag=True,
@@ -89,19 +89,17 @@ COLUMNS = (
 def command(
     settings: Settings,
     output: Output,
-    names: tuple[str, ...],
     selection: Selection,
     join: bool,
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Make committed offsets live for another full retention.
+    """Keep committed offsets for another full retention.
 
     Offsets whose own time counts are committed once more, as they are: those of standalone
     consumers and of KIP-848 groups. A classic group that has gone Empty is kept with --join: only
     since when it is Empty counts there, and joining and leaving it starts that clock anew.
     """
-    selection = selection._replace(groups=(*names, *selection.groups))
     selection.check("keep")
     consent.require(yes, dry_run)
     from kgtool.admin.keep import open_rows, plan_keep

@@ -11,12 +11,13 @@ import click
 from kgtool.cli import columns as columns_of
 from kgtool.cli import expiring, render, rows
 from kgtool.cli.checks import STATES, parse_choices
+from kgtool.cli.choose import no_match
 from kgtool.cli.columns import Column
 from kgtool.cli.expiring import Horizon
 from kgtool.cli.help import examples
-from kgtool.cli.options import connection_options, output_options
+from kgtool.cli.options import Name, connection_options, output_options
 from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection, in_java_order
+from kgtool.cli.selection import Selection, glob, in_java_order
 from kgtool.cli.table import draw_for
 from kgtool.model import GroupListing
 
@@ -63,6 +64,9 @@ class Wanted(NamedTuple):
               help="Only groups in these states (Stable,Empty,...; any case).")  # fmt: skip
 @click.option("--type", "type_", is_flag=False, flag_value="", metavar="[TYPES]",
               help="Only groups of these types (classic,consumer,share,streams).")  # fmt: skip
+@click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
+@click.option("--group", multiple=True, type=Name(), metavar="GROUP",
+              help="Only this group, by its exact name; repeatable.")  # fmt: skip
 @click.option("--match", multiple=True, metavar="GLOB",
               help="Only groups whose name matches, with * ? [a-z]; repeatable.")  # fmt: skip
 @click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
@@ -80,6 +84,8 @@ def command(
     output: Output,
     state: str | None,
     type_: str | None,
+    words: tuple[str, ...],
+    group: tuple[str, ...],
     match: tuple[str, ...],
     regex: str | None,
     exclude: tuple[str, ...],
@@ -89,10 +95,10 @@ def command(
 ) -> int:
     """Show the groups with type, state and coordinator."""
     selection = Selection(
-        match=match, regex=regex, exclude=exclude,
+        group, match=match, regex=regex, exclude=exclude,
         states=parse_choices(state, "state", ALL_STATES),
         types=parse_choices(type_, "types", ALL_TYPES),
-    )  # fmt: skip
+    ).named(words)  # fmt: skip
     wanted = _wanted(selection, columns, sort, expiring_within)
     if wanted.horizon is not None:
         return _expiring(settings, output, wanted, wanted.horizon)
@@ -190,11 +196,16 @@ def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListi
     output.begin(wanted.row_keys, session.cluster_id)
     for error in found.errors:
         output.failed(error)
-    return _arranged(found.groups, wanted)
+    groups = _arranged(found.groups, wanted)
+    names = {group.group for group in groups}
+    for word in (*selection.groups, *selection.open) if not found.errors else ():
+        if not (word in names or (word in selection.open and any(map(glob(word), names)))):
+            output.failed(no_match(word))
+    return groups
 
 
 def _arranged(groups: list[GroupListing], wanted: Wanted) -> list[GroupListing]:
-    test = wanted.selection.predicate()
+    test = wanted.selection.lists({group.group for group in groups})
     return [
         group
         for group in in_java_order(groups, attrgetter("group"))

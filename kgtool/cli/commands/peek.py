@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kgtool.cli.choose import as_named
 from kgtool.cli.columns import NAME, Column
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
-from kgtool.cli.options import Name, TopicSpecType, connection_options, output_options
+from kgtool.cli.options import (
+    TopicSpecType,
+    connection_options,
+    group_arguments,
+    output_options,
+)
 from kgtool.cli.output import Output
+from kgtool.cli.selection import Selection
 from kgtool.cli.table import draw_for
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
@@ -92,7 +99,7 @@ class Wanted(NamedTuple):
         "kgtool peek billing --topic payments -o ndjson | jq .value",
     ),
 )
-@click.argument("group", type=Name(), metavar="GROUP")
+@group_arguments
 @click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable (default: all that have a "
                    "committed offset).")  # fmt: skip
@@ -103,19 +110,25 @@ class Wanted(NamedTuple):
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="auto",
               help="Keys and values; auto, the default, is text where it is text.")  # fmt: skip
 @click.option("--key-format", type=click.Choice(FORMATS), help="Only the keys.")
-@click.option("--committed", is_flag=True, help="Without records of open or aborted transactions.")
+@click.option(
+    "--read-committed",
+    "--committed",
+    "read_committed",
+    is_flag=True,
+    help="Without records of open or aborted transactions.",
+)
 @connection_options()
 @output_options
 def command(
     settings: Settings,
     output: Output,
-    group: str,
+    selection: Selection,
     topics: tuple[TopicSpec, ...],
     before: int,
     after: int,
     format_: str,
     key_format: str | None,
-    committed: bool,
+    read_committed: bool,
 ) -> int:
     """Show the records around a committed offset.
 
@@ -128,19 +141,26 @@ def command(
 
     wanted = Wanted(before, after, key_format or format_, format_)
     with Session(settings) as session:
-        session.connect()
-        output.begin(KEYS, session.cluster_id)
-        places = _places(session, output, group, topics)
-    if places:
-        from kgtool.cli.peeking import open_reader
-
-        output.page()
-        with open_reader(settings, group, committed_only=committed) as reader:
-            for place in places:
-                _peek(output, reader, group, place, wanted)
-                if output.reader_gone:
-                    break
+        groups = as_named(session, output, selection, KEYS)
+        places = {group: _places(session, output, group, topics) for group in groups}
+    output.page()
+    for group in groups:
+        if places[group] and not output.reader_gone:
+            _read(settings, output, group, places[group], wanted, read_committed)
     return output.finish()
+
+
+def _read(
+    settings: Settings, output: Output, group: str, places: Sequence[Place], wanted: Wanted,
+    read_committed: bool,
+) -> None:  # fmt: skip
+    from kgtool.cli.peeking import open_reader
+
+    with open_reader(settings, group, committed_only=read_committed) as reader:
+        for place in places:
+            _peek(output, reader, group, place, wanted)
+            if output.reader_gone:
+                break
 
 
 def _places(

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli import consent
+from kgtool.cli.choose import as_named
 from kgtool.cli.columns import NAME, Column
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import Change
-from kgtool.cli.options import Name, change_options, connection_options, output_options
+from kgtool.cli.options import (
+    change_options,
+    connection_options,
+    group_arguments,
+    output_options,
+)
 from kgtool.cli.output import Output, error_object
+from kgtool.cli.selection import Selection
 from kgtool.cli.table import draw, draw_for
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, ItemError, Member, Target
@@ -50,7 +57,7 @@ Groups = dict[str, tuple[GroupDescription, list[Member]]]
         "kgtool remove-members billing --all --wait-empty 60s --yes",
     ),
 )
-@click.argument("groups", nargs=-1, required=True, type=Name(), metavar="GROUP...")
+@group_arguments
 @click.option("--instance-id", "instance_ids", multiple=True, metavar="ID",
               help="A static member, by its group.instance.id; repeatable.")
 @click.option("--member-id", "member_ids", multiple=True, metavar="ID",
@@ -65,10 +72,10 @@ Groups = dict[str, tuple[GroupDescription, list[Member]]]
 @output_options
 # fmt: on
 def command(
-    settings: Settings, output: Output, groups: tuple[str, ...], wait_empty: str | None,
+    settings: Settings, output: Output, selection: Selection, wait_empty: str | None,
     dry_run: bool, yes: bool, **chosen: Any,
 ) -> int:  # fmt: skip
-    """Remove members from a group: stuck ones, and static ones gone.
+    """Remove members from a group: stuck, static and departed ones.
 
     They are why a reset, an undo or a deletion is refused. A static member stays for its session
     timeout after its client has died, a stuck one for its poll interval. What lives joins again by
@@ -81,13 +88,12 @@ def command(
     choice = Choice(**chosen)
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
-    wait = 0.0 if wait_empty is None else offsetspec.seconds(wait_empty, "wait-empty")
+    wait = offsetspec.waiting_seconds(wait_empty)
     consent.require(yes, dry_run)
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        session.connect()
-        output.begin(KEYS, session.cluster_id)
+        groups = as_named(session, output, selection, KEYS)
         found = _find(session, output, groups, choice)
         if dry_run or not found:
             _report(output, [r for d, m in found.values() for r in _foreseen(d, m)])

@@ -20,6 +20,7 @@ from kgtool.cli.options import (
     change_options,
     connection_options,
     output_options,
+    positions,
     selection_options,
 )
 from kgtool.cli.output import Output
@@ -88,6 +89,7 @@ class Reset(NamedTuple):
     ),
 )
 @selection_options
+@positions
 @click.option("--topic", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip
 @click.option("--all-topics", is_flag=True, help="Every partition with a committed offset.")
@@ -104,7 +106,7 @@ class Reset(NamedTuple):
 @connection_options()
 @output_options
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
-    """Set committed offsets of groups that have no members.
+    """Set the committed offsets of groups that have no members.
 
     A dry run unless --execute is given. What can't be reset (a living or unknown group, an
     unknown partition) is named with the reason, the rest is done.
@@ -163,7 +165,7 @@ def _reset(
         create=given["create"],
         force=given["force"],
         all_or_nothing=given["all_or_nothing"],
-        wait_seconds=0.0 if wait is None else offsetspec.seconds(wait, "wait-empty"),
+        wait_seconds=offsetspec.waiting_seconds(wait),
         yes=given["yes"],
         is_kafka_form=is_kafka_form,
     )

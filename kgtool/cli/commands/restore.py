@@ -99,7 +99,7 @@ def command(
     force: bool,
     **given: Any,
 ) -> int:  # fmt: skip
-    """Give groups the committed offsets of a backup.
+    """Restore the committed offsets of groups from a backup.
 
     All groups of FILE, or those that --group, --match, --regex and --exclude choose by their name
     in the file. Before anything is written, the cluster's and the topics' ids are compared with
@@ -119,7 +119,7 @@ def command(
         Policy(force, create=create, as_member=given["as_member"]),
         given["dry_run"],
         given["yes"],
-        0.0 if wait is None else offsetspec.seconds(wait, "wait-empty"),
+        offsetspec.waiting_seconds(wait),
         given["all_or_nothing"],
         verify,
     )

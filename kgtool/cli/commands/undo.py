@@ -65,7 +65,7 @@ def command(
     force: bool,
     **given: Any,
 ) -> int:
-    """Put offsets back where they were before kgtool changed them.
+    """Restore offsets to what they were before a change.
 
     ID is what kgtool said on stderr, and what kgtool history shows; its beginning is enough.
     `last` is the newest change of this cluster that is not undone yet. Offsets that did not exist
@@ -134,7 +134,7 @@ def _options(given: dict[str, Any], force: bool) -> Options:
         Policy(force=force, exact=True, as_member=given["as_member"]),
         given["dry_run"],
         given["yes"],
-        0.0 if wait is None else offsetspec.seconds(wait, "wait-empty"),
+        offsetspec.waiting_seconds(wait),
         given["all_or_nothing"],
     )
 

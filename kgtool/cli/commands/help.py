@@ -1,0 +1,42 @@
+"""``kgtool help [COMMAND|kafka]``: the same as ``kgtool COMMAND --help``."""
+
+from __future__ import annotations
+
+import click
+
+from kgtool.cli.help import examples
+from kgtool.cli.overview import kafka_help, overview
+from kgtool.cli.slips import did_you_mean
+from kgtool.errors import UsageError
+
+KAFKA = "kafka"
+
+
+@click.command(
+    "help",
+    epilog=examples("kgtool help delete-offsets", "kgtool help cleanup plan", "kgtool help kafka"),
+)
+@click.argument("words", nargs=-1, metavar="[COMMAND|kafka]")
+@click.pass_context
+def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of a command, or of Kafka's form (kgtool help kafka)."""
+    if words == (KAFKA,):
+        click.echo(kafka_help(), nl=False)
+    elif not words:
+        click.echo(overview(), nl=False)
+    else:
+        click.echo(_context(ctx.find_root(), words).get_help())
+
+
+def _context(root: click.Context, words: tuple[str, ...]) -> click.Context:
+    """Return the context of the command that the words name."""
+    ctx, known = root, [KAFKA]
+    for word in words:
+        group = ctx.command
+        names = group.list_commands(ctx) if isinstance(group, click.Group) else []
+        found = group.get_command(ctx, word) if isinstance(group, click.Group) else None
+        if found is None:
+            near = did_you_mean(word, [*names, *known])
+            raise UsageError(f"No such command '{word}'{near or '. kgtool --help lists them.'}")
+        ctx, known = click.Context(found, info_name=word, parent=ctx), []
+    return ctx

@@ -1,0 +1,39 @@
+"""``kgtool lag``: ``describe`` with only what lags, worst first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kgtool.cli.commands import describe
+from kgtool.cli.help import examples
+from kgtool.cli.options import get_output
+
+
+def run(**given: Any) -> Any:
+    """Describe what lags; without a selection, of all groups."""
+    if not any(given[name] for name in ("words", "group", "match", "regex")):
+        given["all_groups"] = True
+    given["lagging"] = True
+    given["sort"] = given["sort"] or "lag"
+    get_output(click.get_current_context()).command = "describe"
+    assert describe.command.callback is not None
+    return describe.command.callback(**given)
+
+
+command = click.Command(
+    "lag",
+    params=list(describe.command.params),
+    callback=run,
+    help="""Show what lags, the largest lag first.
+
+    The same as describe --lagging --sort lag, of all groups unless some are named.
+    """,
+    epilog=examples(
+        "kgtool lag",
+        "kgtool lag billing 'payments-*' --lag '>1000'",
+        "kgtool lag --by group --time-lag",
+        "kgtool lag --watch 5s",
+    ),
+)

@@ -1,0 +1,30 @@
+"""``kgtool man``: for installations whose man pages ``man`` does not find."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import click
+
+from kgtool.cli import shipped
+from kgtool.cli.commands import COMMANDS
+from kgtool.cli.help import examples
+from kgtool.cli.slips import did_you_mean
+from kgtool.errors import KgError, UsageError
+
+
+@click.command("man", epilog=examples("kgtool man", "kgtool man delete-offsets"))
+@click.argument("name", required=False, metavar="[COMMAND]")
+def command(name: str | None) -> int:
+    """Show the man page of a command."""
+    if name is not None and name not in COMMANDS:
+        near = did_you_mean(name, COMMANDS)
+        raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")
+    page = shipped.path("man", "kgtool.1" if name is None else f"kgtool-{name}.1")
+    if shutil.which("man") is None:
+        raise KgError(
+            "There is no program man on this machine.",
+            hint=f"kgtool help {name or ''}".rstrip() + " shows the options.",
+        )
+    return subprocess.run(["man", "-l", str(page)], check=False).returncode

@@ -1,0 +1,83 @@
+"""What fingers type, on a real broker: names as arguments, ``lag``, ``--lag``, ``--by``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.run import Result, call
+from tests.support import clients
+
+pytestmark = pytest.mark.broker
+Kgtool = Callable[..., Result]
+
+
+@pytest.fixture
+def kgtool(capsys: pytest.CaptureFixture[str], bootstrap: str) -> Kgtool:
+    return lambda *argv: call(capsys, "-b", bootstrap, *argv)
+
+
+@pytest.fixture
+def world(bootstrap: str) -> tuple[str, str]:
+    """Two groups with lags of 10 and 4 (6 + 1 of two partitions in the first)."""
+    topic = clients.create_topic(bootstrap, clients.unique("hands-topic"), 2)
+    clients.produce(bootstrap, topic, 10, partition=0)
+    clients.produce(bootstrap, topic, 10, partition=1)
+    name = clients.unique("hands")
+    clients.commit(bootstrap, f"{name}-a", {(topic, 0): 0, (topic, 1): 9})
+    clients.commit(bootstrap, f"{name}-b", {(topic, 0): 6, (topic, 1): 10})
+    return name, topic
+
+
+def results(result: Result) -> list[dict[str, Any]]:
+    assert result.status == 0, result
+    rows: list[dict[str, Any]] = json.loads(result.out)["results"]
+    return rows
+
+
+def test_names_patterns_and_what_matches_nothing(kgtool: Kgtool, world: tuple[str, str]) -> None:
+    name, _ = world
+    groups = [f"{name}-a", f"{name}-b"]
+    for argv in ([f"{name}-*"], groups, [f"{name}-?"], ["-g", groups[0], groups[1]]):
+        assert [row["group"] for row in results(kgtool("ls", *argv, "-ojson"))] == groups
+        for command in ("explain", "coordinator"):
+            rows = results(kgtool(command, *argv, "-o", "json"))
+            assert sorted(row["group"] for row in rows) == groups
+    missed = kgtool("describe", f"{name}-x*", groups[0], "-o", "json")
+    assert missed.status == 3
+    assert [error["name"] for error in missed.json["errors"]] == ["NO_MATCH"]
+    assert kgtool("explain", f"{name}-x*").status == 1
+
+
+def test_lag_is_worst_first_and_leaves_out_what_does_not(
+    kgtool: Kgtool, world: tuple[str, str]
+) -> None:
+    name, topic = world
+    rows = results(kgtool("lag", f"{name}-*", "-o", "json"))
+    seen = [(row["group"], row["partition"], row["lag"]) for row in rows]
+    assert seen == [(f"{name}-a", 0, 10), (f"{name}-b", 0, 4), (f"{name}-a", 1, 1)]
+    rows = results(kgtool("lag", "-o", "json"))  # without a selection: every group
+    assert {f"{name}-a", f"{name}-b"} <= {row["group"] for row in rows}
+    for limit, lags in ((">4", [10]), (">=4", [10, 4]), ("<4", [1, 0]), ("=0", [0])):
+        rows = results(kgtool("describe", f"{name}-*", "--lag", limit, "-o", "json"))
+        assert sorted((row["lag"] for row in rows), reverse=True) == lags, limit
+    assert "no such" not in kgtool("describe", f"{name}-*", "--lag", ">100").err
+    assert topic
+
+
+def test_one_row_a_group_or_a_topic(kgtool: Kgtool, world: tuple[str, str]) -> None:
+    name, topic = world
+    rows = results(kgtool("describe", f"{name}-*", "--by", "group", "-o", "json"))
+    assert rows == [
+        {"group": f"{name}-a", "partitions": 2, "lag": 11, "max_lag": 10, "lag_ms": None},
+        {"group": f"{name}-b", "partitions": 2, "lag": 4, "max_lag": 4, "lag_ms": None},
+    ]
+    rows = results(kgtool("lag", f"{name}-*", "--by", "topic", "-o", "json"))
+    assert rows == [{"topic": topic, "partitions": 3, "lag": 15, "max_lag": 10, "lag_ms": None}]
+    text = kgtool("describe", f"{name}-*", "--by", "group").out.splitlines()
+    assert text[0].split() == ["GROUP", "PARTITIONS", "LAG", "MAX-LAG", "TIME-LAG"]
+    refused = kgtool("describe", f"{name}-*", "--by", "group", "--totals")
+    assert (refused.status, refused.out) == (2, "")
