@@ -18,6 +18,7 @@
     │   ├── DecodeError           what arrived can't be read
     │   ├── EncodeError           what should be sent can't be written
     │   ├── FrameError            the length or the correlation id is wrong
+    │   ├── IncompleteAnswer      an answer leaves out something that was asked for
     │   └── UnsupportedVersion    both sides have no version of an API in common
     ├── BrokerError           1   the broker answered with an error code
     ├── MissingExtra          1   the command needs packages that are not installed
@@ -173,6 +174,12 @@ class FrameError(ProtocolError):
     """A frame's length or correlation id is wrong: nothing after it can be trusted."""
 
     name = "FRAME"
+
+
+class IncompleteAnswer(ProtocolError):
+    """An answer leaves out something that was asked for."""
+
+    name = "INCOMPLETE_ANSWER"
 
 
 class UnsupportedVersion(ProtocolError):

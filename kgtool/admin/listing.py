@@ -5,7 +5,8 @@ metadata lags behind the death of a broker: on three brokers with 600 groups the
 399 for 9.5 s, without any error, and then 597 for a moment. So wherever a broker failed, a
 partition of ``__consumer_offsets`` has no living leader, or its replicas are not all there, the
 brokers are asked again until every partition has a living leader and two listings a second apart
-agree.
+agree. A broker that still has not answered then is an error, whatever else is known; one that
+refuses, as it always will, is an error at once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kgtool.client.cluster import Cluster, call_any, version_of
+from kgtool.client.answers import refused
+from kgtool.client.cluster import Cluster, call_any, is_permanent, version_of
 from kgtool.client.ops import DeadlineExceeded, Operation, Pause, Versions, call, gather, within
 from kgtool.errors import KgError
 from kgtool.model import GroupListing, ItemError, Listing, Target
@@ -72,7 +74,8 @@ class _Look(NamedTuple):
     rows: dict[int, list[GroupListing]]
     failures: dict[int, KgError]
     leaders: dict[int, int] | None
-    """Partition of ``__consumer_offsets`` → broker id; None where the topic can't be seen."""
+    """Partition of ``__consumer_offsets`` → broker id; None where there is no such topic (brokers
+    that are not Apache Kafka keep offsets elsewhere), or it can't be seen."""
     is_degraded: bool
     is_hopeless: bool
 
@@ -83,8 +86,17 @@ class _Look(NamedTuple):
         return [number for number, leader in leaders.items() if leader not in self.rows]
 
     @property
+    def passing(self) -> set[int]:
+        """The brokers that failed and may answer later."""
+        return {broker for broker, error in self.failures.items() if not is_permanent(error)}
+
+    @property
     def is_suspect(self) -> bool:
-        return bool(self.failures or self.leaderless or self.is_degraded)
+        """Whether another look may find more."""
+        refusing = self.failures.keys() - self.passing
+        leaders = self.leaders or {}
+        waiting = [number for number in self.leaderless if leaders[number] not in refusing]
+        return bool(self.passing or waiting or self.is_degraded)
 
     @property
     def is_complete(self) -> bool:
@@ -96,9 +108,7 @@ class _Look(NamedTuple):
         return {row.group for part in self.rows.values() for row in part}
 
     def errors(self) -> dict[int, ItemError]:
-        """Name the brokers that failed, unless nothing can be missing because of them."""
-        if self.leaders is not None and not self.leaderless:
-            return {}
+        """Name the brokers that failed, and the partitions that nobody leads."""
         found = {b: ItemError.of(e, Target(broker=b)) for b, e in self.failures.items()}
         lost = [n for n in self.leaderless if (self.leaders or {})[n] not in found]
         if lost:
@@ -132,7 +142,9 @@ def _look_until_settled(
         # A coordinator that has only just taken over says nothing of what it still loads: that
         # it misses the same groups as the look before is no agreement.
         agree = before.is_complete == now.is_complete and now.names == before.names
-        if now.is_complete and (agree or complete >= COMPLETE_ROUNDS):
+        if now.is_complete and (agree and not now.passing or complete >= COMPLETE_ROUNDS):
+            return now
+        if agree and not now.is_suspect:
             return now
         if now.is_hopeless and agree and attempt >= HOPELESS_ROUNDS:
             return now
@@ -171,22 +183,17 @@ def _look(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Oper
     failures = {b: a for b, a in zip(brokers, answers, strict=True) if isinstance(a, KgError)}
     parts = [part for topic in reply.topics if not topic.error_code for part in topic.partitions]
     leaders = {part.partition: part.leader_id for part in parts}
-    seen = any(topic.error_code in _TELLING for topic in reply.topics)
     living = set(rows)
     return _Look(
         rows,
         failures,
-        leaders if seen else None,
+        leaders or None,
         is_degraded=any(len(part.isr) < len(part.replicas) for part in parts),
         is_hopeless=all(
             part.leader_id in living or (part.leader_id < 0 and not living & set(part.isr))
             for part in parts
         ),
     )
-
-
-_TELLING = (codes.NONE, codes.UNKNOWN_TOPIC_OR_PARTITION)
-"""Nobody has ever committed, where the topic does not exist: then nothing can be missing."""
 
 
 def _list_on(
@@ -203,7 +210,7 @@ def _list_on(
     if isinstance(reply, KgError):
         return reply
     if reply.error_code:
-        return broker_error(reply.error_code)
+        return refused(cluster, broker, request, reply)
     # A broker that can't describe other types has none.
     kind = None if version >= 5 or (yield from _has_types(broker)) else "classic"
     rows = [

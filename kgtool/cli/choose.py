@@ -23,6 +23,8 @@ class Chosen(NamedTuple):
 
     groups: list[str]
     kinds: dict[str, str]
+    errors: Sequence[ItemError] = ()
+    """The brokers whose groups are missing."""
 
 
 def choose(session: Session, output: Sink, selection: Selection, columns: Sequence[str]) -> Chosen:
@@ -52,7 +54,7 @@ def choose(session: Session, output: Sink, selection: Selection, columns: Sequen
     if not groups and not listing.errors and selection.has_filter and not missed:
         output.note("No group matches.")
     kinds = {row.group: row.type.lower() for row in listing.groups if row.type}
-    return Chosen(groups, kinds)
+    return Chosen(groups, kinds, listing.errors)
 
 
 def as_named(

@@ -101,6 +101,13 @@ def is_final(reply: object) -> bool:
     return isinstance(reply, DeadlineExceeded) or not isinstance(reply, NetworkError)
 
 
+def is_permanent(error: KgError) -> bool:
+    """Whether asking the same broker again, however often, can't change an error."""
+    if isinstance(error, BrokerError):
+        return not error.retriable
+    return not may_get_better(error, 0)
+
+
 def may_get_better(reply: object, attempt: int) -> bool:
     """Whether a failure of one connection is worth another one.
 

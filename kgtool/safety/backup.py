@@ -96,7 +96,8 @@ class BackupWriter:
         target = error.target
         self._write(dump({
             "kind": "error", "group": target.group, "topic": target.topic,
-            "partition": target.partition, "name": error.name, "message": error.message,
+            "partition": target.partition, "broker": target.broker, "name": error.name,
+            "message": error.message,
         }))  # fmt: skip
         self.errors += 1
 

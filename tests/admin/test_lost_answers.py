@@ -283,10 +283,11 @@ def test_a_coordinator_that_loads_is_asked_again() -> None:
     assert (names, errors) == (["a", "b", "c"], [])
 
 
-def test_a_broker_that_leads_nothing_is_no_loss() -> None:
-    """Nothing can be missing, so there is nothing to report."""
-    names, errors, _ = listed(Brokers(([1, 1, 3], {1: ["a", "b"], 2: REFUSED, 3: ["c"]})))
-    assert (names, errors) == (["a", "b", "c"], [])
+def test_a_broker_that_leads_nothing_is_named_all_the_same() -> None:
+    """Metadata may lag: a broker that does not answer is never taken for one without groups."""
+    names, errors, script = listed(Brokers(([1, 1, 3], {1: ["a", "b"], 2: REFUSED, 3: ["c"]})))
+    assert (names, [error.target.broker for error in errors]) == (["a", "b", "c"], [2])
+    assert 2 <= len(script.pauses) <= 5  # it may be about to leave the metadata
 
 
 def test_partitions_without_a_replica_are_not_waited_for_long() -> None:

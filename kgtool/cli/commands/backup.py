@@ -57,11 +57,13 @@ def command(
 
     began = time.monotonic()
     with Session(settings, progress=True) as session:
-        groups = choose(session, output, selection, COLUMNS).groups
+        groups, _, missing = choose(session, output, selection, COLUMNS)
         is_stream = str(out) == STDOUT
         with _writer(session, selection, out, is_stream) as writer:
+            for error in missing:
+                writer.error(error)
             save(session, writer, groups, output.failed)
-            if groups and not writer.groups:
+            if not writer.groups and (groups or missing):
                 return output.finish()  # nothing could be read: no file
             writer.finish()
     output.done += writer.groups
