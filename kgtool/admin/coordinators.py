@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from kgtool.admin.partition import java_hash, offsets_partition
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, call_any, find_coordinators
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, ask_metadata, find_coordinators
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import Broker, ItemError, Target
@@ -57,7 +58,7 @@ def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabo
     """
     unique = list(dict.fromkeys(groups))
     found = yield from within(find_coordinators(cluster, unique), READING_SHARE)
-    parts: list[Any] = yield from gather([_partitions(), _loading(found)])
+    parts: list[Any] = yield from gather([_partitions(cluster), _loading(found)])
     partitions, (loading, silent) = parts
     if isinstance(partitions, KgError):
         error = ItemError.of(partitions, Target(topic=TOPIC))
@@ -94,10 +95,9 @@ def _placement(
     )
 
 
-def _partitions() -> Operation[dict[int, Any] | KgError]:
+def _partitions(cluster: Cluster) -> Operation[dict[int, Any] | KgError]:
     """Return the rows of Metadata for the partitions of ``__consumer_offsets``."""
-    asked = [metadata.RequestTopic(name=TOPIC)]
-    reply = yield from call_any(metadata.Request(topics=asked, allow_auto_topic_creation=False))
+    reply = yield from ask_metadata(cluster, [TOPIC])
     if isinstance(reply, KgError):
         return reply
     for topic in reply.topics:
@@ -105,7 +105,7 @@ def _partitions() -> Operation[dict[int, Any] | KgError]:
             return {row.partition: row for row in topic.partitions}
         if topic.error_code:
             return denied.explain(broker_error(topic.error_code), denied.DESCRIBE, topic=TOPIC)
-    return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
+    return left_out(metadata.Request, f"topic {TOPIC}")
 
 
 def _loading(

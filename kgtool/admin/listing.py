@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kgtool.client.answers import refused
-from kgtool.client.cluster import Cluster, call_any, is_permanent, version_of
+from kgtool.client.cluster import Cluster, ask_metadata, is_permanent, version_of
 from kgtool.client.ops import DeadlineExceeded, Operation, Pause, Versions, call, gather, within
 from kgtool.errors import KgError
 from kgtool.model import GroupListing, ItemError, Listing, Target
@@ -168,15 +168,11 @@ def _look(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> Oper
 
     :raises KgError: no broker could be reached, and none is known from before.
     """
-    request = metadata.Request(
-        topics=[metadata.RequestTopic(name=TOPIC)], allow_auto_topic_creation=False
-    )
-    reply = yield from call_any(request)
+    reply = yield from ask_metadata(cluster, [TOPIC])
     if isinstance(reply, KgError):
         if not cluster.brokers:
             raise reply
         reply = metadata.Response()
-    cluster.learn(reply)
     brokers = sorted(cluster.brokers)
     answers = yield from gather([_list_on(cluster, b, states, types) for b in brokers])
     rows = {b: a for b, a in zip(brokers, answers, strict=True) if not isinstance(a, KgError)}

@@ -5,11 +5,13 @@ What an answer leaves out is unknown: neither absent nor an error code that no b
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kgtool.client.cluster import Cluster
 from kgtool.errors import BrokerError, IncompleteAnswer, KgError
 from kgtool.protocol.codes import broker_error
+
+if TYPE_CHECKING:
+    from kgtool.client.cluster import Cluster
 
 
 def left_out(request: Any, what: str) -> KgError:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from kgtool.client import denied
+from kgtool.client.answers import left_out, refused
 from kgtool.client.ops import (
     ANY,
     Call,
@@ -25,9 +26,14 @@ from kgtool.client.ops import (
 from kgtool.errors import (
     BrokerError,
     ConnectionLost,
+    EncodeError,
+    IncompleteAnswer,
     KgError,
     NetworkError,
+    NotKafka,
     ProtocolError,
+    ResolveFailed,
+    TlsFailed,
     UnsupportedVersion,
 )
 from kgtool.model import Broker, TopicPartition
@@ -41,9 +47,13 @@ T = TypeVar("T")
 COORDINATORS_PER_REQUEST = 1000
 """Keys in one FindCoordinator v4+: a few dozen bytes each, so a request stays under 100 kB."""
 
+SEVERAL_KEYS = 4
+"""The version of FindCoordinator that takes several groups (KIP-699, Kafka 3.0)."""
+
 PROTOCOL_TRIES = 3
 ANY_TRIES = 3
 
+_SETTLED = (TlsFailed, ResolveFailed, NotKafka)
 _COORDINATOR_MOVED = (codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR)
 
 
@@ -66,14 +76,20 @@ class Cluster:
         self.controller: int = ANY
         self.coordinators: dict[str, int] = {}
         self.topics: dict[str, TopicInfo] = {}
+        self.must_bootstrap = False
+        """Whether the next broker to be asked is one of the addresses that the user gave."""
+
+    def forget_brokers(self) -> None:
+        """Begin with the user's addresses again: the brokers known are another cluster's by now."""
+        self.brokers = {}
+        self.coordinators.clear()
+        self.must_bootstrap = True
 
     def learn(self, reply: Any) -> None:
         """Take brokers, cluster id and topics from a Metadata response."""
-        if reply.brokers:
-            self.brokers = {
-                row.node_id: Broker(row.node_id, row.host, row.port, row.rack)
-                for row in reply.brokers
-            }
+        self.brokers = {
+            row.node_id: Broker(row.node_id, row.host, row.port, row.rack) for row in reply.brokers
+        }
         self.cluster_id = reply.cluster_id or self.cluster_id
         self.controller = reply.controller_id
         for row in reply.topics:
@@ -105,15 +121,18 @@ def is_permanent(error: KgError) -> bool:
     """Whether asking the same broker again, however often, can't change an error."""
     if isinstance(error, BrokerError):
         return not error.retriable
-    return not may_get_better(error, 0)
+    return isinstance(error, _SETTLED) or not may_get_better(error, 0)
 
 
 def may_get_better(reply: object, attempt: int) -> bool:
     """Whether a failure of one connection is worth another one.
 
-    Bytes that make no sense may be the fault of something on the way, but not many times over.
+    Bytes that make no sense may be the fault of something on the way, but not many times over; and
+    a certificate, a name or a port that is wrong stays so.
     """
-    if isinstance(reply, ProtocolError) and not isinstance(reply, UnsupportedVersion):
+    if isinstance(reply, UnsupportedVersion):
+        return False
+    if isinstance(reply, (ProtocolError, *_SETTLED)):
         return attempt < PROTOCOL_TRIES
     return isinstance(reply, NetworkError) and not isinstance(reply, DeadlineExceeded)
 
@@ -134,21 +153,46 @@ def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
     return reply
 
 
+def ask_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operation[Any]:
+    """Ask for topics (None: all of them) and learn from the answer; return it, or a KgError.
+
+    An answer that is an error as a whole (KIP-1102), or names no broker, tells nothing of topics:
+    another is asked for until the command's time is up.
+    """
+    rows = None if topics is None else [metadata.RequestTopic(name=name) for name in topics]
+    request = metadata.Request(topics=rows, allow_auto_topic_creation=False)
+    failure: KgError | None = None
+    attempt = 0
+    while True:
+        reply = keep_reason(failure, (yield from call_any(request)))
+        if isinstance(reply, KgError):
+            return reply
+        if not reply.error_code and reply.brokers:
+            cluster.learn(reply)
+            return reply
+        failure = left_out(request, "the brokers")
+        if reply.error_code:
+            failure = refused(cluster, ANY, request, reply)
+        if reply.error_code == codes.REBOOTSTRAP_REQUIRED:
+            cluster.forget_brokers()
+        elif isinstance(failure, BrokerError) and is_permanent(failure):
+            return failure
+        yield backoff(attempt)
+        attempt += 1
+
+
 def fetch_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operation[None]:
     """Learn the brokers, and the given topics (None: all of them; none by default).
 
     :raises KgError: no broker answered.
     """
-    rows = None if topics is None else [metadata.RequestTopic(name=name) for name in topics]
-    request = metadata.Request(topics=rows, allow_auto_topic_creation=False)
-    reply = yield from call_any(request)
+    reply = yield from ask_metadata(cluster, topics)
     if isinstance(reply, KgError):
         raise reply
-    cluster.learn(reply)
-    for name in topics or ():
-        if name not in cluster.topics:
-            missing = broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
-            cluster.topics[name] = TopicInfo(name, None, {}, missing)
+    for name in set(topics or ()).difference(row.name for row in reply.topics):
+        cluster.topics[name] = TopicInfo(
+            name, None, {}, left_out(metadata.Request, f"topic {name}")
+        )
 
 
 def need_brokers(cluster: Cluster) -> Operation[None]:
@@ -207,7 +251,7 @@ def find_coordinators(
     while missing:
         answers = yield from _ask_coordinators(cluster, missing)
         found.update({g: keep_reason(found.get(g), answer) for g, answer in answers.items()})
-        missing = [group for group in missing if _coordinator_may_appear(answers[group]) and wait]
+        missing = [g for g in missing if wait and _coordinator_may_appear(answers[g], attempt)]
         if missing:
             yield backoff(attempt)
             attempt += 1
@@ -224,7 +268,9 @@ def keep_reason(before: Any, now: Any) -> Any:
     return now
 
 
-def _coordinator_may_appear(answer: int | KgError) -> bool:
+def _coordinator_may_appear(answer: int | KgError, attempt: int) -> bool:
+    if isinstance(answer, IncompleteAnswer):
+        return attempt < PROTOCOL_TRIES
     return isinstance(answer, BrokerError) and answer.code in (
         codes.COORDINATOR_LOAD_IN_PROGRESS,
         codes.COORDINATOR_NOT_AVAILABLE,
@@ -235,28 +281,36 @@ def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str
     version = yield from version_of(cluster, ANY, find_coordinator.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
-    if version < 4:
-        requests = [find_coordinator.Request(key=group) for group in groups]
-    else:
+    found: dict[str, int | KgError] = {}
+    if version >= SEVERAL_KEYS:
         requests = [
             find_coordinator.Request(coordinator_keys=groups[at : at + COORDINATORS_PER_REQUEST])
             for at in range(0, len(groups), COORDINATORS_PER_REQUEST)
         ]
-    replies = yield from gather([call_any(request) for request in requests])
-    found: dict[str, int | KgError] = {}
-    for request, reply in zip(requests, replies, strict=True):
-        keys = request.coordinator_keys or [request.key]
-        if isinstance(reply, KgError):
-            found.update(dict.fromkeys(keys, reply))
-        elif version < 4:
-            found[request.key] = _learn_coordinator(cluster, request.key, reply)
-        else:
-            found.update(
-                {row.key: _learn_coordinator(cluster, row.key, row) for row in reply.coordinators}
-            )
+        replies = yield from gather([call_any(request) for request in requests])
+        for request, reply in zip(requests, replies, strict=True):
+            if not isinstance(reply, KgError):
+                rows = reply.coordinators
+                found.update({row.key: _learn_coordinator(cluster, row.key, row) for row in rows})
+            elif not isinstance(reply, EncodeError):
+                found.update(dict.fromkeys(request.coordinator_keys, reply))
+            else:  # the broker that was asked is older than the one whose versions are known
+                found.update((yield from _ask_one_by_one(cluster, request.coordinator_keys)))
+    else:
+        found = yield from _ask_one_by_one(cluster, groups)
     for group in groups:
-        found.setdefault(group, broker_error(codes.COORDINATOR_NOT_AVAILABLE))
+        found.setdefault(group, left_out(find_coordinator.Request, f"group {group}"))
     return found
+
+
+def _ask_one_by_one(cluster: Cluster, groups: list[str]) -> Operation[dict[str, int | KgError]]:
+    """Ask for one group a request, which brokers of any age understand."""
+    requests = [find_coordinator.Request(key=group) for group in groups]
+    replies = yield from gather([call_any(request, SEVERAL_KEYS - 1) for request in requests])
+    return {
+        group: reply if isinstance(reply, KgError) else _learn_coordinator(cluster, group, reply)
+        for group, reply in zip(groups, replies, strict=True)
+    }
 
 
 def _learn_coordinator(cluster: Cluster, group: str, row: Any) -> int | KgError:
@@ -273,7 +327,7 @@ Work = Callable[[int, list[str]], Operation[dict[str, Any]]]
 
 
 def by_coordinator(
-    cluster: Cluster, groups: Sequence[str], work: Work, *, chunk: int = 250, attempt: int = 0
+    cluster: Cluster, groups: Sequence[str], work: Work, *, chunk: int = 250
 ) -> Operation[dict[str, Any]]:
     """Run ``work(broker, groups)`` for each coordinator, side by side, and merge the answers.
 
@@ -285,56 +339,60 @@ def by_coordinator(
     """
     unique = list(dict.fromkeys(groups))
     located = yield from find_coordinators(cluster, unique, wait=False)
-    answers: dict[str, Any] = {g: e for g, e in located.items() if isinstance(e, KgError)}
-    per_broker: dict[int, list[str]] = {}
+    parts: dict[int, dict[str, int | KgError]] = {}
     for group in unique:
         node = located[group]
-        if isinstance(node, int):
-            per_broker.setdefault(node, []).append(group)
-    parts = [
-        _coordinator_part(cluster, node, ids, work, chunk, attempt)
-        for node, ids in per_broker.items()
-    ]
-    homeless = {g: e for g, e in answers.items() if _coordinator_may_appear(e)}
-    if homeless:
-        parts.append(_once_more(cluster, homeless, work, chunk, attempt))
-    for part in (yield from gather(parts)):
+        parts.setdefault(node if isinstance(node, int) else ANY, {})[group] = node
+    answers: dict[str, Any] = {}
+    for part in (yield from gather([_follow(cluster, p, work, chunk) for p in parts.values()])):
         answers.update(part)
     return {group: answers[group] for group in unique}
 
 
-def _coordinator_part(
-    cluster: Cluster, node: int, groups: list[str], work: Work, chunk: int, attempt: int
+def _follow(
+    cluster: Cluster, located: dict[str, int | KgError], work: Work, chunk: int
 ) -> Operation[dict[str, Any]]:
-    """Do one broker's share, then look up together what it could not answer: no request storm."""
-    chunks = [groups[at : at + chunk] for at in range(0, len(groups), chunk)]
+    """Ask for groups until all are answered or time is up, each round together: no storm."""
     answers: dict[str, Any] = {}
-    for part in (yield from gather([work(node, ids) for ids in chunks])):
+    attempt = 0
+    while True:
+        now = yield from _ask_located(located, work, chunk)
+        answers.update({g: keep_reason(answers.get(g), answer) for g, answer in now.items()})
+        again = [g for g in now if _try_again(located[g], now[g], attempt)]
+        if not again:
+            return answers
+        for group in again:
+            if now[group].code != codes.COORDINATOR_LOAD_IN_PROGRESS:
+                cluster.coordinators.pop(group, None)
+        yield backoff(attempt)
+        attempt += 1
+        located = yield from find_coordinators(cluster, again, wait=False)
+
+
+def _ask_located(
+    located: dict[str, int | KgError], work: Work, chunk: int
+) -> Operation[dict[str, Any]]:
+    """Ask each coordinator once for its groups; one that is not known is its groups' answer."""
+    answers: dict[str, Any] = {}
+    per_broker: dict[int, list[str]] = {}
+    for group, node in located.items():
+        if isinstance(node, KgError):
+            answers[group] = node
+        else:
+            per_broker.setdefault(node, []).append(group)
+    asked = [
+        work(node, ids[at : at + chunk])
+        for node, ids in per_broker.items()
+        for at in range(0, len(ids), chunk)
+    ]
+    for part in (yield from gather(asked)):
         answers.update(part)
-    again = [group for group in groups if _try_elsewhere(answers.get(group), attempt)]
-    if not again:
-        return answers
-    for group in again:
-        reply = answers[group]
-        if not (
-            isinstance(reply, BrokerError) and reply.code == codes.COORDINATOR_LOAD_IN_PROGRESS
-        ):
-            cluster.coordinators.pop(group, None)
-    before = {group: answers[group] for group in again}
-    answers.update((yield from _once_more(cluster, before, work, chunk, attempt)))
     return answers
 
 
-def _once_more(
-    cluster: Cluster, before: dict[str, Any], work: Work, chunk: int, attempt: int
-) -> Operation[dict[str, Any]]:
-    """Try groups again after a pause; what can't be answered any more keeps its reason."""
-    yield backoff(attempt)
-    later = yield from by_coordinator(cluster, list(before), work, chunk=chunk, attempt=attempt + 1)
-    return {group: keep_reason(reason, later[group]) for group, reason in before.items()}
-
-
-def _try_elsewhere(reply: Any, attempt: int) -> bool:
+def _try_again(node: int | KgError, reply: Any, attempt: int) -> bool:
+    if isinstance(node, KgError):
+        return _coordinator_may_appear(node, attempt)
     if isinstance(reply, BrokerError):
         return reply.code in (codes.COORDINATOR_LOAD_IN_PROGRESS, *_COORDINATOR_MOVED)
     return may_get_better(reply, attempt)

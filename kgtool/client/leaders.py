@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kgtool.client.cluster import Cluster, keep_reason, may_get_better, need_topics
-from kgtool.client.ops import Operation, backoff, gather
+from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
@@ -22,45 +22,51 @@ LeaderWork = Callable[[int, list[TopicPartition]], Operation[dict[TopicPartition
 
 
 def by_leader(
-    cluster: Cluster, partitions: Iterable[TopicPartition], work: LeaderWork, attempt: int = 0
+    cluster: Cluster, partitions: Iterable[TopicPartition], work: LeaderWork
 ) -> Operation[dict[TopicPartition, Any]]:
     """Run ``work(broker, partitions)`` for each leader, side by side, and merge the answers.
 
     Unknown topics and partitions (3) and partitions without a leader (5) are final after one
     refresh of the metadata: the Java client's endless retry of those is its 30 s hang.
+
+    :raises KgError: no broker told who leads them.
     """
     wanted = list(dict.fromkeys(partitions))
     yield from need_topics(cluster, (partition.topic for partition in wanted))
+    answers = yield from _ask_leaders(cluster, wanted, work)
+    attempt = 0
+    while again := [p for p in wanted if _leader_moved(answers[p], attempt)]:
+        names = {partition.topic for partition in again}
+        old = {name: cluster.topics.pop(name) for name in names if name in cluster.topics}
+        yield backoff(attempt)
+        attempt += 1
+        try:
+            yield from need_topics(cluster, names)
+            later = yield from _ask_leaders(cluster, again, work)
+        except KgError as error:
+            later = dict.fromkeys(again, error)
+        for name, info in old.items():  # where time was up before they were looked up again
+            cluster.topics.setdefault(name, info)
+        answers.update({p: keep_reason(answers[p], later[p]) for p in again})
+        wanted = [p for p in again if not isinstance(later[p], DeadlineExceeded)]
+    return answers
+
+
+def _ask_leaders(
+    cluster: Cluster, partitions: list[TopicPartition], work: LeaderWork
+) -> Operation[dict[TopicPartition, Any]]:
+    """Ask each leader once for its partitions."""
     answers: dict[TopicPartition, Any] = {}
     per_leader: dict[int, list[TopicPartition]] = {}
-    for partition in wanted:
+    for partition in partitions:
         leader = cluster.leader(partition)
         if leader in cluster.brokers:
             per_leader.setdefault(leader, []).append(partition)
         else:
             answers[partition] = _no_leader(cluster, partition)
-    parts = yield from gather([work(leader, parts) for leader, parts in per_leader.items()])
-    for part in parts:
+    for part in (yield from gather([work(leader, ps) for leader, ps in per_leader.items()])):
         answers.update(part)
-    again = [p for p in wanted if _leader_moved(answers.get(p), attempt)]
-    if again:
-        names = {partition.topic for partition in again}
-        old = {name: cluster.topics.pop(name) for name in names if name in cluster.topics}
-        yield backoff(attempt)
-        later = yield from _by_leader_again(cluster, again, work, attempt + 1)
-        for name, info in old.items():  # where time was up before they were looked up again
-            cluster.topics.setdefault(name, info)
-        answers.update({p: keep_reason(answers[p], later[p]) for p in again})
     return answers
-
-
-def _by_leader_again(
-    cluster: Cluster, partitions: list[TopicPartition], work: LeaderWork, attempt: int
-) -> Operation[dict[TopicPartition, Any]]:
-    try:
-        return (yield from by_leader(cluster, partitions, work, attempt))
-    except KgError as error:
-        return dict.fromkeys(partitions, error)
 
 
 def _no_leader(cluster: Cluster, partition: TopicPartition) -> KgError:

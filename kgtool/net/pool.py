@@ -64,12 +64,16 @@ class Pool:
         self._waiting: list[tuple[Slot, Any, int | None]] = []
         self._for_versions: list[tuple[Connection, Slot]] = []
         self._asked: list[_AnyCall] = []
+        self._left: set[Connection] = set()
+        """Connections to brokers that are not of the cluster any more, and still busy."""
 
     # -- calls ----------------------------------------------------------------------------
 
     def submit(self, to: int, slot: Slot, request: Any, cap: int | None) -> None:
         """Send a request (None: ask only for the versions) to a broker, or to any."""
         if to == ANY:
+            if self._cluster.must_bootstrap:
+                self._leave_brokers()
             connection = self._any_connection()
             if connection is None:
                 self._waiting.append((slot, request, cap))
@@ -82,6 +86,15 @@ class Pool:
             self._give(slot, ConnectFailed(f"Broker {to} is not part of the cluster now."))
         else:
             self._send(self._connection(broker.host, broker.port), slot, request, cap)
+
+    def _leave_brokers(self) -> None:
+        """Ask none of the brokers that are connected: begin with the user's addresses again."""
+        self._cluster.must_bootstrap = False
+        for connection in self._connections.values():
+            if connection.channel.pending:
+                self._left.add(connection)
+            else:
+                connection.close(ConnectFailed("closed"))
 
     def _send_any(self, connection: Connection, slot: Slot, request: Any, cap: int | None) -> None:
         if request is not None and not slot.is_hedged:
@@ -111,7 +124,7 @@ class Pool:
 
     def _any_connection(self) -> Connection | None:
         """Return the connection that answers soonest: the one that has waited the shortest."""
-        ready = [c for c in self._connections.values() if c.is_ready]
+        ready = [c for c in self._connections.values() if c.is_ready and c not in self._left]
         return min(ready, key=_waited, default=None)
 
     def _begin_search(self, *, without: Connection | None = None) -> None:
@@ -166,6 +179,7 @@ class Pool:
         waiting, self._waiting = self._waiting, []
         if isinstance(found, Connection):
             self._was_reached = True
+            self._left.discard(found)
             for slot, request, cap in waiting:
                 if not slot.is_done:
                     self._send_any(found, slot, request, cap)

@@ -20,7 +20,7 @@ from kgtool.retention.history import Entry
 from kgtool.retention.rules import GroupSnapshot
 from tests.analysis.writer import CONTROL, TRANSACTIONAL, Raw, batch
 from tests.retention.logs import Log
-from tests.support.script import Script
+from tests.support.script import Script, living
 
 TOPIC = "__consumer_offsets"
 OFFERS = {
@@ -109,7 +109,7 @@ class FakeBroker:
         ]
         error = self.errors.get(3, 0)
         topic = metadata.Topic(error_code=error, name=TOPIC, partitions=[] if error else parts)
-        return metadata.Response(topics=[topic], controller_id=1)
+        return metadata.Response(brokers=living(1), topics=[topic], controller_id=1)
 
     def _configs(self, request: Any) -> Any:
         code = self.errors.get(32, 0)

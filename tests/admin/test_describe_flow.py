@@ -19,7 +19,7 @@ from kgtool.protocol.api import (
     offset_fetch,
 )
 from kgtool.protocol.api import list_groups as list_groups_api
-from tests.support.script import ALL_VERSIONS, Script
+from tests.support.script import ALL_VERSIONS, Script, living
 
 COORDINATORS = {"a": 1, "b": 2}
 LEADERS = {"ta": 1, "tb": 2}
@@ -43,6 +43,7 @@ def _coordinators(request: Any) -> Any:
 
 def _topics(request: Any) -> Any:
     return metadata.Response(
+        brokers=living(1, 2),
         topics=[
             metadata.Topic(
                 name=row.name,

@@ -28,7 +28,7 @@ from kgtool.protocol.api import (
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.api import list_groups as list_groups_api
 from kgtool.protocol.codes import broker_error
-from tests.support.script import ALL_VERSIONS, Script
+from tests.support.script import ALL_VERSIONS, Script, living
 
 LOST = ConnectionLost("one:9092 closed the connection.").after_sending()
 NEVER_SENT = ConnectFailed("Nobody accepts connections at one:9092.")
@@ -81,7 +81,7 @@ class Coordinator:
             )
             for row in request.topics or ()
         ]
-        return metadata.Response(topics=rows)
+        return metadata.Response(brokers=living(1), topics=rows)
 
     def _describe(self, request: Any) -> Any:
         state = "Dead" if self.offsets is None else "Empty"

@@ -20,7 +20,7 @@ from kgtool.net.session import Session
 from kgtool.protocol import codes
 from kgtool.protocol.api import fetch, metadata
 from tests.support import clients
-from tests.support.script import Script
+from tests.support.script import Script, living
 
 broker = pytest.mark.broker
 Unique = Callable[[str], str]
@@ -195,7 +195,8 @@ def scripted(answer: Callable[[Any], Any], positions: Sequence[Position]) -> tup
     def reply(_to: int, request: Any) -> Any:
         if isinstance(request, metadata.Request):
             parts = [metadata.Partition(partition=n, leader_id=1) for n in range(5)]
-            return metadata.Response(topics=[metadata.Topic(name="t", partitions=parts)])
+            topic = metadata.Topic(name="t", partitions=parts)
+            return metadata.Response(brokers=living(1), topics=[topic])
         return answer(request)
 
     script = Script(reply)

@@ -20,7 +20,7 @@ from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
 from tests.cli.run import Result, call
 from tests.support import clients
-from tests.support.script import Script
+from tests.support.script import Script, living
 
 Kgtool = Callable[..., Result]
 
@@ -129,7 +129,7 @@ def test_loading_moving_and_unknown_partitions_are_told() -> None:
         if isinstance(request, metadata.Request):
             part = metadata.Partition(leader_id=1, leader_epoch=7, replicas=[1, 2], isr=[1])
             topic = metadata.Topic(name=TOPIC, partitions=[part])
-            return metadata.Response(topics=[topic])
+            return metadata.Response(brokers=living(1, 2), topics=[topic])
         assert isinstance(request, describe_groups.Request)
         assert to == 2
         verdict = {"slow": codes.COORDINATOR_LOAD_IN_PROGRESS, "there": 0}
@@ -164,7 +164,8 @@ def test_a_coordinator_that_is_down_is_told() -> None:
             return find_coordinator.Response(coordinators=rows)
         if isinstance(request, metadata.Request):
             part = metadata.Partition(leader_id=2, replicas=[2], isr=[2])
-            return metadata.Response(topics=[metadata.Topic(name=TOPIC, partitions=[part])])
+            topic = metadata.Topic(name=TOPIC, partitions=[part])
+            return metadata.Response(brokers=living(2), topics=[topic])
         return ConnectFailed("Nobody accepts connections at two:9092.")
 
     known = Known()

@@ -9,12 +9,20 @@ import pytest
 from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import ANY, DeadlineExceeded, call
-from kgtool.errors import BrokerError, ConnectFailed, ConnectionLost
+from kgtool.errors import (
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    IncompleteAnswer,
+    NotKafka,
+    ResolveFailed,
+    TlsFailed,
+)
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, list_groups, metadata
 from kgtool.protocol.codes import broker_error
-from tests.support.script import ALL_VERSIONS, Script
+from tests.support.script import ALL_VERSIONS, Script, living
 
 
 def two_brokers() -> Cluster:
@@ -147,7 +155,8 @@ def read(broker: int, partitions: list[TopicPartition]) -> Any:
 def leader_script(topics: list[list[metadata.Topic]], replies: list[Any]) -> Script:
     def answer(to: int, request: Any) -> Any:
         if isinstance(request, metadata.Request):
-            return metadata.Response(topics=topics.pop(0) if len(topics) > 1 else topics[0])
+            rows = topics.pop(0) if len(topics) > 1 else topics[0]
+            return metadata.Response(brokers=living(1, 2), topics=rows)
         return replies.pop(0)
 
     return Script(answer)
@@ -191,3 +200,85 @@ def test_no_broker_at_all_is_an_error_of_the_whole() -> None:
     with pytest.raises(ConnectionLost):
         script.run(fetch_metadata(Cluster(), []))
     assert len(script.calls) == 4
+
+
+class Lasting:
+    """Answers with a passing error until the thousandth request, as four minutes of it are."""
+
+    def __init__(self, error: Any, last: Any) -> None:
+        self.left, self.error, self.last = 1000, error, last
+
+    def __call__(self, _to: int, request: Any) -> Any:
+        if isinstance(request, find_coordinator.Request):
+            rows = [coordinator(key, 1) for key in request.coordinator_keys]
+            return find_coordinator.Response(coordinators=rows)
+        if isinstance(request, metadata.Request):
+            return one_topic()
+        self.left -= 1
+        return self.error if self.left else self.last
+
+
+def one_topic() -> metadata.Response:
+    part = metadata.Partition(partition=0, leader_id=1)
+    return metadata.Response(
+        brokers=living(1),
+        topics=[metadata.Topic(name="t", partitions=[part])],
+    )
+
+
+def test_a_coordinator_that_loads_for_long_is_no_recursion() -> None:
+    """After 248 tries, four minutes, a RecursionError ended the command."""
+    loading = broker_error(codes.COORDINATOR_LOAD_IN_PROGRESS)
+    assert Script(Lasting(loading, "done")).run(by_coordinator(two_brokers(), ["a"], ask)) == {
+        "a": "done"
+    }
+
+
+def test_a_leader_that_is_away_for_long_is_no_recursion() -> None:
+    partition = TopicPartition("t", 0)
+
+    def work(broker: int, partitions: list[TopicPartition]) -> Any:
+        reply = yield from call(broker, list_groups.Request())
+        return dict.fromkeys(partitions, reply)
+
+    away = broker_error(codes.NOT_LEADER_OR_FOLLOWER)
+    script = Script(Lasting(away, "done"))
+    assert script.run(by_leader(two_brokers(), [partition], work)) == {partition: "done"}
+
+
+@pytest.mark.parametrize("error", [TlsFailed, ResolveFailed, NotKafka])
+def test_what_is_wrong_with_a_coordinators_address_is_final_soon(error: Any) -> None:
+    """It was tried until --timeout was over."""
+    wrong = error("wrong")
+    script = Script(Lasting(wrong, "done"))
+    assert script.run(by_coordinator(two_brokers(), ["a"], ask)) == {"a": wrong}
+    assert sum(script.pauses) < 1
+
+
+@pytest.mark.parametrize("answer", ["REBOOTSTRAP_REQUIRED", "no brokers"])
+def test_metadata_without_brokers_or_with_an_error_is_asked_for_again(answer: str) -> None:
+    """It was taken for a cluster without topics."""
+    bad = metadata.Response(error_code=codes.REBOOTSTRAP_REQUIRED)
+    if answer == "no brokers":
+        bad = metadata.Response()
+    left = [bad, bad, one_topic()]
+    cluster = two_brokers()
+    script = Script(lambda _to, _request: left.pop(0))
+    script.run(fetch_metadata(cluster, ["t"]))
+    assert (cluster.topics["t"].error, list(cluster.brokers)) == (None, [1])
+    assert cluster.must_bootstrap is (answer != "no brokers")
+
+
+def test_a_topic_that_metadata_leaves_out_is_not_said_to_be_unknown() -> None:
+    cluster = two_brokers()
+    Script(lambda _to, _request: one_topic()).run(fetch_metadata(cluster, ["t", "u"]))
+    error = cluster.topics["u"].error
+    assert isinstance(error, IncompleteAnswer)
+    assert error.code is None
+
+
+def test_a_group_that_findcoordinator_leaves_out_is_not_waited_for() -> None:
+    script = Script(lambda _to, _request: find_coordinator.Response())
+    found = script.run(by_coordinator(two_brokers(), ["a"], ask))
+    assert isinstance(found["a"], IncompleteAnswer)
+    assert len(script.pauses) == 3
