@@ -51,7 +51,7 @@ def _topics(request: Any) -> Any:
             )
             for row in request.topics
             if row.name in LEADERS
-        ]
+        ],
     )
 
 
