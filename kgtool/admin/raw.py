@@ -25,17 +25,6 @@ from kgtool.model import TopicPartition
 from kgtool.protocol.api import find_coordinator
 from kgtool.protocol.codes import broker_error
 
-READS = frozenset(
-    {
-        "ApiVersions", "ConsumerGroupDescribe", "DescribeCluster", "DescribeConfigs",
-        "DescribeGroups", "DescribeProducers", "DescribeShareGroupOffsets",
-        "DescribeTopicPartitions", "DescribeTransactions", "Fetch", "FindCoordinator", "ListGroups",
-        "ListOffsets", "ListTransactions", "Metadata", "OffsetFetch", "OffsetForLeaderEpoch",
-        "SaslAuthenticate", "SaslHandshake", "ShareGroupDescribe", "StreamsGroupDescribe",
-    }
-)  # fmt: skip
-"""The APIs that only ask."""
-
 ANYBODY = ANY
 """The address of whichever broker is connected."""
 
@@ -44,15 +33,6 @@ TRANSACTION = 1
 
 _BROKER_RESOURCES = (4, 8)
 """``ConfigResource.Type``: a broker, and a broker's loggers; each answers for itself only."""
-
-
-def changes_something(request: Any) -> bool:
-    """Whether a request may change the cluster (Metadata may make topics, if it is let)."""
-    if request.NAME == "Metadata":
-        return bool(request.allow_auto_topic_creation and request.topics)
-    if getattr(request, "validate_only", False):
-        return False
-    return request.NAME not in READS
 
 
 class Part(NamedTuple):

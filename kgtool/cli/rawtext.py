@@ -9,7 +9,7 @@ from typing import Any
 from kgtool.cli.columns import NAME, Column
 from kgtool.protocol import api
 from kgtool.protocol.as_json import element, is_struct
-from kgtool.protocol.schema import Field
+from kgtool.protocol.schema import Field, changes
 from kgtool.words import counted
 
 LIST_KEYS = ("api", "api_key", "versions", "flexible", "route", "changes", "about")
@@ -53,8 +53,8 @@ def about(module: Any) -> str:
     return " ".join(first.split()).partition(": ")[2].rstrip(".")
 
 
-def api_rows(changes: Any) -> list[dict[str, Any]]:
-    """Return a row for each API that kgtool knows; ``changes`` tells those that may change."""
+def api_rows() -> list[dict[str, Any]]:
+    """Return a row for each API that kgtool knows."""
     rows = []
     for name in api.names():
         module = api.load(name)
@@ -66,7 +66,7 @@ def api_rows(changes: Any) -> list[dict[str, Any]]:
                 "versions": str(request.VERSIONS),
                 "flexible": str(request.FLEXIBLE),
                 "route": GOES_TO[request.ROUTE],
-                "changes": name not in changes,
+                "changes": changes(request()),
                 "about": about(module),
             }
         )

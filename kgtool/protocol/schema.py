@@ -11,7 +11,7 @@
         topics: list[Topic] = array(Topic, "0-7")
 
     class Request(Struct, key=9, versions="0-10", flexible="6+", reply=Response,
-                  route="coordinator"):
+                  route="coordinator", changes=False):
         ...
 
 Version ranges are Kafka's own notation (``"3+"``, ``"2-7"``, ``"4"``, ``"none"``), the order of
@@ -26,7 +26,7 @@ the version lacks is an ``EncodeError`` unless the field is ``ignorable``, which
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -234,8 +234,17 @@ def _describe_message(namespace: dict[str, Any], message: dict[str, Any]) -> Non
     namespace["KEY"] = message.get("key", -1)
     namespace["REPLY"] = message.get("reply")
     namespace["ROUTE"] = message.get("route", "any")
+    if "key" in message and "changes" not in message:
+        raise TypeError(f"{namespace['__module__']}: say whether the request changes the cluster")
+    namespace["CHANGES"] = message.get("changes", False)
     module = namespace["__module__"].rpartition(".")[2]
     namespace["NAME"] = message.get("name") or "".join(p.capitalize() for p in module.split("_"))
+
+
+def changes(request: Any) -> bool:
+    """Whether a request may change the cluster, as its schema says."""
+    says = type(request).CHANGES
+    return bool(says(request)) if callable(says) else bool(says)
 
 
 class Struct(tuple[Any, ...], metaclass=StructMeta):
@@ -249,6 +258,7 @@ class Struct(tuple[Any, ...], metaclass=StructMeta):
         NAME: str
         REPLY: Any
         ROUTE: str
+        CHANGES: bool | Callable[[Any], bool]
 
     __slots__ = ()
 

@@ -238,7 +238,8 @@ def rebuilt(cls: type[Struct], change: Callable[[list[Field]], None], **message:
     """A copy of a message class with something changed."""
     fields = [copy.copy(field) for field in cls.FIELDS]
     change(fields)
-    said = {"key": cls.KEY, "versions": str(cls.VERSIONS), "flexible": str(cls.FLEXIBLE)}
+    said = {"key": cls.KEY, "versions": str(cls.VERSIONS), "flexible": str(cls.FLEXIBLE),
+            "changes": cls.CHANGES}  # fmt: skip
     made = StructMeta("Request", (Struct,), {"__module__": cls.__module__}, **(said | message))
     made.FIELDS = tuple(fields)
     return made

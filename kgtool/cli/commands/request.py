@@ -19,6 +19,7 @@ from kgtool.cli.table import draw_for
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.api import load, names
+from kgtool.protocol.schema import changes
 
 if TYPE_CHECKING:
     from kgtool.admin.raw import Answer, Part
@@ -130,10 +131,8 @@ def command(
 
 
 def _list(output: Output) -> int:
-    from kgtool.admin.raw import READS
-
     output.begin(rawtext.LIST_KEYS)
-    rows = rawtext.api_rows(READS)
+    rows = rawtext.api_rows()
     output.page()
     output.text(draw_for(output, rawtext.LIST_COLUMNS, rows), end="")
     for row in rows:
@@ -207,7 +206,7 @@ def _only_show(output: Output, wanted: Wanted) -> int:
 
 
 def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
-    from kgtool.admin.raw import Part, changes_something, route, send_parts
+    from kgtool.admin.raw import Part, route, send_parts
     from kgtool.net.session import Session
 
     if wanted.version is not None:  # what is wrong in the body is said without a cluster
@@ -225,7 +224,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
         if wanted.dry_run:
             _would_send(output, wanted, parts, version, settings.client_id)
             return output.finish()
-        if changes_something(request):
+        if changes(request):
             output.note("A raw request is kept in no journal: kgtool can't undo it.")
             consent.ask(session, output, f"Send {wanted.api} version {version}?", wanted.yes)
         for answer in session.run(send_parts(session.cluster, parts, version)):
@@ -234,9 +233,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
 
 
 def _consent(wanted: Wanted, request: Any) -> None:
-    from kgtool.admin.raw import changes_something
-
-    if changes_something(request):
+    if changes(request):
         consent.require(wanted.yes, wanted.dry_run)
 
 
@@ -290,7 +287,6 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
 
 
 def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_id: str) -> None:
-    from kgtool.admin.raw import changes_something
     from kgtool.protocol.as_json import error_codes, to_json
     from kgtool.protocol.plan import encode
 
@@ -298,7 +294,7 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
     reply = answer.reply
     if isinstance(reply, KgError):
         failed = ItemError.of(reply, Target(broker=answer.broker))
-        if reply.maybe_done and changes_something(answer.part.request):
+        if reply.maybe_done and changes(answer.part.request):
             failed = failed._replace(
                 hint="It was sent, and no answer came: it may have been carried out."
             )

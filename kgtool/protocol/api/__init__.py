@@ -2,7 +2,8 @@
 
 A file holds ``Request`` and ``Response`` and the structs they are made of. The class statement of
 ``Request`` carries Kafka's API key, the versions (the union of what Kafka 3.9 and 4.3 know), from
-which version on it is flexible, the class of the reply, and ``route``: where it must be sent.
+which version on it is flexible, the class of the reply, ``changes``: whether it changes anything on
+the cluster (or a function of the request that tells), and ``route``: where it must be sent.
 
 ============== ===========================================================================
 ``any``        any broker

@@ -56,7 +56,10 @@ class RequestTopic(Struct):
     configs: list[RequestConfig] = array(RequestConfig, "0+")
 
 
-class Request(Struct, key=19, versions="0-7", flexible="5+", reply=Response, route="controller"):
+class Request(
+    Struct, key=19, versions="0-7", flexible="5+", reply=Response, route="controller",
+    changes=lambda request: not request.validate_only,
+):  # fmt: skip
     topics: list[RequestTopic] = array(RequestTopic, "0+")
     timeout_ms: int = int32("0+", default=60000)
     validate_only: bool = boolean("1+")

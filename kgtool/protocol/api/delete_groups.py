@@ -18,5 +18,8 @@ class Response(Struct, versions="0-2", flexible="2+"):
     results: list[Result] = array(Result, "0+")
 
 
-class Request(Struct, key=42, versions="0-2", flexible="2+", reply=Response, route="coordinator"):
+class Request(
+    Struct, key=42, versions="0-2", flexible="2+", reply=Response, route="coordinator",
+    changes=True,
+):  # fmt: skip
     group_ids: list[str] = array(string, "0+", wire="groupsNames")

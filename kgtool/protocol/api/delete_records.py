@@ -32,6 +32,9 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(Struct, key=21, versions="0-2", flexible="2+", reply=Response, route="leader"):
+class Request(
+    Struct, key=21, versions="0-2", flexible="2+", reply=Response, route="leader",
+    changes=True,
+):  # fmt: skip
     topics: list[RequestTopic] = array(RequestTopic, "0+")
     timeout_ms: int = int32("0+")

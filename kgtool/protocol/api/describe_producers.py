@@ -37,5 +37,8 @@ class RequestTopic(Struct):
     partitions: list[int] = array(int32, "0+", wire="partitionIndexes")
 
 
-class Request(Struct, key=61, versions="0", flexible="0+", reply=Response, route="leader"):
+class Request(
+    Struct, key=61, versions="0", flexible="0+", reply=Response, route="leader",
+    changes=False,
+):  # fmt: skip
     topics: list[RequestTopic] = array(RequestTopic, "0+")

@@ -50,5 +50,8 @@ class RequestGroup(Struct):
     topics: list[RequestTopic] | None = array(RequestTopic, "0+", nullable="0+")
 
 
-class Request(Struct, key=90, versions="0-1", flexible="0+", reply=Response, route="coordinator"):
+class Request(
+    Struct, key=90, versions="0-1", flexible="0+", reply=Response, route="coordinator",
+    changes=False,
+):  # fmt: skip
     groups: list[RequestGroup] = array(RequestGroup, "0+")

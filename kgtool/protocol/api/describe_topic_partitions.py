@@ -45,7 +45,10 @@ class RequestTopic(Struct):
     name: str = string("0+")
 
 
-class Request(Struct, key=75, versions="0", flexible="0+", reply=Response, route="any"):
+class Request(
+    Struct, key=75, versions="0", flexible="0+", reply=Response, route="any",
+    changes=False,
+):  # fmt: skip
     topics: list[RequestTopic] = array(RequestTopic, "0+")
     # partitions in one reply; the broker may allow fewer
     response_partition_limit: int = int32("0+", default=2000)

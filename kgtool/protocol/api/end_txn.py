@@ -16,7 +16,10 @@ class Response(Struct, versions="0-5", flexible="3+"):
     producer_epoch: int = int16("5+", default=-1, ignorable=True)
 
 
-class Request(Struct, key=26, versions="0-5", flexible="3+", reply=Response, route="coordinator"):
+class Request(
+    Struct, key=26, versions="0-5", flexible="3+", reply=Response, route="coordinator",
+    changes=True,
+):  # fmt: skip
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")

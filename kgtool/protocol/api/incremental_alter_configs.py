@@ -34,6 +34,9 @@ class RequestResource(Struct):
     configs: list[RequestConfig] = array(RequestConfig, "0+")
 
 
-class Request(Struct, key=44, versions="0-1", flexible="1+", reply=Response, route="any"):
+class Request(
+    Struct, key=44, versions="0-1", flexible="1+", reply=Response, route="any",
+    changes=lambda request: not request.validate_only,
+):  # fmt: skip
     resources: list[RequestResource] = array(RequestResource, "0+")
     validate_only: bool = boolean("0+")

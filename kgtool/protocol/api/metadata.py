@@ -58,7 +58,10 @@ class RequestTopic(Struct):
     name: str | None = string("0+", nullable="10+")
 
 
-class Request(Struct, key=3, versions="0-13", flexible="9+", reply=Response, route="any"):
+class Request(
+    Struct, key=3, versions="0-13", flexible="9+", reply=Response, route="any",
+    changes=lambda request: bool(request.allow_auto_topic_creation and request.topics),
+):  # fmt: skip
     # null: all topics (v0, which has no null: the empty list); empty: none
     topics: list[RequestTopic] | None = array(RequestTopic, "0+", nullable="1+")
     # false always, except for a client that wants topics made; before v4 it can't be said

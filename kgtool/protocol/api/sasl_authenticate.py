@@ -15,5 +15,8 @@ class Response(Struct, versions="0-2", flexible="2+"):
     session_lifetime_ms: int = int64("1+", ignorable=True)
 
 
-class Request(Struct, key=36, versions="0-2", flexible="2+", reply=Response, route="any"):
+class Request(
+    Struct, key=36, versions="0-2", flexible="2+", reply=Response, route="any",
+    changes=False,
+):  # fmt: skip
     auth_bytes: bytes = bytestring("0+")

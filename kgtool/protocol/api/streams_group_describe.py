@@ -98,6 +98,9 @@ class Response(Struct, versions="0", flexible="0+"):
     groups: list[Group] = array(Group, "0+")
 
 
-class Request(Struct, key=89, versions="0", flexible="0+", reply=Response, route="coordinator"):
+class Request(
+    Struct, key=89, versions="0", flexible="0+", reply=Response, route="coordinator",
+    changes=False,
+):  # fmt: skip
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")

@@ -102,7 +102,10 @@ class Response(Struct, versions="0", flexible="0+"):
     )
 
 
-class Request(Struct, key=88, versions="0", flexible="0+", reply=Response, route="coordinator"):
+class Request(
+    Struct, key=88, versions="0", flexible="0+", reply=Response, route="coordinator",
+    changes=True,
+):  # fmt: skip
     group_id: str = string("0+")
     member_id: str = string("0+")
     # 0 join, -1 leave, -2 leave for a while (static members)
