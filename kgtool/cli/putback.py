@@ -7,7 +7,7 @@ and changes it (``kgtool.safety.putting``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli import consent, render
@@ -60,7 +60,7 @@ class PutBack:
 
     def run(self, question: str) -> None:
         """Do all of it. ``question`` is what is asked; ``{}`` stands for the offsets."""
-        for part in parts(self._source()):
+        for part in self._parts():
             self._wait(part)
             self._plan.add(self._putter.look(part))
         self._plan.show_lost(self._output)
@@ -74,8 +74,7 @@ class PutBack:
         consent.ask(self._session, self._output, question.format(self._plan.words),
                     self._options.yes)  # fmt: skip
         with self._new_change() as change:
-            for part in parts(self._source()):
-                self._apply(part, change)
+            self._change(change)
         self.journal_id = change.journal_id
         change.say()
 
@@ -113,21 +112,36 @@ class PutBack:
 
     # -- changing -------------------------------------------------------------------------
 
+    def _change(self, change: Change) -> None:
+        if not self._options.all_or_nothing:
+            for part in self._parts():
+                names = [wish.group for wish in part]
+                change.lock(names)
+                try:
+                    self._apply(part, change)
+                finally:
+                    change.unlock(names)
+            return
+        # Whatever has changed since the first look stops all of it, before the first write.
+        change.lock(wish.group for wish in self._source())
+        if any(_has_failed(group) for part in self._parts() for group in self._putter.look(part)):
+            self._only_report(skip=True)
+            return
+        for part in self._parts():
+            self._apply(part, change)
+
+    def _parts(self) -> Iterator[list[GroupWish]]:
+        return parts(self._source())
+
     def _apply(self, part: Sequence[GroupWish], change: Change) -> None:
-        names = [wish.group for wish in part]
-        change.lock(names)
-        try:
-            groups = self._putter.put(part, change)
-        finally:
-            change.unlock(names)
-        for group in groups:
+        for group in self._putter.put(part, change):
             self._report(group)
 
     # -- saying ---------------------------------------------------------------------------
 
     def _only_report(self, *, skip: bool = False) -> None:
         """Put out what would be done, without doing it."""
-        for part in parts(self._source()):
+        for part in self._parts():
             for group in self._putter.look(part):
                 rows = [row._replace(status="skipped") if skip and row.is_open else row
                         for row in group.rows]  # fmt: skip
@@ -159,3 +173,7 @@ class PutBack:
                 self.done += 1
                 self._output.done += 1
             self._output.row(row_of(row))
+
+
+def _has_failed(group: PutGroup) -> bool:
+    return group.error is not None or any(row.error is not None for row in group.rows)

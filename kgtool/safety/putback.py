@@ -11,9 +11,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kgtool.admin.images import GroupImage, OffsetImage, Reading
-from kgtool.admin.reset_rows import STOP_THEM, members
+from kgtool.admin.reset_rows import members
 from kgtool.admin.write_offsets import shown
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
+
+STOP_OR_SPEAK = (
+    "Stop them (kgtool remove-members evicts stuck ones), wait for them with --wait-empty 60s, or "
+    "commit in a member's name with --as-member."
+)
+"""What to do about members that are in the way of putting offsets back."""
 
 NON_EMPTY_GROUP = 68
 """Kafka's code for a group that has members."""
@@ -36,6 +42,18 @@ class Wish(NamedTuple):
     def is_left(self, now: CommittedOffset | None) -> bool:
         """Whether what is there now is what the change left behind."""
         return self.any_left or same_commit(now, self.left) or (self.or_nothing and now is None)
+
+    def wanted(self, topic_id: str | None) -> CommittedOffset | None:
+        """Return what to commit for a topic with this id.
+
+        Leader epochs count from one when a topic is created: clients that find the epoch of
+        another topic wait for it, and read nothing.
+        """
+        then = self.then
+        if then.committed is None or None in (then.topic_id, topic_id):
+            return then.committed
+        is_same = then.topic_id == topic_id
+        return then.committed if is_same else then.committed._replace(leader_epoch=None)
 
 
 class GroupWish(NamedTuple):
@@ -159,7 +177,7 @@ def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError
             Target(group=wish.group), NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
             f"Group '{wish.group}' is {description.state}, and brokers let only its members "
             "commit for it.",
-            f"{members(description)} {STOP_THEM}",
+            f"{members(description)} {STOP_OR_SPEAK}",
         )  # fmt: skip
     return None
 
@@ -168,17 +186,16 @@ def _row(
     group: str, partition: TopicPartition, wish: Wish, reading: Reading, status: str,
     error: ItemError | None = None, note: str | None = None,
 ) -> PutRow:  # fmt: skip
-    now = reading.image.offsets.get(partition)
-    return PutRow(
-        group, *partition, now.committed if now else None, wish.then.committed, status, error, note
-    )
+    now = reading.image.offsets.get(partition, OffsetImage(None))
+    new = wish.wanted(now.topic_id)
+    return PutRow(group, *partition, now.committed, new, status, error, note)
 
 
 def _decide_one(
     group: str, partition: TopicPartition, wish: Wish, reading: Reading, policy: Policy
 ) -> PutRow:
     now = reading.image.offsets.get(partition, OffsetImage(None))
-    wanted = wish.then.committed
+    wanted = wish.wanted(now.topic_id)
     if same_commit(now.committed, wanted):
         return _row(group, partition, wish, reading, "unchanged")
     problem = None if policy.force else _problem(wish, now, policy)
@@ -228,8 +245,15 @@ def _range_problem(
     target = now._replace(committed=then.committed)
     if policy.exact and then.misplaced is not None:
         return None
-    log = f"[{now.log_start}, {now.log_end}]"
     offset = then.committed.offset if then.committed else None
+    if now.log_start is None or now.log_end is None:
+        return (
+            "RANGE_UNKNOWN",
+            f"The leader does not say where the log begins and ends, so it is not known whether "
+            f"offset {offset} is still in it.",
+            "Run it again when the leader answers; --force puts the offset back unchecked.",
+        )
+    log = f"[{now.log_start}, {now.log_end}]"
     if target.misplaced is not None:
         return (
             "OUT_OF_RANGE",

@@ -10,10 +10,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from kgtool.admin.commit import Identity
+from kgtool.admin.committed import Committed
 from kgtool.admin.images import GroupChange, OffsetImage
-from kgtool.errors import ConfigError
-from kgtool.model import ItemError, Target
-from kgtool.safety.putback import GroupWish, Policy, PutGroup, PutRow, decide
+from kgtool.admin.write_offsets import changed_meanwhile
+from kgtool.errors import ConfigError, KgError
+from kgtool.model import GroupDescription, ItemError, Target
+from kgtool.protocol import codes
+from kgtool.safety.putback import (
+    STOP_OR_SPEAK,
+    GroupWish,
+    Policy,
+    PutGroup,
+    PutRow,
+    decide,
+)
 
 _GROUPS_AT_ONCE = 250
 _OFFSETS_AT_ONCE = 20_000
@@ -88,13 +98,16 @@ class Putter:
         :raises JournalError: it could not be written down: nothing of the part was changed.
         """
         groups, identities = self._identified(self.look(part))
-        changes = [found for found in map(_change, groups) if found is not None]
+        made = {w.group for w in part if self._policy.exact and not w.then.exists}
+        removed = {group.group for group in groups if group.group in made and _is_all_gone(group)}
+        found = [_change(group, group.group in removed) for group in groups]
+        changes = [change for change in found if change is not None]
         if changes:
             record.before(changes)
             groups = self._put(groups, identities)
             for group in groups:
                 record.results(row for row in group.rows if row.status != "unchanged")
-            self._remove_made(part, groups)
+            self._remove_made([group for group in groups if group.group in removed])
         return groups
 
     def _identified(self, groups: Sequence[PutGroup]) -> tuple[list[PutGroup], dict[str, Identity]]:
@@ -141,40 +154,47 @@ class Putter:
             for group in groups
         ]
 
-    def _remove_made(self, part: Sequence[GroupWish], groups: Sequence[PutGroup]) -> None:
+    def _remove_made(self, groups: Sequence[PutGroup]) -> None:
         """Remove groups that the change had made, once they have no offsets any more.
 
         The broker would do that by itself, in its own time; so it does not matter if it fails.
+        One that another client has committed to since is left alone.
         """
-        if not self._policy.exact:
-            return
-        made = {wish.group for wish in part if not wish.then.exists}
-        names = [
-            group.group
-            for group in groups
-            if group.group in made
-            and not group.error
-            and all(row.error is None and row.new is None for row in group.rows)
-        ]
+        names = [group.group for group in groups if _is_all_gone(group)]
         if not names:
             return
-        from kgtool.admin.committed import fetch_committed
         from kgtool.admin.group_delete import delete_groups
 
-        left = self._session.run(fetch_committed(self._session.cluster, names))
-        self._session.run(
-            delete_groups(self._session.cluster, [name for name in names if left[name] == {}])
-        )
+        self._session.run(delete_groups(self._session.cluster, names, check=_in_use))
 
 
-def _change(group: PutGroup) -> GroupChange | None:
-    """Return what is about to change in a group, for the journal; None if nothing is."""
+def _is_all_gone(group: PutGroup) -> bool:
+    """Whether nothing is to be left of a group."""
+    return not group.error and all(row.error is None and row.new is None for row in group.rows)
+
+
+def _in_use(description: GroupDescription, committed: Committed | KgError) -> ItemError | None:
+    """Refuse to remove a group that has any offset, also one that is only pending."""
+    if committed == {}:
+        return None
+    if isinstance(committed, KgError):
+        return ItemError.of(committed, Target(group=description.group))
+    found = next(value for value in committed.values())
+    now = None if isinstance(found, KgError) else found
+    return ItemError.of(changed_meanwhile(None, now), Target(group=description.group))
+
+
+def _change(group: PutGroup, is_removed: bool) -> GroupChange | None:
+    """Return what is about to change in a group, for the journal; None if nothing is.
+
+    :param is_removed: the group itself goes too.
+    """
     after = {row.at: row.new for row in group.rows if row.is_open}
     if not after:
         return None
     image = group.reading.image
     offsets = {partition: image.offsets.get(partition, OffsetImage(None)) for partition in after}
-    return GroupChange(image._replace(offsets=offsets), after)
+    return GroupChange(image._replace(offsets=offsets), after, is_removed)
 
 
 def _has_members(group: PutGroup) -> bool:
@@ -193,5 +213,7 @@ def _outcome(row: PutRow, outcomes: dict[Any, Any]) -> PutRow:
     error = outcomes[row.at]
     if error is not None:
         item = ItemError.of(error, Target(row.group, row.topic, row.partition))
+        if item.code == codes.UNKNOWN_MEMBER_ID and item.hint is None:
+            item = item._replace(hint=f"A member has joined. {STOP_OR_SPEAK}")
         return row._replace(status=item.status, error=item)
     return row._replace(status="deleted" if row.new is None else "restored")

@@ -49,7 +49,9 @@ def wishes(backup: Backup, selecting: Selecting) -> Iterator[GroupWish]:
                     f"'{name}' (--map-topic)."
                 )
             if name != partition.topic or selecting.is_other_cluster:
-                then = then._replace(topic_id=None)
+                # Leader epochs mean something in their own topic only.
+                committed = then.committed._replace(leader_epoch=None)
+                then = then._replace(topic_id=None, committed=committed)
             found[target] = Wish(then, any_left=True)
         yield GroupWish(selecting.group_names.get(image.group, image.group), found, image)
 

@@ -28,7 +28,7 @@ from tests.support.proxy import Fault, Plan, Proxies
 TABLE = "A commit in doubt: fault × command → what is left, and the exit status"
 OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE = 8, 9, 47
 OLD, NEW, FOREIGN = 5, 10, 250
-CODES = {"7": 7, "14": 14, "15": 15, "16": 16}
+CODES = {"7": 7, "14": 14, "15": 15, "16": 16, "100": 100}
 FAULTS = ("lost-answer", "swallow", *CODES)
 COMMANDS = ("reset-offsets", "keep", "undo", "restore", "rebuild-group")
 
