@@ -155,7 +155,7 @@ def test_other_names(place: Place) -> None:
     done = place.restore("--group", place.one, *names)
     assert done.status == 3
     assert kinds(done) == [(new, 0, "restored"), (new, 1, "failed")]
-    assert seen(place.bootstrap, new)[new] == {(other, 0): (3, "first", 0)}
+    assert seen(place.bootstrap, new)[new] == {(other, 0): (3, "first", None)}
     (error,) = done.json["errors"]
     assert (error["code"], error["target"]["topic"], error["target"]["partition"]) == (3, other, 1)
     both = place.restore("--map-group", f"{place.one}={place.two}")
