@@ -91,7 +91,7 @@ _kgtool_options() {
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "cleanup apply") _kgtool_lines \
-            --max-delete --canary --rate -n --dry-run -y --yes --reason -b \
+            --max-delete --canary --allow-blind --rate -n --dry-run -y --yes --reason -b \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \

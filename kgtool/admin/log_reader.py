@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.admin.broker_rules import BrokerRules, rules_of
 from kgtool.admin.group_log import GroupLog, Scan
@@ -11,10 +11,19 @@ from kgtool.admin.partition import offsets_partition
 from kgtool.admin.raw_log import Range, copy_partitions
 from kgtool.admin.reset_plan import LogRange
 from kgtool.admin.reset_positions import log_ranges
-from kgtool.client.cluster import Cluster, fetch_metadata, find_coordinators
-from kgtool.client.ops import Operation
+from kgtool.admin.topics import offsets_request
+from kgtool.client.cluster import (
+    Cluster,
+    fetch_metadata,
+    find_coordinators,
+    need_topics,
+    version_of,
+)
+from kgtool.client.leaders import by_leader
+from kgtool.client.ops import Operation, call
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
+from kgtool.protocol.api import list_offsets
 from kgtool.retention import rules as r
 
 TOPIC = "__consumer_offsets"
@@ -111,6 +120,32 @@ class LogReader:
                 begin = start
                 self._read[number] = self._read[number]._replace(before_ms=None)
         return Range(min(max(begin, start), end), end)
+
+
+def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
+    """Return the time of the newest record of the log: by the brokers' clocks, not by this one's.
+
+    None where no leader tells: without DESCRIBE on the topic, and before Kafka 3.0 (KIP-734).
+    """
+    yield from need_topics(cluster, [TOPIC])
+    partitions = [TopicPartition(TOPIC, number) for number in cluster.topics[TOPIC].leaders]
+
+    def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
+        version = yield from version_of(cluster, broker, list_offsets.Request)
+        if isinstance(version, KgError) or version < _MAX_TIMESTAMP_VERSION:
+            return dict.fromkeys(parts, -1)
+        reply = yield from call(broker, offsets_request(parts, _MAX_TIMESTAMP))
+        rows = [] if isinstance(reply, KgError) else reply.topics[0].partitions
+        return dict.fromkeys(parts, -1) | {
+            TopicPartition(TOPIC, row.partition): row.timestamp for row in rows
+        }
+
+    found = yield from by_leader(cluster, partitions, work)
+    newest = max((at for at in found.values() if isinstance(at, int)), default=-1)
+    return newest if newest >= 0 else None
+
+
+_MAX_TIMESTAMP, _MAX_TIMESTAMP_VERSION = -3, 7
 
 
 def _rules(cluster: Cluster, groups: Sequence[str]) -> Operation[r.RuleSet]:

@@ -11,6 +11,7 @@ from kgtool.admin.expiry import Expiries, Expiry, Question, find_expiries
 from kgtool.admin.groups import describe_groups
 from kgtool.admin.images import id_text
 from kgtool.admin.lag import LogEnds
+from kgtool.admin.log_reader import newest_record_ms
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -40,20 +41,27 @@ class OffsetFacts(NamedTuple):
 
 class GroupFacts(NamedTuple):
     """One group. ``committed_before_ms``: of the commits whose time was not read; ``error``: why
-    nothing of it can be judged; ``times_error``: why the times of its commits are not known."""
+    nothing of it can be judged; ``times_error``: why the times of its commits are not known.
+    ``changed_ms``: when its own records last changed, as a member that joins or leaves does; None:
+    before ``committed_before_ms``, or never."""
 
     description: GroupDescription
     offsets: Mapping[TopicPartition, OffsetFacts]
     committed_before_ms: int | None = None
     error: ItemError | KgError | None = None
     times_error: KgError | None = None
+    changed_ms: int | None = None
 
 
 class Survey(NamedTuple):
-    """All groups that were asked for and still exist, and what is not known of their expiry."""
+    """All groups that were asked for and still exist, and what is not known of their expiry.
+
+    ``newest_ms``: the time of the log's newest record when the survey began, if it is known.
+    """
 
     groups: list[GroupFacts]
     expiries: Expiries
+    newest_ms: int | None = None
 
 
 Told = Callable[[str, Mapping[TopicPartition, CommittedOffset]], "CommitTimes | KgError"]
@@ -73,6 +81,7 @@ def survey(
     :param since_ms: how far back times of commits are looked for at least.
     :param told: knows these times; ``__consumer_offsets`` is not read for them then.
     """
+    newest_ms = yield from within(newest_record_ms(cluster), READING_SHARE)
     both = gather([describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)])
     # A broker that doesn't answer must leave time for what is read next of the others' groups.
     described, committed = yield from within(both, READING_SHARE)
@@ -96,7 +105,7 @@ def survey(
         _facts(cluster, d, committed[d.group], values[d.group], times[d.group], ends, expiries)
         for d in living
     ]
-    return Survey(found, expiries)
+    return Survey(found, expiries, newest_ms)
 
 
 def _questions(
@@ -141,7 +150,7 @@ def _facts(
         for partition, value in values.items()
     }  # fmt: skip
     times_error = times if isinstance(times, KgError) else None
-    return GroupFacts(description, offsets, known.before_ms, error, times_error)
+    return GroupFacts(description, offsets, known.before_ms, error, times_error, known.changed_ms)
 
 
 def _unread(committed: Committed) -> KgError | None:

@@ -21,6 +21,7 @@ from kgtool.safety.carrying import (
     Part,
     Result,
     groups_back,
+    look_ahead,
     settled,
     sight_for,
 )
@@ -45,6 +46,7 @@ class Options(NamedTuple):
     max_delete: int | None = None
     canary: int | None = None
     rate: float | None = None
+    allow_blind: bool = False
 
 
 class TooMany(KgError):
@@ -64,7 +66,9 @@ class Apply:
         self._results: list[Result] = []
         self._journals: list[str] = []
         self._change: Change | None = None
-        self._sight = sight_for(plan, lambda said: output.note_once(escape(said)))
+        self._sight = sight_for(
+            plan, lambda said: output.note_once(escape(said)), allow_blind=options.allow_blind
+        )
 
     def run(self) -> int:
         """Do it; return the exit status."""
@@ -107,6 +111,7 @@ class Apply:
         if done_before:
             output.note(f"{done_before} of it were done before; the rest now.")
         show_plan(output, self._plan, left)
+        look_ahead(self._session, self._sight, left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         consent.ask(self._session, output, question, self._options.yes, self._used(left))
 
@@ -121,7 +126,8 @@ class Apply:
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str] | None:
         """Return the group that was used last, and when, if that was not long ago."""
-        times = {i.group: i.last_commit_ms for i in left if i.last_commit_ms is not None}
+        times = {i.group: max(i.last_commit_ms or 0, i.last_change_ms or 0) for i in left}
+        times = {group: at for group, at in times.items() if at}
         return used(times, now_ms())
 
     # -- working --------------------------------------------------------------------------
@@ -136,6 +142,7 @@ class Apply:
                 self._take([Result(item, "waiting")])
         self._check_limit(left)
         show_plan(self._output, self._plan, left)
+        look_ahead(self._session, self._sight, left)
         for items in self._parts(left):
             self._take(self._part(items).look())
 

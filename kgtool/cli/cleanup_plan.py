@@ -74,6 +74,7 @@ def check_target(out: Path | None, overwrite: bool) -> None:
 def make(session: Session, output: Output, request: Request) -> int:
     """Make a plan; return the exit status."""
     from kgtool.admin.survey import survey
+    from kgtool.safety.criteria import clock_skew
 
     selection = request.selection
     if not selection.is_given:
@@ -86,6 +87,9 @@ def make(session: Session, output: Output, request: Request) -> int:
     found = session.run(looked)
     _say_missing(output, selection.groups, found)
     _count_failures(output, found)
+    skew = clock_skew(found.newest_ms, at_ms, idle=request.criteria.idle_ms is not None)
+    if skew is not None:
+        output.note(skew)
     plan = _decide(session, request, found, at_ms)
     _show(output, plan, len(found.groups))
     if request.out is not None:
@@ -171,7 +175,8 @@ def _decide(session: Session, request: Request, found: Survey, at_ms: int) -> Pl
 
     items, left_out = decide_all(found.groups, request.criteria, at_ms)
     criteria = _described(request)
-    return Plan(header(session.cluster_id, at_ms, "cluster", criteria), items, left_out)
+    head = header(session.cluster_id, at_ms, "cluster", criteria, found.newest_ms)
+    return Plan(head, items, left_out)
 
 
 def _described(request: Request) -> dict[str, Any]:

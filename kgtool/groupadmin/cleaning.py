@@ -43,7 +43,7 @@ class Cleaning(Restoring):
         Nothing is changed. Needs READ on ``__consumer_offsets`` for the times of commits.
 
         :param groups: only these (default: all consumer groups).
-        :param idle_ms: only where nothing was committed for so many ms.
+        :param idle_ms: only groups with no commit and no change of members for so many ms.
         :param no_lag: only what has nothing left to read.
         :param generated: only names that tools make up.
         :param unsubscribed: offsets that no member subscribes to, instead of whole groups.
@@ -63,8 +63,9 @@ class Cleaning(Restoring):
         return plan
 
     def cleanup_apply(
-        self, plan: Plan | str | Path, *, max_delete: int | None = None, dry_run: bool = False
-    ) -> list[Result]:
+        self, plan: Plan | str | Path, *, max_delete: int | None = None, dry_run: bool = False,
+        allow_blind: bool = False,
+    ) -> list[Result]:  # fmt: skip
         """Carry out a plan (``kgtool cleanup apply``); ``undo`` takes it back.
 
         Each group is looked at again just before it is touched: what has changed since is
@@ -73,9 +74,13 @@ class Cleaning(Restoring):
 
         :param plan: as ``cleanup_plan`` returned it, or its file.
         :param max_delete: change nothing if the plan has more groups than that.
+        :param allow_blind: go on where ``__consumer_offsets`` can't be read, so that nothing tells
+            whether a group was used since the plan was made.
         :raises UsageError: it has.
+        :raises Blind: it can't be read for any of the groups, and that was not allowed.
         :raises OtherCluster: the plan is about another cluster.
         """
+        from kgtool.safety.carrying import sight_for
         from kgtool.safety.plan_reader import read
         from kgtool.safety.undo import check_cluster
 
@@ -89,16 +94,18 @@ class Cleaning(Restoring):
                 raise UsageError(
                     f"{len(going)} groups are to be changed, and max_delete allows {max_delete}."
                 )
+            sight = sight_for(wanted, warn, allow_blind=allow_blind)
             with self._recorder(session, "cleanup_apply") as recorder:
                 if dry_run:
-                    return list(_foreseen(session, wanted, going))
-                return list(_carried_out(session, recorder, wanted, journal_folder(self._journal)))
+                    return list(_foreseen(session, sight, wanted, going))
+                folder = journal_folder(self._journal)
+                return list(_carried_out(session, recorder, sight, wanted, folder))
 
 
 def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) -> Plan:
     from kgtool.admin.listing import list_groups
     from kgtool.admin.survey import survey
-    from kgtool.safety.criteria import decide_all
+    from kgtool.safety.criteria import clock_skew, decide_all
     from kgtool.safety.plan import Plan
     from kgtool.safety.recording import make_plan_header
 
@@ -112,28 +119,34 @@ def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) ->
     looked = survey(
         session.cluster, list(kinds) if names is None else names, kinds, at_ms, since_ms
     )
-    items, left_out = decide_all(session.run(looked).groups, criteria, at_ms)
+    found = session.run(looked)
+    skew = clock_skew(found.newest_ms, at_ms, idle=criteria.idle_ms is not None)
+    if skew is not None:
+        warn(skew)
+    items, left_out = decide_all(found.groups, criteria, at_ms)
     asked = {k: v for k, v in criteria._asdict().items() if v not in (None, False)}
     header = make_plan_header(
         session.cluster_id, "cluster", {"groups": names or [], **asked}, at_ms=at_ms,
-        token=secrets.token_hex(4),
+        token=secrets.token_hex(4), as_of_ms=found.newest_ms,
     )  # fmt: skip
     return Plan(header, items, left_out)
 
 
-def _foreseen(session: Session, plan: Plan, going: list[PlanItem]) -> Iterator[Result]:
-    from kgtool.safety.carrying import GROUPS_AT_ONCE, Part, Result, sight_for
+def _foreseen(
+    session: Session, sight: Sight, plan: Plan, going: list[PlanItem]
+) -> Iterator[Result]:
+    from kgtool.safety.carrying import GROUPS_AT_ONCE, Part, Result, look_ahead
 
     yield from (Result(item, "waiting") for item in plan.items if not item.changes)
-    sight = sight_for(plan, warn)
+    look_ahead(session, sight, going)
     for at in range(0, len(going), GROUPS_AT_ONCE):
         yield from Part(session, sight, going[at : at + GROUPS_AT_ONCE]).look()
 
 
 def _carried_out(
-    session: Session, recorder: Recorder, plan: Plan, folder: Path
+    session: Session, recorder: Recorder, sight: Sight, plan: Plan, folder: Path
 ) -> Iterator[Result]:
-    from kgtool.safety.carrying import GROUPS_AT_ONCE, groups_back, settled, sight_for
+    from kgtool.safety.carrying import GROUPS_AT_ONCE, groups_back, look_ahead, settled
     from kgtool.safety.progress import Progress
 
     with Progress(folder, plan.header.id, session.cluster_id) as progress:
@@ -145,7 +158,7 @@ def _carried_out(
                 left.append(item)
             else:
                 yield result
-        sight = sight_for(plan, warn)
+        look_ahead(session, sight, left)
         for at in range(0, len(left), GROUPS_AT_ONCE):
             yield from _part_done(
                 session, recorder, sight, left[at : at + GROUPS_AT_ONCE], progress

@@ -38,15 +38,55 @@ class Sight(NamedTuple):
 
     watch: Watch
     hidden: HiddenOffsets
+    since_ms: int
     say: Callable[[str], None]
     """Told what can't be seen."""
+    allow_blind: bool = False
+    """Whether to go on where the log can't be read."""
 
 
-def sight_for(plan: Plan, say: Callable[[str], None]) -> Sight:
+class Blind(KgError):
+    """Whether the groups of a plan were used since it was made can't be seen."""
+
+    name = "BLIND"
+
+
+def _blind(error: KgError) -> Blind:
+    hint = f"{error.hint} " if error.hint else ""
+    return Blind(
+        "Whether somebody has used the group since the plan was made can't be seen: "
+        f"{error.message}",
+        hint=f"{hint}--allow-blind (allow_blind=True) goes on without.",
+    )
+
+
+def sight_for(plan: Plan, say: Callable[[str], None], *, allow_blind: bool = False) -> Sight:
     """Return what sees the log for a plan."""
     groups = {item.group: places(item) for item in plan.items if item.changes}
     watch = Watch(groups, plan.header.since_ms - _SLACK_MS)
-    return Sight(watch, HiddenOffsets(groups), say)
+    since_ms = plan.header.since_ms
+    return Sight(watch, HiddenOffsets(groups), since_ms, say, allow_blind)
+
+
+def look_ahead(session: Runner, sight: Sight, items: Sequence[PlanItem]) -> None:
+    """Read the log before anybody is asked, and say what can't be seen.
+
+    :raises Blind: it can't be read for any of the groups, and that is not allowed.
+    """
+    names = [item.group for item in items]
+    found = session.run(sight.watch.look(session.cluster, names)) if names else {}
+    errors = [each for each in found.values() if isinstance(each, KgError)]
+    if not errors:
+        return
+    if not sight.allow_blind:
+        if len(errors) == len(found):
+            raise _blind(errors[0])
+        return
+    sight.say(f"Warning: {_blind(errors[0]).message}")
+    whole = [item.group for item in items if item.action != DELETE_OFFSETS]
+    session.run(sight.hidden.look(session.cluster, whole))
+    for warning in sight.hidden.warnings(filter(sight.hidden.is_blind, whole)):
+        sight.say(warning)
 
 
 class Result(NamedTuple):
@@ -182,12 +222,6 @@ class Part:
             if item.action == REBUILD_GROUP
         }
         self._unwritable = self._session.run(cleanup.unwritable(self._session.cluster, rebuilt))
-        blind = next((e for e in self._since.values() if isinstance(e, KgError)), None)
-        if blind is not None:
-            self._sight.say(
-                "Warning: whether somebody has committed the same offset once more since the plan "
-                f"was made can't be seen: {blind.message}"
-            )
 
     def _sorted(self) -> tuple[list[str], dict[str, list[Any]]]:
         whole = [g for g, item in self._items.items() if item.action != DELETE_OFFSETS]
@@ -212,11 +246,14 @@ class Part:
 
     def _compare(self, description: GroupDescription, committed: Any) -> ItemError | None:
         since = self._since.get(description.group)
-        return recheck.changed(
+        error = recheck.changed(
             self._items[description.group], description, committed,
             lambda name: cleanup.topic_id(self._session.cluster, name),
-            None if isinstance(since, KgError) else since,
+            None if isinstance(since, KgError) else since, self._sight.since_ms,
         )  # fmt: skip
+        if error is None and isinstance(since, KgError) and not self._sight.allow_blind:
+            return ItemError.of(_blind(since), Target(group=description.group))
+        return error
 
     def _may_be_half(self, item: PlanItem) -> bool:
         """Whether an earlier run may have deleted a group without restoring all of it."""

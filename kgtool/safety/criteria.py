@@ -67,6 +67,30 @@ class Decision(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
 
+_AHEAD_MS, _QUIET_MS = 60_000, 3_600_000
+
+
+def clock_skew(newest_ms: int | None, now_ms: int, *, idle: bool) -> str | None:
+    """Compare this machine's clock with the newest record of the log; say where they differ.
+
+    :param idle: whether a clock that is ahead would make groups look idle.
+    """
+    if newest_ms is None:
+        return None
+    if newest_ms - now_ms > _AHEAD_MS:
+        return (
+            "Warning: clocks differ: the newest record of __consumer_offsets is "
+            f"{span(newest_ms - now_ms)} ahead of this machine's clock."
+        )
+    if idle and now_ms - newest_ms > _QUIET_MS:
+        return (
+            f"Warning: the newest record of __consumer_offsets is {span(now_ms - newest_ms)} old "
+            "by this machine's clock. If groups have committed since, this clock is ahead and they "
+            "look idle for too long."
+        )
+    return None
+
+
 def decide_all(
     groups: Iterable[GroupFacts], criteria: Criteria, now_ms: int
 ) -> tuple[tuple[PlanItem, ...], tuple[LeftOut, ...]]:
@@ -144,7 +168,14 @@ def _are_idle(facts: GroupFacts, idle_ms: int, now_ms: int) -> bool:
     times = [each.committed_at for each in facts.offsets.values()]
     if any(at is not None and at.at_ms > now_ms - idle_ms for at in times):
         return False  # whatever is unknown of the others
+    if _had_members(facts, now_ms - idle_ms):
+        return False
     return all(_idle(facts, offset, idle_ms, now_ms) for offset in facts.offsets.values())
+
+
+def _had_members(facts: GroupFacts, since_ms: int) -> bool:
+    """Whether members came or went since a time, though nothing need have been committed."""
+    return facts.changed_ms is not None and facts.changed_ms > since_ms
 
 
 def _idle(facts: GroupFacts, offset: OffsetFacts, idle_ms: int, now_ms: int) -> bool:
@@ -166,7 +197,15 @@ def _is_read(partition: TopicPartition, offset: OffsetFacts) -> bool:
 
 
 def _last(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int) -> str:
-    """Say when the last of some commits was."""
+    """Say when the last of some commits was, and the last member if that was later."""
+    said = _last_commit(facts, offsets, now_ms)
+    times = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
+    if facts.changed_ms is not None and facts.changed_ms > max(times, default=0):
+        said += f", last change of members {moment(facts.changed_ms)}"
+    return said
+
+
+def _last_commit(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int) -> str:
     known = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
     if known:
         last = max(known)
@@ -229,8 +268,12 @@ def _passes(
     facts: GroupFacts, partition: TopicPartition, offset: OffsetFacts, criteria: Criteria,
     now_ms: int,
 ) -> bool:  # fmt: skip
-    if criteria.idle_ms is not None and not _idle(facts, offset, criteria.idle_ms, now_ms):
-        return False
+    if criteria.idle_ms is not None:
+        if not _idle(facts, offset, criteria.idle_ms, now_ms):
+            return False
+        # In a living group it is the offset that is idle, whoever comes and goes.
+        if facts.description.is_empty and _had_members(facts, now_ms - criteria.idle_ms):
+            return False
     return not criteria.no_lag or _is_read(partition, offset)
 
 
@@ -309,4 +352,5 @@ def _item(
         last_commit_ms=max(times, default=None),
         committed_before_ms=facts.committed_before_ms if len(times) < len(offsets) else None,
         expires_at_ms=max(dates) if dates and len(dates) == len(offsets) else None,
+        last_change_ms=facts.changed_ms,
     )  # fmt: skip

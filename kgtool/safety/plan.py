@@ -72,7 +72,9 @@ class PlanItem(NamedTuple):
     """What is to be done with one group, and why.
 
     ``committed_before_ms`` bounds the last commit where its time itself was not read; ``lag`` is
-    that of ``offsets``, None where a part of it is unknown. ``line`` is where it stands in a file.
+    that of ``offsets``, None where a part of it is unknown. ``last_change_ms`` is when the group's
+    own records changed, as a member that joins or leaves does. ``line`` is where it stands in a
+    file.
     """
 
     action: str
@@ -86,6 +88,7 @@ class PlanItem(NamedTuple):
     last_commit_ms: int | None = None
     committed_before_ms: int | None = None
     expires_at_ms: int | None = None
+    last_change_ms: int | None = None
     line: int = 0
 
     @property

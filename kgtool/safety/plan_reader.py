@@ -149,6 +149,7 @@ def _item(value: Any) -> PlanItem:
         _moment(value, "last_commit_ms"),
         _moment(value, "committed_before_ms"),
         _moment(value, "expires_at_ms"),
+        _moment(value, "last_change_ms"),
     )
     _check(item)
     return item

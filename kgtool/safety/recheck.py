@@ -35,11 +35,13 @@ def changed(
     committed: Committed | KgError,
     topic_id: TopicId,
     since: CommitTimes | None = None,
+    since_ms: int = 0,
 ) -> ItemError | None:
     """Return why a group is to be left alone after all; None: it is as the plan says.
 
     :param since: the commits since the plan was made; None: they can't be read, and only other
         offsets tell of a commit.
+    :param since_ms: when the plan was made, by the brokers' clocks where they told.
     """
     error = description.error
     if error is not None and error.code == GROUP_ID_NOT_FOUND:
@@ -54,7 +56,7 @@ def changed(
         or _topics_changed(item, topic_id)
     )
     if reason is None and since is not None:
-        reason = _committed_since(item, since)
+        reason = _committed_since(item, since) or _members_since(item, since, since_ms)
     return None if reason is None else _skip(item, reason)
 
 
@@ -122,6 +124,14 @@ def _committed_since(item: PlanItem, since: CommitTimes) -> str | None:
         if found.at_ms > offset.committed_at_ms:
             return f"Somebody has committed {offset.at} once more since, at {moment(found.at_ms)}."
     return None
+
+
+def _members_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str | None:
+    """Find members that came or went, and need not have committed anything."""
+    known_ms = since_ms if item.last_change_ms is None else item.last_change_ms
+    if item.action == DELETE_OFFSETS or since.changed_ms is None or since.changed_ms <= known_ms:
+        return None
+    return f"Members have joined or left since, at {moment(since.changed_ms)}."
 
 
 def kept(

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ResourceType
 
+from kgtool.safety.carrying import Blind
 from tests.broker.test_authorisation import Guarded, guarded, here  # noqa: F401
+from tests.cli.pseudo import Terminal
+from tests.cli.run import command_line
 from tests.support import clients
 
 MINE = ("DESCRIBE", "READ", "DELETE")
@@ -41,7 +44,23 @@ def test_without_the_log_nothing_is_guessed(here: Guarded, tmp_path: Path) -> No
     assert [(i["lag"], i["last_commit_ms"], i["expires_at_ms"]) for i in items] == [
         (0, None, None), (0, None, None),
     ]  # fmt: skip
-    done = here.run("cleanup", "apply", str(path), "--yes")
+    for argv in (["--dry-run"], ["--yes"]):
+        refused = here.run("cleanup", "apply", str(path), *argv)
+        assert refused.status == 1, refused
+        assert refused.json["errors"][0]["name"] == "BLIND"
+        assert "READ on topic __consumer_offsets" in refused.json["errors"][0]["hint"]
+        assert {one, other} <= clients.group_ids(here.bootstrap)
+    with here.admin() as admin, pytest.raises(Blind):
+        admin.cleanup_apply(path)
+    argv = command_line("cleanup", "apply", str(path), "--allow-blind", *here.login)
+    with Terminal(argv, columns=300) as terminal:
+        asked = terminal.read_until(r"\[y/N\]: ")
+        assert "can't be seen" in asked
+        assert "undo covers only the offsets that this login may see" in asked
+        terminal.type("n\n")
+        assert terminal.read_all() == 1
+    assert {one, other} <= clients.group_ids(here.bootstrap)
+    done = here.run("cleanup", "apply", str(path), "--yes", "--allow-blind")
     assert done.status == 3
     found = {row["group"]: row for row in done.json["results"]}
     assert (found[one]["status"], found[other]["status"]) == ("deleted", "failed")

@@ -66,7 +66,8 @@ def command(**_given: Any) -> None:
 @command.command("plan", epilog=_PLAN)
 @selection_options
 @click.option("--idle", type=Duration(), metavar="TIME",
-              help="Nothing committed for so long (30d), by what __consumer_offsets says.")
+              help="No commit and no change of members for so long (30d), by what "
+                   "__consumer_offsets says.")
 @click.option("--times-from", type=click.Path(path_type=Path), metavar="PATH",
               help="Times of commits out of an analysis (analyze --out DIR, or --table live "
                    "-o ndjson > FILE) instead of __consumer_offsets.")
@@ -123,6 +124,9 @@ def plan(
               help="Do nothing at all if more groups than N are to be changed.")
 @click.option("--canary", type=click.IntRange(min=1), metavar="N",
               help="So many groups first, then ask; with --yes, stop if any of them failed.")
+@click.option("--allow-blind", is_flag=True,
+              help="Also where __consumer_offsets can't be read, so that nothing tells whether a "
+                   "group was used since the plan was made.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
               help="No more groups than N a second.")
 @change_options

@@ -1,0 +1,104 @@
+"""``cleanup --idle``: members count as use, though they commit nothing; and clocks that differ."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.cli import cleanup_plan
+from tests.cli.run import Result, call
+from tests.support import clients
+
+IDLE_SECONDS = 10
+DAY_MS = 86_400_000
+
+
+class Scene:
+    """A topic, groups with one commit each, and a plan."""
+
+    def __init__(self, bootstrap: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.bootstrap = bootstrap
+        self.path = folder / "plan.json"
+        self._capsys = capsys
+        self.topic = clients.create_topic(bootstrap, clients.unique("idle"))
+
+    def run(self, *argv: str) -> Result:
+        return call(self._capsys, *argv, "--bootstrap-server", self.bootstrap, "-o", "json")
+
+    def group(self) -> str:
+        name = clients.unique("group")
+        clients.commit(self.bootstrap, name, {(self.topic, 0): 0})
+        return name
+
+    def visit(self, group: str, protocol: str) -> None:
+        """Join and leave, without a commit."""
+        clients.join(self.bootstrap, group, [self.topic], group_protocol=protocol).close()
+
+    def plan(self, *argv: str) -> tuple[dict[str, Any], str]:
+        made = self.run("cleanup", "plan", *argv, "--out", str(self.path), "--overwrite")
+        assert made.status == 0, made
+        return json.loads(self.path.read_text()), made.err
+
+    def apply(self) -> dict[str, Any]:
+        done = self.run("cleanup", "apply", str(self.path), "--yes")
+        return {row["group"]: row for row in done.json["results"]}
+
+
+@pytest.fixture
+def scene(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Scene:  # fmt: skip
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+    return Scene(bootstrap, tmp_path, capsys)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_count_as_use(scene: Scene, protocol: str) -> None:
+    """A consumer that is behind joins, reads and leaves: its group is not idle."""
+    visited, later, dead = scene.group(), scene.group(), scene.group()
+    named = ("--group", visited, "--group", later, "--group", dead)
+    time.sleep(IDLE_SECONDS)
+    scene.visit(visited, protocol)
+    found, _ = scene.plan(*named, "--idle", f"{IDLE_SECONDS}s")
+    assert {item["group"] for item in found["items"]} == {later, dead}
+    scene.visit(later, protocol)
+    rows = scene.apply()
+    assert (rows[dead]["status"], rows[later]["status"]) == ("deleted", "skipped")
+    assert rows[later]["error"]["name"] == "CHANGED_MEANWHILE"
+    assert "joined or left" in rows[later]["error"]["message"]
+    assert clients.committed(scene.bootstrap, later) == {(scene.topic, 0): 0}
+    found, _ = scene.plan("--group", later)
+    assert found["items"][0]["last_change_ms"] > found["items"][0]["last_commit_ms"]
+    assert scene.apply()[later]["status"] == "deleted"
+
+
+def test_a_clock_that_is_ahead(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was committed after the plan lies before it, by such a clock, and was not looked for."""
+    used, dead = scene.group(), scene.group()
+    ahead_ms = 40 * DAY_MS
+    monkeypatch.setattr(cleanup_plan, "now_ms", lambda: time.time_ns() // 1_000_000 + ahead_ms)
+    found, said = scene.plan("--group", used, "--group", dead, "--idle", "30d")
+    assert {item["group"] for item in found["items"]} == {used, dead}
+    assert "this clock is ahead" in said
+    clients.commit(scene.bootstrap, used, {(scene.topic, 0): 0})
+    rows = scene.apply()
+    assert (rows[used]["status"], rows[dead]["status"]) == ("skipped", "deleted")
+    assert clients.committed(scene.bootstrap, used) == {(scene.topic, 0): 0}
+
+
+def test_a_clock_that_is_behind(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = scene.group()
+    monkeypatch.setattr(cleanup_plan, "now_ms", lambda: time.time_ns() // 1_000_000 - DAY_MS)
+    found, said = scene.plan("--group", name, "--idle", "1s")
+    assert found["items"] == []
+    assert "clocks differ" in said
+
+
+def test_clocks_that_agree(scene: Scene) -> None:
+    _, said = scene.plan("--group", scene.group(), "--idle", "1s")
+    assert "Warning" not in said
