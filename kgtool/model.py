@@ -240,7 +240,8 @@ class GroupOffsets(NamedTuple):
 
 
 class GroupDeletion(NamedTuple):
-    """One group of ``delete``: status ``deleted``, ``failed`` or ``would-delete``."""
+    """One group of ``delete``: status ``deleted``, ``changed-meanwhile``, ``unknown``, ``failed``
+    or ``would-delete``."""
 
     group: str
     status: str
@@ -250,8 +251,9 @@ class GroupDeletion(NamedTuple):
 class OffsetDeletion(NamedTuple):
     """One partition of ``delete-offsets``.
 
-    Status is ``deleted``, ``no-offset`` (there was none, which counts as done), ``failed`` or
-    ``would-delete``; partition is None where a topic without partitions named does not exist.
+    Status is ``deleted``, ``changed-meanwhile``, ``unknown`` (no answer, and it can't be looked
+    up), ``no-offset`` (there was none, which counts as done), ``failed`` or ``would-delete``;
+    partition is None where a topic without partitions named does not exist.
     """
 
     group: str

@@ -8,7 +8,7 @@ from kgtool.admin.commit_times import CommitTimes, Watch
 from kgtool.admin.group_delete import delete_groups
 from kgtool.admin.hidden import HiddenOffsets
 from kgtool.admin.images import BeforeChange, Check, GroupChange, id_text
-from kgtool.admin.offset_delete import delete_offsets
+from kgtool.admin.offset_delete import delete_offsets, plan_offset_deletions
 from kgtool.admin.permissions import Operations, permissions
 from kgtool.admin.write_offsets import Write, write_offsets
 from kgtool.client import denied
@@ -153,9 +153,13 @@ def remove_offsets(
 ) -> Operation[dict[str, tuple[list[OffsetDeletion], ItemError | None]]]:
     """Delete offsets of groups; the rows, and the first error, of each. Dry without a journal."""
     requests = {group: _specs(partitions) for group, partitions in wanted.items()}
-    done = yield from delete_offsets(
-        cluster, requests, before_change is None, before_change=before_change, check=check
-    )
+    if before_change is None:
+        plan = yield from plan_offset_deletions(cluster, requests, check=check)
+        done = plan.results
+    else:
+        done = yield from delete_offsets(
+            cluster, requests, before_change=before_change, check=check
+        )
     return {
         group: (found.rows, found.error or next((r.error for r in found.rows if r.error), None))
         for group, found in done.items()

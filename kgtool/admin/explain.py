@@ -21,9 +21,9 @@ from kgtool.admin.expiry import (
     denied_log,
     find_expiries,
 )
-from kgtool.admin.group_delete import delete_groups
+from kgtool.admin.group_delete import plan_deletions
 from kgtool.admin.groups import describe_with_type, is_subscribed
-from kgtool.admin.offset_delete import delete_offsets
+from kgtool.admin.offset_delete import plan_offset_deletions
 from kgtool.admin.partition import offsets_partition
 from kgtool.admin.permissions import Operations, Permissions, permissions
 from kgtool.admin.removals import GroupPast, group_past
@@ -198,14 +198,14 @@ def _refusals(
     for partition in values:
         specs.setdefault(partition.topic, []).append(partition.partition)
     wanted = [TopicSpec(topic, tuple(numbers)) for topic, numbers in specs.items()]
-    (deletion,), offsets = yield from gather(
+    deletions, offsets = yield from gather(
         [
-            delete_groups(cluster, [group], dry_run=True),
-            delete_offsets(cluster, {group: wanted} if wanted else {}, dry_run=True),
+            plan_deletions(cluster, [group]),
+            plan_offset_deletions(cluster, {group: wanted} if wanted else {}),
         ]
     )
-    rows = offsets[group].rows if wanted else []
-    return deletion.error, {
+    rows = offsets.results[group].rows if wanted else []
+    return deletions.rows[0].error, {
         TopicPartition(row.topic, row.partition or 0): row.error for row in rows
     }
 

@@ -15,7 +15,7 @@ from kgtool.client import denied
 from kgtool.client.cluster import Cluster, call_any
 from kgtool.client.denied import Need
 from kgtool.client.ops import Operation, backoff, gather
-from kgtool.errors import BrokerError, KgError
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_configs, incremental_alter_configs
 from kgtool.protocol.codes import broker_error
@@ -175,6 +175,35 @@ def _check(group: str, configs: Mapping[str, str | None]) -> Operation[Outcomes]
     if good:
         problem = yield from _alter(group, good, validate_only=True)
         outcomes.update({(group, name): problem for name in good})
+    return outcomes
+
+
+def change_agreed_configs(
+    cluster: Cluster, wanted: Wanted, agreed: Wanted, before_change: Callable[[Wanted], None]
+) -> Operation[Outcomes]:
+    """Look again, and change what still has the value that was shown.
+
+    :param agreed: what was set at the groups then.
+    :param before_change: called with what is about to change.
+    """
+    there = yield from describe_group_configs(cluster, list(wanted))
+    outcomes: Outcomes = {}
+    going: dict[str, dict[str, str | None]] = {}
+    for group, configs in wanted.items():
+        now = there[group]
+        for name, value in configs.items():
+            if isinstance(now, KgError):
+                outcomes[group, name] = now
+            elif name in now and now[name].own == agreed[group][name]:
+                going.setdefault(group, {})[name] = value
+            else:
+                outcomes[group, name] = ChangedMeanwhile(
+                    "It has another value now than when the plan was shown.",
+                    hint="Look with kgtool configs, and repeat the command if it is to change.",
+                )
+    if going:
+        changed = alter_group_configs(cluster, going, lambda: before_change(going))
+        outcomes.update((yield from changed))
     return outcomes
 
 

@@ -145,22 +145,12 @@ def announce_deletion(
     groups: Sequence[GroupDescription],
     committed: Mapping[str, Committed | KgError],
     before_change: BeforeChange,
-) -> Operation[dict[str, ItemError]]:
-    """Hand over images of groups that are about to go; return those that must not, and why."""
-    failed: dict[str, ItemError] = {}
-    parts = []
-    for description in groups:
-        # Share groups keep their offsets elsewhere: there is nothing to put back from here.
-        found = committed[description.group] if description.type != "share" else {}
-        error = unreadable(description.group, found)
-        if error is not None:
-            failed[description.group] = error
-        else:
-            parts.append((description, offsets_of(found)))
+) -> Operation[None]:
+    """Hand over images of groups that are about to go."""
+    # Share groups keep their offsets elsewhere: there is nothing to put back from here.
+    parts = [(d, offsets_of(committed[d.group] if d.type != "share" else {})) for d in groups]
     images = yield from take_images(cluster, parts)
-    if images:
-        before_change([GroupChange(i, dict.fromkeys(i.offsets), True) for i in images])
-    return failed
+    before_change([GroupChange(i, dict.fromkeys(i.offsets), True) for i in images])
 
 
 def read_groups(

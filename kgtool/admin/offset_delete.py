@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.admin.agreed import value_digest
+from kgtool.admin.batches import batch_bytes, send_parts, split
+from kgtool.admin.batches import tombstone_bytes as _bytes
 from kgtool.admin.committed import Committed, fetch_on
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type, is_subscribed
 from kgtool.admin.images import (
@@ -14,11 +18,14 @@ from kgtool.admin.images import (
     offsets_of,
     take_images,
 )
+from kgtool.admin.lag import LogEnds
 from kgtool.admin.pending import pending_error, pending_partitions
-from kgtool.admin.resend import SEND_AGAIN, change_by_coordinator
+from kgtool.admin.resend import SEND_AGAIN, change_by_coordinator, is_unsettled
 from kgtool.admin.reset_committed import fetch_selected
+from kgtool.admin.topics import log_ends
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, fetch_metadata, pipelined, too_old
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, fetch_metadata, too_old
 from kgtool.client.ops import READING_SHARE, Call, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import (
@@ -37,6 +44,35 @@ from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
 
 
+class Agreed(NamedTuple):
+    """What was shown of one group: the partitions, and a digest of what each had (0: not to go).
+
+    ``unknown`` are the rows of topics without partitions that can't be looked up.
+    """
+
+    specs: Sequence[TopicSpec]
+    digests: Sequence[int]
+    unknown: Sequence[OffsetDeletion]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions whose offsets are to go."""
+        known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
+        return [at for at, digest in zip(known, self.digests, strict=True) if digest]
+
+
+class OffsetsPlan(NamedTuple):
+    """What would become of each group's offsets, and all that a table shows of it.
+
+    ``agreed`` is all that has to be kept until the change.
+    """
+
+    results: dict[str, GroupOffsetDeletions]
+    agreed: dict[str, Agreed]
+    committed: dict[str, Committed]
+    members: dict[str, int]
+
+
 class _Asked(NamedTuple):
     """One group: what is to be deleted, what it is, and what it has."""
 
@@ -47,18 +83,59 @@ class _Asked(NamedTuple):
     committed: Committed
     refused: dict[TopicPartition, KgError]
     """Partitions that are better left alone, and why."""
+    known: dict[TopicPartition, OffsetDeletion]
+    """Partitions whose outcome is known, as they were not agreed to, or as there is nothing."""
 
     @property
     def open(self) -> list[TopicPartition]:
         """The partitions that the coordinator is asked to delete."""
-        return [partition for partition in self.partitions if partition not in self.refused]
+        return [p for p in self.partitions if p not in self.refused and p not in self.known]
+
+
+def plan_offset_deletions(
+    cluster: Cluster,
+    requests: Mapping[str, Sequence[TopicSpec]],
+    *,
+    force: bool = False,
+    check: Check | None = None,
+) -> Operation[OffsetsPlan]:
+    """Say what would become of committed offsets of groups, without doing anything.
+
+    A topic without partitions means all that it has now, also at the time of the change.
+    """
+    done, asked = yield from _judge(cluster, requests, force, check)
+    agreed: dict[str, Agreed] = {}
+    for group, item in asked.items():
+        done[group] = _foreseen(cluster, item)
+    for group, specs in requests.items():
+        rows = done[group].rows
+        goes = {TopicPartition(r.topic, r.partition or 0) for r in rows
+                if r.status == "would-delete"}  # fmt: skip
+        partitions, _ = _expand(cluster, specs)
+        found = asked[group].committed if group in asked else {}
+        digests = array("q", [value_digest(found.get(p)) if p in goes else 0 for p in partitions])
+        unknown = [row for row in rows if row.partition is None]
+        agreed[group] = Agreed(_explicit(cluster, specs), digests, unknown)
+    return OffsetsPlan(
+        {group: done[group] for group in requests},
+        agreed,
+        {group: item.committed for group, item in asked.items()},
+        {g: len(item.description.members) for g, item in asked.items() if _is_alive(item)},
+    )
+
+
+def ends_of(
+    cluster: Cluster, partitions: Collection[TopicPartition]
+) -> Operation[dict[TopicPartition, LogEnds]]:
+    """Return where logs end, for a plan's lags: not at the cost of the change's own time."""
+    return (yield from within(log_ends(cluster, partitions, starts=False), 0.3))
 
 
 def delete_offsets(
     cluster: Cluster,
     requests: Mapping[str, Sequence[TopicSpec]],
-    dry_run: bool = False,
     *,
+    agreed: Mapping[str, Agreed] | None = None,
     force: bool = False,
     before_change: BeforeChange | None = None,
     check: Check | None = None,
@@ -69,14 +146,43 @@ def delete_offsets(
     be told from "deleted", and what can't be read or is about to be changed by a transaction
     (unless ``force``) is left alone. A topic without partitions means all that the topic has now.
 
+    :param agreed: of a plan, for its groups: what has something else now is left alone.
     :param before_change: called with the images of what is about to be deleted.
     :param check: says of a group, as it was just read, why it must be left alone after all; of
         its offsets it sees those that were asked for.
     """
-    found = yield from _read_all(cluster, requests)
+    if agreed is not None:
+        requests = {group: agreed[group].specs for group in requests}
+    done, asked = yield from _judge(cluster, requests, force, check)
+    for group, item in asked.items():
+        if agreed is not None:
+            _leave_changed(cluster, item, agreed[group])
+    if any(item.open for item in asked.values()) and before_change is not None:
+        before_change((yield from _changes(cluster, list(asked.values()))))
+    wanted = {group: item.open for group, item in asked.items()}
+    had = {group: item.committed for group, item in asked.items()}
+    outcomes = yield from delete_partitions(cluster, wanted, had)
+    for group, item in asked.items():
+        done[group] = _outcome(cluster, item, outcomes[group])
+    for group in requests:
+        if agreed is not None:
+            done[group].rows.extend(agreed[group].unknown)
+    return {group: done[group] for group in requests}
+
+
+def _judge(
+    cluster: Cluster,
+    requests: Mapping[str, Sequence[TopicSpec]],
+    force: bool,
+    check: Check | None,
+) -> Operation[tuple[dict[str, GroupOffsetDeletions], dict[str, _Asked]]]:
+    """Sort groups into those of which nothing can be deleted, and those of which something may.
+
+    The plan asks it, and the change asks it again of what it reads under the lock.
+    """
     done: dict[str, GroupOffsetDeletions] = {}
-    asked: list[_Asked] = []
-    for description, committed, error in found:
+    asked: dict[str, _Asked] = {}
+    for description, committed, error in (yield from _read_all(cluster, requests)):
         group = description.group
         partitions, unknown = _expand(cluster, requests[group])
         problem = check(description, committed) if check is not None else None
@@ -85,19 +191,38 @@ def delete_offsets(
             assert problem is not None
             done[group] = _all_failed(group, partitions, unknown, problem)
             continue
-        refused = _refused(group, partitions, committed, force)
-        asked.append(_Asked(group, partitions, unknown, description, committed, refused))
-    if asked and not dry_run and before_change is not None:
-        before_change((yield from _changes(cluster, asked)))
-    wanted = {} if dry_run else {item.group: item.open for item in asked}
-    had = {item.group: item.committed for item in asked}
-    outcomes = yield from delete_partitions(cluster, wanted, had)
-    for item in asked:
-        if dry_run:
-            done[item.group] = _foreseen(cluster, item)
-        else:
-            done[item.group] = _outcome(item, outcomes[item.group])
-    return {group: done[group] for group in requests}
+        refused = _refused(cluster, group, partitions, committed, force)
+        asked[group] = _Asked(group, partitions, unknown, description, committed, refused, {})
+    return done, asked
+
+
+def _explicit(cluster: Cluster, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
+    """Name the partitions of topics as they are now, so that the change asks for no others."""
+    return [
+        spec if spec.partitions is not None
+        else TopicSpec(spec.topic, tuple(cluster.topics[spec.topic].leaders))
+        for spec in specs
+    ]  # fmt: skip
+
+
+def _is_alive(item: _Asked) -> bool:
+    return item.description.error is None and not item.description.is_empty
+
+
+def _leave_changed(cluster: Cluster, item: _Asked, agreed: Agreed) -> None:
+    """Ask only for what has the same offset as when the plan was shown."""
+    rows = _foreseen(cluster, item).rows
+    for partition, digest, row in zip(item.partitions, agreed.digests, rows, strict=False):
+        now = value_digest(item.committed.get(partition))
+        if now and now == digest:
+            continue
+        if row.status == "would-delete":
+            changed = ChangedMeanwhile(
+                "There is another offset now than when the plan was shown.",
+                hint="Look with kgtool describe, and repeat the command if it is to go.",
+            )
+            row = _failed(item, partition, changed)
+        item.known[partition] = row
 
 
 def _read_all(
@@ -128,7 +253,11 @@ def _able(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation[dic
 
 
 def _refused(
-    group: str, partitions: Sequence[TopicPartition], committed: Committed, force: bool
+    cluster: Cluster,
+    group: str,
+    partitions: Sequence[TopicPartition],
+    committed: Committed,
+    force: bool,
 ) -> dict[TopicPartition, KgError]:
     pending = [] if force else pending_partitions(committed, partitions)
     refused: dict[TopicPartition, KgError] = {p: pending_error(group) for p in pending}
@@ -136,7 +265,17 @@ def _refused(
         value = committed.get(partition)
         if isinstance(value, KgError):
             refused[partition] = denied.explain(value, denied.DESCRIBE, topic=partition.topic)
+        elif value is None and (missing := _missing(cluster, partition)) is not None:
+            refused[partition] = missing
     return refused
+
+
+def _missing(cluster: Cluster, partition: TopicPartition) -> KgError | None:
+    """Return why there is no such partition; None where there is one."""
+    topic = cluster.topics[partition.topic]
+    if topic.error is None and partition.partition in topic.leaders:
+        return None
+    return topic.error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _changes(cluster: Cluster, asked: Sequence[_Asked]) -> Operation[list[GroupChange]]:
@@ -193,8 +332,8 @@ def _refusal(
 def _all_failed(
     group: str, partitions: list[TopicPartition], unknown: list[str], error: ItemError
 ) -> GroupOffsetDeletions:
-    rows = [OffsetDeletion(group, p.topic, p.partition, "failed", error) for p in partitions]
-    rows += [OffsetDeletion(group, topic, None, "failed", error) for topic in unknown]
+    rows = [OffsetDeletion(group, *p, error.status, error) for p in partitions]
+    rows += [OffsetDeletion(group, topic, None, error.status, error) for topic in unknown]
     return GroupOffsetDeletions(group, rows, error)
 
 
@@ -214,10 +353,17 @@ def delete_partitions(
     left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
     settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
 
+    most = max((sum(_bytes(g, at) for at in parts) for g, parts in left.items()), default=0)
+    limit = yield from batch_bytes(most)
+
     def send(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        calls = [Call(broker, _request(group, left[group])) for group in ids]
-        replies = yield from pipelined(calls)
-        return {g: _read(reply, left[g]) for g, reply in zip(ids, replies, strict=True)}
+        parts = [
+            part
+            for group in ids
+            for part in split([(group, at) for at in left[group]], lambda i: _bytes(*i), limit)
+        ]
+        found = yield from send_parts(parts, lambda part: Call(broker, _request(part)), _read)
+        return {group: _sort(group, left, settled[group], found) for group in ids}
 
     def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         now = yield from fetch_on(cluster, broker, ids)
@@ -251,7 +397,7 @@ def _verdict(
         value = now.get(partition)
         if value is None:
             settled[partition] = codes.NONE
-        elif before is not None and value == before.get(partition):
+        elif before is not None and value_digest(value) == value_digest(before.get(partition)):
             same.append(partition)
         else:
             settled[partition] = _changed_since(group)
@@ -266,40 +412,69 @@ def _changed_since(group: str) -> KgError:
     )
 
 
-def _request(group: str, partitions: list[TopicPartition]) -> offset_delete.Request:
+_Item = tuple[str, TopicPartition]
+"""A group and one of its partitions."""
+
+
+def _request(part: list[_Item]) -> offset_delete.Request:
     topics: dict[str, list[Any]] = {}
-    for partition in partitions:
+    for _, partition in part:
         row = offset_delete.RequestPartition(partition=partition.partition)
         topics.setdefault(partition.topic, []).append(row)
     return offset_delete.Request(
-        group_id=group,
+        group_id=part[0][0],
         topics=[
             offset_delete.RequestTopic(name=name, partitions=rows) for name, rows in topics.items()
         ],
     )
 
 
-def _read(reply: Any, partitions: list[TopicPartition]) -> Any:
-    """Return a code for each partition, or the error of the whole group."""
+def _read(part: list[_Item], reply: Any) -> dict[_Item, Any]:
+    """Return a code for each partition, or the error of all of them."""
     if isinstance(reply, KgError):
-        return reply
+        return dict.fromkeys(part, reply)
     if reply.error_code:
-        return broker_error(reply.error_code)
-    found = dict.fromkeys(partitions, codes.UNKNOWN_SERVER_ERROR)
-    for topic in reply.topics:
-        for row in topic.partitions:
-            found[TopicPartition(topic.name, row.partition)] = row.error_code
-    return found
+        return dict.fromkeys(part, broker_error(reply.error_code))
+    found = {
+        TopicPartition(topic.name, row.partition): row.error_code
+        for topic in reply.topics
+        for row in topic.partitions
+    }
+    return {item: found[item[1]] if item[1] in found else _left_out(item[1]) for item in part}
 
 
-def _outcome(item: _Asked, answer: Any) -> GroupOffsetDeletions:
+def _left_out(partition: TopicPartition) -> KgError:
+    return left_out(offset_delete.Request, str(partition))
+
+
+def _sort(
+    group: str,
+    left: dict[str, list[TopicPartition]],
+    settled: dict[TopicPartition, Any],
+    found: Mapping[_Item, Any],
+) -> Any:
+    """Return the codes of a group's partitions, or what keeps some of them from being known."""
+    answers = {at: found[group, at] for at in left[group]}
+    errors = {at: answer for at, answer in answers.items() if isinstance(answer, KgError)}
+    if not errors:
+        return answers
+    settled.update({at: answer for at, answer in answers.items() if at not in errors})
+    left[group] = list(errors)
+    return next(filter(is_unsettled, errors.values()), next(iter(errors.values())))
+
+
+def _outcome(cluster: Cluster, item: _Asked, answer: Any) -> GroupOffsetDeletions:
     if isinstance(answer, KgError):
-        error = denied.explain(answer, denied.DELETE_OFFSETS, group=item.group)
-        failure = ItemError.of(error, Target(group=item.group))
-        return _all_failed(item.group, item.partitions, item.unknown_topics, failure)
-    outcomes = {**answer, **item.refused}
-    rows = [_row(item, partition, outcomes[partition]) for partition in sorted(outcomes)]
-    return GroupOffsetDeletions(item.group, _with_unknown(item, rows))
+        answer = denied.explain(answer, denied.DELETE_OFFSETS, group=item.group)
+        if not item.known and not item.refused:
+            failure = ItemError.of(answer, Target(group=item.group))
+            return _all_failed(item.group, item.partitions, item.unknown_topics, failure)
+        answer = dict.fromkeys(item.open, answer)
+    rows = {at: _row(item, at, outcome) for at, outcome in {**answer, **item.refused}.items()}
+    rows.update(item.known)
+    return GroupOffsetDeletions(
+        item.group, _with_unknown(cluster, item, [rows[at] for at in sorted(rows)])
+    )
 
 
 def _row(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
@@ -322,7 +497,7 @@ def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> 
         outcome = broker_error(outcome, hint=hint)
     reason = denied.explain(outcome, denied.DELETE_OFFSETS, topic=partition.topic)
     error = ItemError.of(reason, Target(item.group, *partition))
-    return OffsetDeletion(item.group, *partition, "failed", error)
+    return OffsetDeletion(item.group, *partition, error.status, error)
 
 
 def _is_held(member: Member, topic: str) -> bool:
@@ -351,29 +526,28 @@ def _holders(description: GroupDescription, topic: str) -> str:
     return f"Subscribed to {topic}: {shown}." if names else "Stop the group's members first."
 
 
-def _with_unknown(item: _Asked, rows: list[OffsetDeletion]) -> list[OffsetDeletion]:
-    """Add the topics that were named without partitions and do not exist."""
+def _with_unknown(
+    cluster: Cluster, item: _Asked, rows: list[OffsetDeletion]
+) -> list[OffsetDeletion]:
+    """Add the topics that were named without partitions and can't be looked up."""
     for topic in item.unknown_topics:
-        error = ItemError.of(
-            broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION), Target(item.group, topic)
-        )
+        known = cluster.topics[topic].error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
+        error = ItemError.of(known, Target(item.group, topic))
         rows.append(OffsetDeletion(item.group, topic, None, "failed", error))
     return rows
 
 
 def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
-    """Say what the broker would answer, without asking it (``--dry-run``)."""
+    """Say what the broker would answer, without asking it."""
     rows = []
     for partition in item.partitions:
-        topic = cluster.topics[partition.topic]
         if partition in item.refused:
             rows.append(_failed(item, partition, item.refused[partition]))
-        elif topic.error is not None or partition.partition not in topic.leaders:
-            code = (topic.error and topic.error.code) or codes.UNKNOWN_TOPIC_OR_PARTITION
-            rows.append(_failed(item, partition, code))
+        elif (missing := _missing(cluster, partition)) is not None:
+            rows.append(_failed(item, partition, missing))
         elif any(_is_held(member, partition.topic) for member in item.description.members):
             rows.append(_failed(item, partition, codes.GROUP_SUBSCRIBED_TO_TOPIC))
         else:
             status = "would-delete" if _has_offset(item, partition) else "no-offset"
             rows.append(OffsetDeletion(item.group, *partition, status))
-    return GroupOffsetDeletions(item.group, _with_unknown(item, rows))
+    return GroupOffsetDeletions(item.group, _with_unknown(cluster, item, rows))

@@ -383,10 +383,3 @@ def _selected(partition: TopicPartition, topics: Sequence[TopicSpec]) -> bool:
         and (spec.partitions is None or partition.partition in spec.partitions)
         for spec in topics
     )
-
-
-def delete_offsets(*args: Any, **kwargs: Any) -> Any:
-    """See ``kgtool.admin.offset_delete.delete_offsets``."""
-    from kgtool.admin.offset_delete import delete_offsets as delete
-
-    return delete(*args, **kwargs)

@@ -21,15 +21,18 @@ from kgtool.protocol.api import describe_transactions, list_transactions
 
 TOPIC = "__consumer_offsets"
 UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
-MOST_PARTITIONS = 50_000
-"""In a larger cluster nobody asks for all of them."""
+PARTITIONS_AT_ONCE = 50_000
+"""In one question, of all its groups together."""
 
 
-def first_commits(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, Committed]]:
+def first_commits(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, Committed | KgError]]:
     """Return the partitions of each group whose first commit is pending.
 
     Groups without any are left out, and so are those of which that can't be found out: brokers
-    before 3.0, transactions that may not be seen.
+    before 3.0, transactions that may not be seen. A group that a transaction may be about, and
+    that could not be asked for it, has the error.
     """
     if not groups:
         return {}
@@ -46,15 +49,32 @@ def first_commits(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str
         if not topic.is_internal and topic.error is None
         for number in sorted(topic.leaders)
     ]
-    if not suspects or len(partitions) > MOST_PARTITIONS:
-        return {}
-    found = yield from fetch_selected(cluster, dict.fromkeys(suspects, partitions))
-    pending: dict[str, Committed] = {}
-    for group, committed in found.items():
-        for partition, value in committed.items() if isinstance(committed, dict) else ():
-            if isinstance(value, CommittedOffset) and value.is_pending and value.offset is None:
-                pending.setdefault(group, {})[partition] = value
+    pending: dict[str, Committed | KgError] = {}
+    at_once = max(1, PARTITIONS_AT_ONCE // max(len(partitions), 1))
+    for first in range(0, len(suspects), at_once):
+        names = suspects[first : first + at_once]
+        for at in range(0, len(partitions), PARTITIONS_AT_ONCE):
+            part = partitions[at : at + PARTITIONS_AT_ONCE]
+            found = yield from fetch_selected(cluster, dict.fromkeys(names, part))
+            for group, committed in found.items():
+                _add_pending(pending, group, committed)
     return pending
+
+
+def _add_pending(
+    pending: dict[str, Committed | KgError], group: str, committed: Committed | KgError
+) -> None:
+    if isinstance(committed, KgError):
+        pending[group] = committed
+        return
+    first = {
+        partition: value
+        for partition, value in committed.items()
+        if isinstance(value, CommittedOffset) and value.is_pending and value.offset is None
+    }
+    known = pending.setdefault(group, {}) if first else None
+    if isinstance(known, dict):
+        known.update(first)
 
 
 def _busy_partitions(cluster: Cluster) -> Operation[set[int]]:

@@ -15,7 +15,7 @@ from kgtool.model import ItemError, Target
 from kgtool.words import counted
 
 if TYPE_CHECKING:
-    from kgtool.admin.group_configs import Configs
+    from kgtool.admin.group_configs import Configs, Wanted
     from kgtool.net.session import Session
 
 KEYS = ("group", "name", "old_value", "new_value", "status", "error")
@@ -46,7 +46,7 @@ class Refused(KgError):
 class Item(NamedTuple):
     """One config of one group; a value None is "not set at the group".
 
-    ``status``: would-alter, altered, unchanged or failed.
+    ``status``: would-alter, altered, unchanged, changed-meanwhile, unknown or failed.
     """
 
     group: str
@@ -63,7 +63,8 @@ class Item(NamedTuple):
 
     def failed(self, error: KgError) -> Item:
         """Return it with the reason why it can't be."""
-        return self._replace(status="failed", error=ItemError.of(error, Target(group=self.group)))
+        failure = ItemError.of(error, Target(group=self.group))
+        return self._replace(status=failure.status, error=failure)
 
     def row(self) -> dict[str, Any]:
         """Return the row of the machine formats."""
@@ -135,20 +136,27 @@ class Work:
         self._output.note(WAY_BACK)
 
     def _changed(self, items: Sequence[Item], open_: Sequence[Item]) -> list[Item]:
-        from kgtool.admin.group_configs import alter_group_configs
+        from kgtool.admin.group_configs import change_agreed_configs
         from kgtool.safety.journal import ConfigChange
 
-        before = [ConfigChange(one.group, one.name, one.old, one.new) for one in open_]
+        shown = {one.key: ConfigChange(one.group, one.name, one.old, one.new) for one in open_}
+        agreed: dict[str, dict[str, str | None]] = {}
+        for one in open_:
+            agreed.setdefault(one.group, {})[one.name] = one.old
+        written: set[tuple[str, str]] = set()
         with Change(self._session, self._output, undoes=self._undoes) as change:
-            change.lock({one.group for one in open_})
+
+            def before(going: Wanted) -> None:
+                written.update((group, name) for group in going for name in going[group])
+                change.before_configs([shown[key] for key in shown if key in written])
+
+            change.lock(agreed)
             answers = self._session.run(
-                alter_group_configs(
-                    self._session.cluster, _wanted(open_), lambda: change.before_configs(before)
-                )
+                change_agreed_configs(self._session.cluster, _wanted(open_), agreed, before)
             )
             done = [_outcome(one, answers, "altered") for one in items]
             change.config_results(
-                (one.group, one.name, one.status, one.error) for one in done if one.key in answers
+                (one.group, one.name, one.status, one.error) for one in done if one.key in written
             )
         self.journal_id = change.journal_id
         change.say()

@@ -18,8 +18,23 @@ class Meter:
         self._total = total
         self._what = what
         self._began = time.monotonic()
+        self._done = 0
         self._shown = False
         self._is_on = sys.stderr.isatty()
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def add(self, done: int) -> None:
+        """Count more of them; the line goes away with the last one."""
+        self._done += done
+        if self._done < self._total:
+            self.show(self._done)
+        else:
+            self.clear()
 
     def show(self, done: int, skipped: int = 0, failed: int = 0) -> None:
         """Draw the line anew."""

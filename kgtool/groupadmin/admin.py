@@ -157,31 +157,30 @@ class GroupAdmin(Cleaning):
         groups with offsets that this login may not see. Where that can't be told, a
         ``UserWarning`` says what ``undo`` does not cover.
         """
-        from kgtool.admin.group_delete import delete_groups
+        from kgtool.admin.group_delete import delete_groups, plan_deletions
         from kgtool.admin.hidden import HiddenOffsets
 
         names = list(dict.fromkeys(groups))
         with self._lock:
             session = self._ready()
+            if dry_run:
+                return session.run(plan_deletions(session.cluster, names, force=force)).rows
             with self._recorder(session, "delete_groups") as recorder:
                 hidden = HiddenOffsets(names, refuse=not force)
                 session.run_long(hidden.look(session.cluster, names))
-                if not dry_run:
-                    recorder.hold(names)
+                recorder.hold(names)
 
                 def before(changes: Sequence[GroupChange]) -> None:
                     for said in hidden.warnings(change.image.group for change in changes):
                         warn(said)
                     recorder.before(changes)
 
-                done = session.run(
+                return session.run(
                     delete_groups(
-                        session.cluster, names, dry_run=dry_run, force=force,
-                        before_change=before, hidden=hidden,
+                        session.cluster, names, force=force, before_change=before, hidden=hidden,
+                        told=recorder.results,
                     )
                 )  # fmt: skip
-                recorder.results(done)
-            return done
 
     def delete_offsets(
         self, group: str, topics: Topics, *, force: bool = False, dry_run: bool = False
@@ -193,20 +192,21 @@ class GroupAdmin(Cleaning):
 
         :param force: also where a transaction is pending, and in Connect groups.
         """
-        from kgtool.admin.offset_delete import delete_offsets
+        from kgtool.admin.offset_delete import delete_offsets, plan_offset_deletions
 
         requests = {group: targets.specs(topics)}
         with self._lock:
             session = self._ready()
+            if dry_run:
+                looked = plan_offset_deletions(session.cluster, requests, force=force)
+                return session.run(looked).results[group]
             with self._recorder(session, "delete_offsets") as recorder:
-                if not dry_run:
-                    recorder.hold([group])
+                recorder.hold([group])
                 done = session.run(
                     delete_offsets(
-                        session.cluster, requests, dry_run, force=force,
-                        before_change=recorder.before,
+                        session.cluster, requests, force=force, before_change=recorder.before
                     )
-                )  # fmt: skip
+                )
                 recorder.results(done[group].rows)
             return done[group]
 

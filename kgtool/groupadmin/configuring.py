@@ -43,9 +43,10 @@ def undo(
     from kgtool.admin.group_configs import describe_group_configs
 
     changes = changed_configs(journal)
-    there = session.run(
-        describe_group_configs(session.cluster, list({change.group for change in changes}))
-    )
+    groups = list({change.group for change in changes})
+    if not dry_run:
+        recorder.hold(groups)  # what is compared now is what is changed
+    there = session.run(describe_group_configs(session.cluster, groups))
     answers: dict[tuple[str, str], ItemError | None] = {}
     wanted: dict[str, dict[str, str | None]] = {}
     for change in changes:

@@ -164,16 +164,10 @@ class Part:
         self._read()
         whole, single = self._sorted()
         cluster = self._session.cluster
-        from kgtool.admin.group_delete import delete_groups
+        from kgtool.admin.group_delete import plan_deletions
 
-        rows = {
-            row.group: row
-            for row in self._session.run(
-                delete_groups(
-                    cluster, whole, dry_run=True, check=self._check, hidden=self._sight.hidden
-                )
-            )
-        }
+        looked = plan_deletions(cluster, whole, check=self._check, hidden=self._sight.hidden)
+        rows = {row.group: row for row in self._session.run(looked).rows}
         offsets = self._session.run(cleanup.remove_offsets(cluster, single, None, self._check))
         return [
             self._result(item, rows.get(group), offsets.get(group), is_dry=True)

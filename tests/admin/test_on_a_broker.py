@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgtool.admin.group_delete import delete_groups
+from kgtool.admin.group_delete import delete_groups, plan_deletions
 from kgtool.admin.groups import describe_groups, list_groups
-from kgtool.admin.offset_delete import delete_offsets
+from kgtool.admin.offset_delete import delete_offsets, plan_offset_deletions
 from kgtool.admin.offsets import describe_offsets
 from kgtool.model import GroupOffsets, TopicSpec
 from kgtool.net.session import Session
@@ -215,7 +215,11 @@ def test_delete_offsets_tells_four_outcomes_apart(
     ]  # fmt: skip
     try:
         for dry_run in (True, False):
-            done = session.run(delete_offsets(session.cluster, {group: specs}, dry_run))[group]
+            asked = {group: specs}
+            if dry_run:
+                done = session.run(plan_offset_deletions(session.cluster, asked)).results[group]
+            else:
+                done = session.run(delete_offsets(session.cluster, asked))[group]
             assert done.error is None
             rows = {(row.topic, row.partition): row for row in done.rows}
             expected = {
@@ -256,7 +260,7 @@ def test_delete_removes_the_empty_and_spares_the_living(
     client = member(bootstrap, alive, [topic], "classic")
     names = [alive, "no-such-group", empty, empty]
     try:
-        planned = session.run(delete_groups(session.cluster, names, dry_run=True))
+        planned = session.run(plan_deletions(session.cluster, names)).rows
         assert [row.status for row in planned] == ["failed", "failed", "would-delete"]
         assert {empty, alive} <= clients.group_ids(bootstrap)
         done = session.run(delete_groups(session.cluster, names))

@@ -240,6 +240,15 @@ def test_offsets_of_a_hidden_topic_can_t_be_deleted(here: Guarded) -> None:
     assert clients.committed(here.bootstrap, mine) == {(here.hidden, 0): 2}
 
 
+def test_a_hidden_topic_without_partitions_is_no_unknown_one(here: Guarded) -> None:
+    mine = here.group("DESCRIBE", "DELETE")
+    result = here.run("delete-offsets", "--group", mine, "--topic", here.hidden, "--yes")
+    assert result.status == 1, result
+    error = only_error(result)
+    assert (error["code"], error["name"]) == (29, "TOPIC_AUTHORIZATION_FAILED")
+    assert here.hidden in error["hint"]
+
+
 def test_a_group_whose_offsets_may_not_be_deleted(here: Guarded, outcome: Outcome) -> None:
     with outcome(TABLE, "delete-offsets, without DELETE on the group", "outcome") as cell:
         mine, other = here.group("DESCRIBE", "DELETE"), here.group("DESCRIBE")

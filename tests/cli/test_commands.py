@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from kgtool.admin.group_delete import DeletionPlan
+from kgtool.admin.lag import LogEnds
+from kgtool.admin.offset_delete import Agreed, OffsetsPlan
 from kgtool.model import (
     Broker,
+    CommittedOffset,
     GroupDeletion,
     GroupDescription,
     GroupListing,
@@ -21,6 +25,8 @@ from kgtool.model import (
     OffsetDeletion,
     OffsetRow,
     Target,
+    TopicPartition,
+    TopicSpec,
 )
 from tests.cli.run import Result
 
@@ -241,16 +247,20 @@ class TestDelete:
     def _canned(self, canned: Canned, outcomes: dict[str, ItemError | None]) -> list[Any]:
         calls: list[Any] = []
 
-        def delete_groups(
-            groups: Any, *, dry_run: bool = False, **_options: Any
-        ) -> list[GroupDeletion]:
-            calls.append((list(groups), dry_run))
-            done = "would-delete" if dry_run else "deleted"
+        def rows(groups: Any, done: str) -> list[GroupDeletion]:
             return [
                 GroupDeletion(g, "failed" if outcomes[g] else done, outcomes[g]) for g in groups
             ]
 
-        canned(group_delete__delete_groups=delete_groups)
+        def plan(groups: Any, **_options: Any) -> DeletionPlan:
+            calls.append((list(groups), True))
+            return DeletionPlan(rows(groups, "would-delete"), {})
+
+        def delete(groups: Any, **_options: Any) -> list[GroupDeletion]:
+            calls.append((list(groups), False))
+            return rows(groups, "deleted")
+
+        canned(group_delete__delete_groups=delete, group_delete__plan_deletions=plan)
         return calls
 
     def test_kafka_form_asks_nothing(self, kgtool: Kgtool, canned: Canned) -> None:
@@ -317,12 +327,21 @@ class TestDeleteOffsets:
     def _canned(self, canned: Canned, results: dict[str, GroupOffsetDeletions]) -> list[Any]:
         calls: list[Any] = []
 
-        def delete_offsets(requests: Any, dry_run: bool = False, **_options: Any) -> Any:
-            calls.append((dict(requests), dry_run))
-            return {group: _foreseen(results[group], dry_run) for group in requests}
+        def delete(requests: Any, **_options: Any) -> Any:
+            calls.append((dict(requests), False))
+            return {group: results[group] for group in requests}
 
-        found = [GroupOffsets(_group(name), [_row(name, 0)], []) for name in results]
-        canned(offsets__delete_offsets=delete_offsets, offsets__describe_offsets=_emitting(found))
+        def plan(requests: Any, **_options: Any) -> OffsetsPlan:
+            calls.append((dict(requests), True))
+            foreseen = {group: _foreseen(results[group]) for group in requests}
+            agreed = {g: Agreed([TopicSpec("t", (0,))], [1], []) for g in requests}
+            had = {TopicPartition("t", 0): CommittedOffset(5, None, "")}
+            return OffsetsPlan(foreseen, agreed, dict.fromkeys(requests, had), {})
+
+        canned(
+            offset_delete__delete_offsets=delete, offset_delete__plan_offset_deletions=plan,
+            offset_delete__ends_of={TopicPartition("t", 0): LogEnds(0, 9)},
+        )  # fmt: skip
         return calls
 
     def test_success(self, kgtool: Kgtool, canned: Canned) -> None:
@@ -415,9 +434,7 @@ def _deletions(group: str, *rows: tuple[str, int | None, int | None]) -> GroupOf
     return GroupOffsetDeletions(group, made)
 
 
-def _foreseen(result: GroupOffsetDeletions, dry_run: bool) -> GroupOffsetDeletions:
-    if not dry_run:
-        return result
+def _foreseen(result: GroupOffsetDeletions) -> GroupOffsetDeletions:
     rows = [
         row._replace(status="would-delete") if row.status == "deleted" else row
         for row in result.rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +12,7 @@ from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import NOT_ALL_COMES_BACK, Change
+from kgtool.cli.meter import Meter
 from kgtool.cli.options import (
     change_options,
     connection_options,
@@ -25,6 +26,7 @@ from kgtool.model import GroupDeletion
 from kgtool.words import counted
 
 if TYPE_CHECKING:
+    from kgtool.admin.group_delete import DeletionPlan
     from kgtool.admin.hidden import HiddenOffsets
     from kgtool.admin.images import GroupChange
     from kgtool.config import Settings
@@ -58,7 +60,6 @@ def command(
     """Delete groups that have no members."""
     selection.check("delete")
     consent.require(yes, dry_run)
-    from kgtool.admin.group_delete import delete_groups
     from kgtool.admin.hidden import HiddenOffsets
     from kgtool.net.session import Session
 
@@ -66,23 +67,21 @@ def command(
         groups = choose(session, output, selection, rows.DELETE).groups
         hidden = HiddenOffsets(groups, refuse=not force)
         session.run_long(hidden.look(session.cluster, groups))
-        foreseen = session.run(
-            delete_groups(session.cluster, groups, dry_run=True, force=force, hidden=hidden)
-        )
-        good = [row.group for row in foreseen if row.status == "would-delete"]
+        plan = _plan(session, groups, force, hidden)
+        good = [row.group for row in plan.rows if row.status == "would-delete"]
         if dry_run or not good:
-            _report(output, foreseen)
+            _report(output, plan.rows)
             return output.finish()
-        _show_plan(output, foreseen, good, force)
+        _show_plan(output, plan.rows, good, force)
         used = None
         if not yes:
             used = stakes.say(session, output, dict.fromkeys(good), selection)
         for warning in hidden.warnings(good):
             output.note_once(escape(warning))
         consent.ask(session, output, f"Delete {counted(len(good), 'group')}?", yes, used)
-        change, done = _delete(session, output, good, force, hidden)
+        change, done = _delete(session, output, good, force, hidden, plan.agreed)
     outcome = {row.group: row for row in done}
-    _report(output, [outcome.get(row.group, row) for row in foreseen])
+    _report(output, [outcome.get(row.group, row) for row in plan.rows])
     change.say()
     return output.finish()
 
@@ -114,10 +113,7 @@ def kafka_form(
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE).groups
         if dry_run:
-            from kgtool.admin.group_delete import delete_groups
-
-            foreseen = delete_groups(session.cluster, groups, dry_run=True, force=force)
-            _report(output, session.run(foreseen))
+            _report(output, _plan(session, groups, force).rows)
             return output.finish()
         hidden = HiddenOffsets(groups, refuse=False)
         session.run(within(hidden.look(session.cluster, groups), READING_SHARE))
@@ -127,24 +123,53 @@ def kafka_form(
     return output.finish()
 
 
+def _plan(
+    session: Session, groups: Sequence[str], force: bool, hidden: HiddenOffsets | None = None
+) -> DeletionPlan:
+    """Look at groups, and say what would be deleted."""
+    from kgtool.admin.group_delete import plan_deletions
+
+    with Meter(len(groups), "groups looked at") as meter:
+        looked = plan_deletions(
+            session.cluster, groups, force=force, hidden=hidden,
+            told=lambda rows: meter.add(len(rows)),
+        )  # fmt: skip
+        plan: DeletionPlan = session.run(looked)
+    return plan
+
+
 def _delete(
-    session: Session, output: Output, groups: Sequence[str], force: bool, hidden: HiddenOffsets
+    session: Session,
+    output: Output,
+    groups: Sequence[str],
+    force: bool,
+    hidden: HiddenOffsets,
+    agreed: Mapping[str, int] | None = None,
 ) -> tuple[Change, list[GroupDeletion]]:
-    """Delete groups, with a journal of what they had."""
+    """Delete groups, with a journal of what they had.
+
+    :param agreed: what they had when they were shown; what has changed since is left alone.
+    """
     from kgtool.admin.group_delete import delete_groups
 
-    with Change(session, output) as change:
+    with Change(session, output) as change, Meter(len(groups), "groups") as meter:
 
         def before(changes: Sequence[GroupChange]) -> None:
             for warning in hidden.warnings(each.image.group for each in changes):
                 output.note_once(escape(warning))
             change.before(changes)
 
+        def told(done: Sequence[GroupDeletion]) -> None:
+            change.results(done)
+            meter.add(len(done))
+
         change.lock(groups)
         done = session.run(
-            delete_groups(session.cluster, groups, force=force, before_change=before, hidden=hidden)
-        )
-        change.results(done)
+            delete_groups(
+                session.cluster, groups, agreed=agreed, force=force, before_change=before,
+                hidden=hidden, told=told,
+            )
+        )  # fmt: skip
     return change, done
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kgtool.admin.waves import Waves
 from kgtool.cli import consent, render, rows, stakes
 from kgtool.cli.choose import choose
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import WAY_BACK, Change
+from kgtool.cli.meter import Meter
 from kgtool.cli.options import (
     TopicSpecType,
     change_options,
@@ -23,17 +25,12 @@ from kgtool.cli.options import (
 from kgtool.cli.output import Output, hint_of, sentence
 from kgtool.cli.selection import Selection
 from kgtool.errors import UsageError
-from kgtool.model import (
-    GroupOffsetDeletions,
-    GroupOffsets,
-    OffsetDeletion,
-    TopicPartition,
-    TopicSpec,
-)
+from kgtool.model import CommittedOffset, GroupOffsetDeletions, OffsetDeletion, TopicSpec
 from kgtool.protocol.codes import CODES
 from kgtool.words import counted
 
 if TYPE_CHECKING:
+    from kgtool.admin.offset_delete import Agreed, OffsetsPlan
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -84,117 +81,110 @@ def command(
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE_OFFSETS).groups
-        results = _plan(session, output, groups, topics, dry_run, force)
-        wanted = [group for group, result in results.items() if _would_delete(result)]
-        if wanted and not dry_run:
-            count = sum(len(_would_delete(results[group])) for group in wanted)
-            used = None if yes else stakes.say(session, output, _going(results), selection)
+        run = _Run(session, output, topics, force)
+        agreed = run.plan(groups, dry_run)
+        if dry_run:
+            return output.finish()
+        going = {group: at for group, found in agreed.items() if (at := found.partitions)}
+        if going:
+            count = sum(map(len, going.values()))
+            used = None if yes else stakes.say(session, output, going, selection)
             consent.ask(session, output, f"Delete {counted(count, 'committed offset')}?", yes, used)
-            change, deleted = _delete(session, output, wanted, topics, force)
-            results.update(deleted)
-    _report(output, results.values(), is_kafka_form=False)
-    if wanted and not dry_run:
-        change.say()
+        change = run.delete(groups, agreed)
+    change.say()
     return output.finish()
 
 
-def _going(results: Mapping[str, GroupOffsetDeletions]) -> stakes.Partitions:
-    """Return the offsets that are about to go."""
-    found = {
-        group: [TopicPartition(r.topic, r.partition or 0) for r in _would_delete(result)]
-        for group, result in results.items()
-    }
-    return {group: partitions for group, partitions in found.items() if partitions}
+class _Run:
+    """One run of the command, some groups at a time."""
 
+    def __init__(
+        self, session: Session, output: Output, topics: Sequence[TopicSpec], force: bool,
+        is_kafka_form: bool = False,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._output = output
+        self._topics = list(topics)
+        self._force = force
+        self._is_kafka_form = is_kafka_form
 
-def _would_delete(result: GroupOffsetDeletions) -> list[OffsetDeletion]:
-    return [row for row in result.rows if row.status == "would-delete"]
+    def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed]:
+        """Show on stderr the offsets that are about to go; report, if nothing more is to come."""
+        from kgtool.admin.offset_delete import plan_offset_deletions
 
+        agreed: dict[str, Agreed] = {}
+        members: dict[str, int] = {}
+        waves = Waves(groups)
+        with Meter(len(groups), "groups looked at") as meter:
+            while names := waves.next():
+                requests = dict.fromkeys(names, self._topics)
+                looked = plan_offset_deletions(self._session.cluster, requests, force=self._force)
+                plan: OffsetsPlan = self._session.run(looked)
+                meter.add(len(names))
+                self._show(plan)
+                if dry_run:
+                    self._report(plan.results.values(), is_dry=True)
+                agreed.update(plan.agreed)
+                members.update({g: n for g, n in plan.members.items() if agreed[g].partitions})
+                waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
+        if not dry_run and any(one.partitions for one in agreed.values()):
+            self._warn(members)
+        return agreed
 
-def _delete(
-    session: Session,
-    output: Output,
-    groups: Sequence[str],
-    topics: Sequence[TopicSpec],
-    force: bool,
-) -> tuple[Change, dict[str, GroupOffsetDeletions]]:
-    """Delete offsets, with a journal of what was there."""
-    from kgtool.admin.offsets import delete_offsets
+    def _show(self, plan: OffsetsPlan) -> None:
+        if self._is_kafka_form:
+            return
+        from kgtool.admin.lag import lag
+        from kgtool.admin.offset_delete import ends_of
 
-    requests = dict.fromkeys(groups, list(topics))
-    with Change(session, output) as change:
-        change.lock(groups)
-        done: dict[str, GroupOffsetDeletions] = session.run(
-            delete_offsets(
-                session.cluster, requests, False, force=force, before_change=change.before
-            )
+        going = [(group, at) for group, one in plan.agreed.items() for at in one.partitions]
+        if not going:
+            return
+        ends = self._session.run(ends_of(self._session.cluster, {at for _, at in going}))
+        self._output.note_once("Committed offsets to delete:")
+        table = render.table(
+            ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LAG"),
+            [
+                (group, *at, value.offset, lag(value.offset, ends[at]))
+                for group, at in going
+                if isinstance(value := plan.committed[group][at], CommittedOffset)
+            ],
         )
-        for result in done.values():
-            change.results(result.rows)
-    return change, done
+        self._output.note(table, end="")
 
-
-def _foresee(
-    session: Session, groups: Sequence[str], topics: Sequence[TopicSpec], force: bool
-) -> dict[str, GroupOffsetDeletions]:
-    from kgtool.admin.offsets import delete_offsets
-
-    requests = dict.fromkeys(groups, list(topics))
-    result: dict[str, GroupOffsetDeletions] = session.run(
-        delete_offsets(session.cluster, requests, True, force=force)
-    )
-    return result
-
-
-def _plan(
-    session: Session,
-    output: Output,
-    groups: Sequence[str],
-    topics: Sequence[TopicSpec],
-    dry_run: bool,
-    force: bool,
-) -> dict[str, GroupOffsetDeletions]:
-    """Foresee the outcome; show on stderr the offsets that are about to go."""
-    from kgtool.admin.offsets import describe_offsets
-
-    results = _foresee(session, groups, topics, force)
-    affected = [group for group, result in results.items() if _would_delete(result)]
-    if not affected:
-        return results
-    # What is only shown must not take the time of what is to be done.
-    looked = describe_offsets(session.cluster, affected, list(topics), starts=False, share=0.3)
-    now = session.run(looked)
-    goes = {
-        (row.group, row.topic, row.partition)
-        for group in affected
-        for row in _would_delete(results[group])
-    }
-    output.note("Committed offsets to delete:")
-    table = render.table(
-        ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LAG"),
-        [
-            (row.group, row.topic, row.partition, row.current_offset, row.lag)
-            for found in now
-            for row in found.rows
-            if (row.group, row.topic, row.partition) in goes
-        ],
-    )
-    output.note(table, end="")
-    if not dry_run:
-        _warn(output, now)
-    return results
-
-
-def _warn(output: Output, now: Iterable[GroupOffsets]) -> None:
-    output.note(WAY_BACK)
-    for found in now:
-        description = found.description
-        if description.error is None and not description.is_empty:
-            members = counted(len(description.members), "member")
-            output.note(
-                f"Warning: group {escape(description.group)} has {members}: this can be undone "
-                "only while it is empty."
+    def _warn(self, members: Mapping[str, int]) -> None:
+        self._output.note(WAY_BACK)
+        for group, count in members.items():
+            self._output.note(
+                f"Warning: group {escape(group)} has {counted(count, 'member')}: this can be "
+                "undone only while it is empty."
             )
+
+    def delete(self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None = None) -> Change:
+        """Delete offsets, with a journal of what was there, and report.
+
+        :param agreed: what was shown; what has changed since is left alone.
+        """
+        from kgtool.admin.offset_delete import delete_offsets
+
+        waves = Waves(groups)
+        with Change(self._session, self._output) as change, Meter(len(groups), "groups") as meter:
+            change.lock(groups)
+            while names := waves.next():
+                deleted = delete_offsets(
+                    self._session.cluster, dict.fromkeys(names, self._topics), agreed=agreed,
+                    force=self._force, before_change=change.before,
+                )  # fmt: skip
+                done: dict[str, GroupOffsetDeletions] = self._session.run(deleted)
+                for result in done.values():
+                    change.results(result.rows)
+                meter.add(len(names))
+                self._report(done.values())
+                waves.learn(len(names), sum(len(result.rows) for result in done.values()))
+        return change
+
+    def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
+        _report(self._output, results, is_kafka_form=self._is_kafka_form, is_dry=is_dry)
 
 
 def kafka_form(
@@ -210,21 +200,20 @@ def kafka_form(
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE_OFFSETS).groups
+        run = _Run(session, output, topics, force, is_kafka_form=True)
         if dry_run:
-            foreseen = _foresee(session, groups, topics, force)
-            _report(output, foreseen.values(), is_kafka_form=True)
+            run.plan(groups, dry_run)
             return output.finish()
-        change, results = _delete(session, output, groups, topics, force)
-    _report(output, results.values(), is_kafka_form=True)
+        change = run.delete(groups)
     change.say()
     return output.finish()
 
 
 def _report(
-    output: Output, results: Iterable[GroupOffsetDeletions], *, is_kafka_form: bool
+    output: Output, results: Iterable[GroupOffsetDeletions], *, is_kafka_form: bool, is_dry: bool
 ) -> None:
     for result in results:
-        _headline(output, result)
+        _headline(output, result, is_dry)
         if is_kafka_form:
             output.text(render.offset_deletions(result.rows), end="")
         elif result.rows:
@@ -246,7 +235,7 @@ def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
     return {**rows.offset_deletion(row), "topic": None}
 
 
-def _headline(output: Output, result: GroupOffsetDeletions) -> None:
+def _headline(output: Output, result: GroupOffsetDeletions, is_dry: bool) -> None:
     """Say how it went in the words of Kafka's tool, but call no failure a success (F9)."""
     group = escape(result.group)
     if result.error is not None:
@@ -261,7 +250,7 @@ def _headline(output: Output, result: GroupOffsetDeletions) -> None:
         output.note(PARTITION_ERROR)
         for error in failed:
             output.note(sentence(error, prefix="* "))
-    elif any(row.status == "would-delete" for row in result.rows):
+    elif is_dry:
         output.text(f"Dry run: nothing was deleted from group {group}.")
     else:
         output.text(f"Request succeeded for deleting offsets from group {group}.")

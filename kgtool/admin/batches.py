@@ -1,0 +1,109 @@
+"""Deletions in requests that fit into one batch of the coordinator's log.
+
+A coordinator appends the tombstones of a request (of DeleteGroups: those of one partition of
+``__consumer_offsets``) as one batch, of at most ``max.message.bytes`` (1 MiB by default). One that
+is larger fails as a whole: 4.3.1 answers -1 for every group in it and deletes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from kgtool.client.cluster import call_any, pipelined
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.api import describe_configs
+
+T = TypeVar("T")
+
+BATCH_BYTES = 512 * 1024
+"""Of tombstones in one request: half of Kafka's default."""
+FEW_BYTES = 4096
+"""They fit into any batch."""
+RECORD_BYTES = 24
+"""A tombstone without its names: 18 on 4.3.1, and a bit for long lengths."""
+
+_TOPIC = 2
+"""``ConfigResource.Type.TOPIC``."""
+_LIMITS = ("max.message.bytes", "segment.bytes")
+
+TOO_LARGE = (codes.UNKNOWN_SERVER_ERROR, 10, 18, 28)
+"""What coordinators say of a batch that is too large: 4.3.1 the first, older ones
+MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE or INVALID_COMMIT_OFFSET_SIZE."""
+
+
+def tombstone_bytes(group: str, at: TopicPartition) -> int:
+    """Return about how many bytes the removal of one offset takes in the log."""
+    return RECORD_BYTES + len(group.encode()) + len(at.topic.encode())
+
+
+def batch_bytes(total: int) -> Operation[int]:
+    """Return how many bytes of tombstones a request may make.
+
+    Before 4.0 a coordinator says of a batch that its log refuses that all is well, and what it
+    has forgotten comes back when it is loaded the next time. So the log is asked, where more than
+    a few are to go and the login may do that.
+
+    :param total: how many are to go.
+    """
+    if total <= FEW_BYTES:
+        return BATCH_BYTES
+    row = describe_configs.RequestResource(
+        resource_type=_TOPIC, resource_name="__consumer_offsets", configuration_keys=list(_LIMITS)
+    )
+    reply = yield from call_any(describe_configs.Request(resources=[row]))
+    if isinstance(reply, KgError):
+        return BATCH_BYTES
+    known = [c.value for found in reply.results for c in found.configs if c.name in _LIMITS]
+    return min([BATCH_BYTES, *(int(value) // 2 for value in known if value and value.isdigit())])
+
+
+def split(items: Sequence[T], size: Callable[[T], int], limit: int) -> list[list[T]]:
+    """Deal items out into parts of at most ``limit`` bytes; a larger item is alone.
+
+    >>> split(["a", "b", "c"], lambda _: 10, 20)
+    [['a', 'b'], ['c']]
+    """
+    parts: list[list[T]] = []
+    room = 0
+    for item in items:
+        taken = size(item)
+        if not parts or taken > room:
+            parts.append([])
+            room = limit
+        parts[-1].append(item)
+        room -= taken
+    return parts
+
+
+def send_parts(
+    parts: Sequence[list[T]],
+    request: Callable[[list[T]], Call],
+    read: Callable[[list[T], Any], dict[T, Any]],
+) -> Operation[dict[T, Any]]:
+    """Send a request for each part; what is refused as too large goes again in halves.
+
+    :param read: makes the answer of each item, a ``KgError`` or a code, of a reply.
+    """
+    answers: dict[T, Any] = {}
+    queue = list(parts)
+    while queue:
+        replies = yield from pipelined([request(part) for part in queue])
+        halves: list[list[T]] = []
+        for part, reply in zip(queue, replies, strict=True):
+            found = read(part, reply)
+            answers.update(found)
+            large = [item for item in part if is_too_large(found[item])]
+            if len(part) > 1:
+                middle = (len(large) + 1) // 2
+                halves += filter(None, (large[:middle], large[middle:]))
+        queue = halves
+    return answers
+
+
+def is_too_large(answer: Any) -> bool:
+    """Whether an answer may be about the size of a batch."""
+    return getattr(answer, "code", answer) in TOO_LARGE
