@@ -234,7 +234,7 @@ def _describe_message(namespace: dict[str, Any], message: dict[str, Any]) -> Non
     namespace["KEY"] = message.get("key", -1)
     namespace["REPLY"] = message.get("reply")
     namespace["ROUTE"] = message.get("route", "any")
-    if "key" in message and "changes" not in message:
+    if "reply" in message and "changes" not in message:  # records have keys too
         raise TypeError(f"{namespace['__module__']}: say whether the request changes the cluster")
     namespace["CHANGES"] = message.get("changes", False)
     module = namespace["__module__"].rpartition(".")[2]
