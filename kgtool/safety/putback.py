@@ -85,8 +85,9 @@ class PutRow(NamedTuple):
     """One partition: what it has, what it gets, and what came of it.
 
     ``status``: ``would-restore``, ``would-delete`` (there was no offset then), ``unchanged`` (it
-    has what it should have), ``failed``; then ``restored``, ``deleted``, ``skipped`` (others
-    failed, and all or nothing was asked for). ``note`` says what is odd about it all the same.
+    has what it should have), ``failed``; then ``restored``, ``deleted``, ``changed-meanwhile``,
+    ``unknown``, ``skipped`` (others failed, and all or nothing was asked for). ``note`` says what
+    is odd about it all the same.
     """
 
     group: str

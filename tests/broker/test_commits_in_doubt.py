@@ -85,7 +85,7 @@ class Scene:
         options = {"api": OFFSET_COMMIT, "hook": hook, "rewrite": rewrite, **more}
         return Plan(*(Fault(kind, broker, **options) for broker in self.brokers))
 
-    def run(self, command: str, plan: Plan) -> Found:
+    def run(self, command: str, plan: Plan, timeout_ms: int = 9000) -> Found:
         """Run a command through the proxies."""
         argv = getattr(self, f"_{command.replace('-', '_')}")()
         self.proxies.plans[self.name] = plan
@@ -93,7 +93,12 @@ class Scene:
         if command == "rebuild-group":
             status, error, text = self._rebuild(config)
         else:
-            connection = ["--bootstrap-server", self.proxies.bootstrap, "--timeout", "9000"]
+            connection = [
+                "--bootstrap-server",
+                self.proxies.bootstrap,
+                "--timeout",
+                str(timeout_ms),
+            ]
             done = kgtool(*argv, *connection, "--command-config", config, "--yes", "-o", "json",
                           environ=self.environ)  # fmt: skip
             errors = done.document["errors"]
@@ -227,3 +232,36 @@ def test_a_member_joins_after_the_commit(
     finally:
         for member in members:
             member.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "left", "status", "error"), [("hole", NEW, 0, None), ("swallow", OLD, 4, "TIMEOUT")]
+)
+def test_the_read_back_does_not_wait_behind_the_silence(
+    scene: Scene, outcome: Outcome, fault: str, left: int, status: int, error: str | None
+) -> None:
+    """So little time that the connection is not given up: it is closed before it is looked up."""
+    with outcome(TABLE, f"{fault}, --timeout 2500", "reset-offsets") as cell:
+        done = scene.run("reset-offsets", scene.fault(fault, None), timeout_ms=2500)
+        assert done.struck == 1, done.text
+        assert (done.offset, done.status, done.error) == (left, status, error), done.text
+        assert done.commits == 1
+        cell.says(f"{left}, {status}")
+
+
+def test_what_can_not_be_read_back_is_unknown_and_can_be_undone(
+    scene: Scene, outcome: Outcome
+) -> None:
+    """The commit was made, its answer is lost, and the coordinator answers no more questions."""
+    commit = scene.fault("lost-answer", None)
+    # OffsetFetch: the plan, the look under the lock, the look before the commit.
+    reads = scene.fault("swallow", None, api=OFFSET_FETCH, at=3, times=99)
+    with outcome(TABLE, "lost-answer, then silence", "reset-offsets") as cell:
+        done = scene.run("reset-offsets", Plan(*commit.left, *reads.left), timeout_ms=4000)
+        assert done.struck >= 2, done.text
+        assert (done.offset, done.status, done.error) == (NEW, 4, "OUTCOME_UNKNOWN"), done.text
+        (line,) = done.journaled
+        assert (line["status"], line["outcome"]) == ("unknown", "unknown"), line
+        cell.says(f"{NEW}, unknown, {done.status}")
+    scene.quietly("undo", "last", "--yes")
+    assert scene.offset() == OLD
