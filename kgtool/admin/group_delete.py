@@ -135,7 +135,7 @@ def delete_groups(
 
     def announce(changes: Sequence[GroupChange]) -> None:
         if before_change is not None:
-            before_change([c._replace(is_blind=hidden.is_blind(c.image.group)) for c in changes])
+            before_change([hidden.marked(change) for change in changes])
 
     waves = Waves(list(dict.fromkeys(groups)))
     while names := waves.next():

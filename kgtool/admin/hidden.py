@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.admin.images import GroupChange
 from kgtool.admin.log_reader import TOPIC, LogReader, Stretch
 from kgtool.client.cluster import Cluster, call_any, fetch_metadata, find_coordinators, pipelined
 from kgtool.client.ops import Call, Operation
@@ -120,6 +121,11 @@ class HiddenOffsets:
                 + (f" {why.hint}" if why.hint else "")
             )
         return said
+
+    def marked(self, change: GroupChange) -> GroupChange:
+        """Return a change with what its image lacks, for the journal."""
+        topics = self.found[change.image.group].topics if change.image.group in self.found else {}
+        return change._replace(is_blind=self.is_blind(change.image.group), hidden=topics or None)
 
     def is_blind(self, group: str) -> bool:
         """Whether nobody can tell what undo would not restore of a group."""

@@ -75,6 +75,8 @@ class GroupChange(NamedTuple):
     deletes_group: bool = False
     is_blind: bool = False
     """Whether the group may have offsets that this login can't see: undo would not restore them."""
+    hidden: Mapping[str, int] | None = None
+    """How many such offsets it has for certain, by topic."""
 
 
 BeforeChange = Callable[[Sequence[GroupChange]], None]

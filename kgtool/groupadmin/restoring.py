@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgtool.errors import KgError
 from kgtool.groupadmin import configuring
 from kgtool.groupadmin.asking import Asking
-from kgtool.groupadmin.recorder import Recorder, journal_folder, now_ms
+from kgtool.groupadmin.recorder import Recorder, journal_folder, now_ms, warn
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.net.session import Session
 from kgtool.safety.putback import GroupWish, Policy, PutGroup
@@ -217,8 +217,10 @@ def _take_back(
 ) -> Undone:
     from kgtool.protocol.codes import is_refusal
     from kgtool.safety.history import is_about_configs, whole
-    from kgtool.safety.undo import wishes
+    from kgtool.safety.undo import not_covered, wishes
 
+    for said in not_covered(entry.path):
+        warn(said)
     found = whole(entry.path)
     lost = ItemError.of(found.damage, Target()) if found.damage and found.is_lost else None
     if is_about_configs(entry.path):

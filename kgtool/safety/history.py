@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -314,6 +314,14 @@ def changed_groups(path: Path) -> Iterator[Recorded]:
         if index >= ready:
             return
         yield recorded
+
+
+def unseen(path: Path) -> Iterator[tuple[str, Mapping[str, int] | None]]:
+    """Read the groups that a journal has not all offsets of: the hidden ones by topic, or None
+    where the login could not tell."""
+    for _, record in _whole_records(path):
+        if record.get("hidden") or record.get("blind"):
+            yield str(record.get("group")), record.get("hidden")
 
 
 def is_about_configs(path: Path) -> bool:

@@ -28,12 +28,13 @@ ABSENT = "absent"
 class Recorded(NamedTuple):
     """A group as a file has it. ``after`` is empty in backups; in journals it has, for each
     partition, what the offset was to become (None: deleted). ``is_blind``: the group may have had
-    offsets that the login could not see."""
+    offsets that the login could not see; ``hidden``: it had, so many of each topic."""
 
     image: GroupImage
     after: Mapping[TopicPartition, CommittedOffset | None]
     deletes_group: bool = False
     is_blind: bool = False
+    hidden: Mapping[str, int] | None = None
 
 
 _OFFSET: tuple[str, ...] = (
@@ -64,6 +65,8 @@ def group_lines(recorded: Recorded) -> str:
         head["deletes_group"] = True
     if recorded.is_blind:
         head["blind"] = True
+    if recorded.hidden:
+        head["hidden"] = dict(recorded.hidden)
     alike: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
     for partition, offset in image.offsets.items():
         keys = _OFFSET
@@ -178,7 +181,10 @@ def _group(record: dict[str, Any], offsets: Any, after: Any) -> Recorded:
         typed(record, "exists", bool),
         offsets,
     )
-    return Recorded(image, after, bool(record.get("deletes_group")), bool(record.get("blind")))
+    return Recorded(
+        image, after, bool(record.get("deletes_group")), bool(record.get("blind")),
+        record.get("hidden"),
+    )  # fmt: skip
 
 
 def _take_offset(record: dict[str, Any], offsets: Any, after: Any) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kgtool.errors import KgError
-from kgtool.safety.history import Entry, changed_groups, refused
+from kgtool.safety.history import Entry, changed_groups, refused, unseen
 from kgtool.safety.journal import REMOVE_MEMBERS, RUNNING, SUFFIX, UNDONE, ConfigChange, mark
 from kgtool.safety.putback import GroupWish, Wish
+from kgtool.words import counted
 
 IsFinal = Callable[[int], bool]
 """Whether an error code of a broker means that nothing was changed."""
@@ -80,6 +81,25 @@ def wishes(path: Path, is_final: IsFinal) -> Iterator[GroupWish]:
             },
             image,
         )
+
+
+def not_covered(path: Path) -> list[str]:
+    """Say which offsets undo can't restore, because the login could not see them."""
+    found = list(unseen(path))
+    said = [
+        f"Warning: group '{group}' also had {counted(count, 'offset')} of topic {topic} that the "
+        "login could not see: not in the journal."
+        for group, topics in found
+        for topic, count in (topics or {}).items()
+    ]
+    blind = [group for group, topics in found if topics is None]
+    if blind:
+        more = f" and {counted(len(blind) - 1, 'more group')}" if blind[1:] else ""
+        said.append(
+            f"Warning: '{blind[0]}'{more} may have had offsets that the login could not see: "
+            "those would not be in the journal."
+        )
+    return said
 
 
 def check_config(change: ConfigChange, now: str | None, option: str = "--force") -> None:

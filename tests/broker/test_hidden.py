@@ -68,11 +68,15 @@ def test_force_says_what_does_not_come_back(log: Guarded, tmp_path: Path) -> Non
     assert mine not in clients.group_ids(log.bootstrap)
     undone = log.run("undo", "last", "--yes")
     assert undone.status == 0, undone
+    assert f"1 offset of topic {log.hidden} that the login could not see" in undone.err
     assert clients.committed(log.bootstrap, mine) == {(log.seen, 0): 1}
 
 
 def test_kafka_s_form_deletes_and_says_so(log: Guarded) -> None:
     mine = log.group("DESCRIBE", "DELETE", "READ")
+    dry = log.run("--delete", "--group", mine, "--dry-run")
+    assert (dry.status, dry.json["results"][0]["status"]) == (0, "would-delete"), dry
+    assert f"1 offset of topic {log.hidden} does not come back" in dry.err
     result = log.run("--delete", "--group", mine)
     assert result.status == 0, result
     assert f"1 offset of topic {log.hidden} does not come back" in result.err
@@ -104,6 +108,10 @@ def test_without_the_log_it_says_what_undo_covers(
     (group,) = [line for line in journal(tmp_path) if line["kind"] == "group"]
     assert group["blind"] is True
     assert mine not in clients.group_ids(here.bootstrap)
+    undone = here.run("undo", "last", "--yes")
+    assert undone.status == 0, undone
+    assert f"'{mine}' may have had offsets that the login could not see" in undone.err
+    assert clients.committed(here.bootstrap, mine) == {(here.seen, 0): 1}
 
 
 def test_where_no_authorizer_is_on_nothing_is_said(
@@ -152,6 +160,10 @@ def test_the_python_api_does_the_same(here: Guarded, tmp_path: Path) -> None:  #
         with pytest.warns(UserWarning, match=WITHOUT_THE_LOG):
             (row,) = admin.delete_groups([other])
         assert row.status == "deleted"
+        here.allow(ResourceType.GROUP, other, "READ")
+        with pytest.warns(UserWarning, match=f"'{other}' may have had offsets"):
+            assert not admin.undo("last").errors
+        assert clients.committed(here.bootstrap, other) == {(here.seen, 0): 1}
         here.allow(ResourceType.TOPIC, LOG, "DESCRIBE", "READ")
         try:
             (row,) = admin.delete_groups([mine])

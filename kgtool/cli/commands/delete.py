@@ -70,14 +70,14 @@ def command(
         plan = _plan(session, groups, force, hidden)
         good = [row.group for row in plan.rows if row.status == "would-delete"]
         if dry_run or not good:
+            _say_hidden(output, hidden, good)
             _report(output, plan.rows)
             return output.finish()
         _show_plan(output, plan.rows, good, force)
         used = None
         if not yes:
             used = stakes.say(session, output, dict.fromkeys(good), selection)
-        for warning in hidden.warnings(good):
-            output.note_once(escape(warning))
+        _say_hidden(output, hidden, good)
         consent.ask(session, output, f"Delete {counted(len(good), 'group')}?", yes, used)
         change, done = _delete(session, output, good, force, hidden, plan.agreed)
     outcome = {row.group: row for row in done}
@@ -112,19 +112,27 @@ def kafka_form(
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE).groups
-        if dry_run:
-            _report(output, _plan(session, groups, force).rows)
-            return output.finish()
         hidden = HiddenOffsets(groups, refuse=False)
         session.run(within(hidden.look(session.cluster, groups), READING_SHARE))
+        if dry_run:
+            foreseen = _plan(session, groups, force, hidden).rows
+            _say_hidden(output, hidden, [row.group for row in foreseen if row.error is None])
+            _report(output, foreseen)
+            return output.finish()
         change, done = _delete(session, output, groups, force, hidden)
     _report(output, done)
     change.say()
     return output.finish()
 
 
+def _say_hidden(output: Output, hidden: HiddenOffsets, groups: Sequence[str]) -> None:
+    """Say what undo would not restore of groups that go."""
+    for warning in hidden.warnings(groups):
+        output.note_once(escape(warning))
+
+
 def _plan(
-    session: Session, groups: Sequence[str], force: bool, hidden: HiddenOffsets | None = None
+    session: Session, groups: Sequence[str], force: bool, hidden: HiddenOffsets
 ) -> DeletionPlan:
     """Look at groups, and say what would be deleted."""
     from kgtool.admin.group_delete import plan_deletions
@@ -155,8 +163,7 @@ def _delete(
     with Change(session, output) as change, Meter(len(groups), "groups") as meter:
 
         def before(changes: Sequence[GroupChange]) -> None:
-            for warning in hidden.warnings(each.image.group for each in changes):
-                output.note_once(escape(warning))
+            _say_hidden(output, hidden, [each.image.group for each in changes])
             change.before(changes)
 
         def told(done: Sequence[GroupDeletion]) -> None:

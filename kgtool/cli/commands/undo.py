@@ -142,7 +142,7 @@ def _options(given: dict[str, Any], force: bool) -> Options:
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
     from kgtool.protocol.codes import is_refusal
     from kgtool.safety.history import is_about_configs
-    from kgtool.safety.undo import check, wishes
+    from kgtool.safety.undo import check, not_covered, wishes
 
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
@@ -154,6 +154,8 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
         )
     )
     is_lost = _say_damage(output, entry)
+    for warning in not_covered(entry.path):
+        output.note(escape(warning))
     if is_about_configs(entry.path):
         return _undo_configs(session, output, entry, options, is_lost)
     work = PutBack(
