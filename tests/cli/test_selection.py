@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kgtool.admin.group_delete import DeletionPlan
 from kgtool.model import GroupDeletion, GroupListing, GroupOffsets, Listing
 from tests.cli.run import Result
 from tests.cli.test_commands import _emitting, _group, _row
@@ -40,15 +41,14 @@ def cluster(canned: Canned) -> None:
         found = [GroupOffsets(_group(name), [_row(name, 0)], []) for name in groups]
         return _emitting(found)(groups, emit=emit)
 
-    def delete_groups(groups: Any, **options: Any) -> Any:
-        status = "would-delete" if options.get("dry_run") else "deleted"
-        return [GroupDeletion(name, status) for name in groups]
+    def plan_deletions(groups: Any, **_options: Any) -> DeletionPlan:
+        return DeletionPlan([GroupDeletion(name, "would-delete") for name in groups], {})
 
     canned(
         listing__list_groups=list_groups,
         offsets__describe_offsets=describe_offsets,
         groups__describe_groups=lambda groups, _kinds=None: [_group(name) for name in groups],
-        group_delete__delete_groups=delete_groups,
+        group_delete__plan_deletions=plan_deletions,
     )
 
 
