@@ -22,9 +22,9 @@ _kgtool_options() {
             --members --all-topics --all-groups --reset-offsets --delete-offsets \
             --delete --describe --list --lagging --lag --by --time-lag --expiry \
             --committed --read-committed --totals --columns --sort -w --watch \
-            --prometheus -n --dry-run -y --yes --reason -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help \
-            --version ;;
+            --prometheus -y --yes --confirm --reason -n --dry-run --canary --max-delete \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help --version ;;
         "list") _kgtool_lines \
             --state --type -g --group --match --regex --exclude --expiring-within \
             --columns --sort -b --bootstrap-server --command-config --context --timeout \
@@ -60,40 +60,43 @@ _kgtool_options() {
             --command-config-b -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --force -n \
-            --dry-run -y --yes --reason -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
+            -g --group --all-groups --match --regex --exclude --state --type --force -y \
+            --yes --confirm --reason -n --dry-run --canary --max-delete -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "delete-offsets") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type -t --topic \
-            --force -n --dry-run -y --yes --reason -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --force -y --yes --confirm --reason -n --dry-run --canary --max-delete -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "reset-offsets") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type -t --topic \
             --all-topics --to-earliest --to-latest --to-current --to-offset --shift-by \
             --to-datetime --by-duration --from-file --like --execute --export --create \
-            --wait-empty --all-or-nothing --force -n --dry-run -y --yes --reason -b \
+            --wait-empty --all-or-nothing --force -y --yes --confirm --reason -n \
+            --dry-run --canary --max-delete -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
+        "remove-members") _kgtool_lines \
+            -g --group --instance-id --member-id --client-id --all --wait-empty -y --yes \
+            --confirm --reason -n --dry-run --canary --max-delete -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
+        "keep") _kgtool_lines \
+            -g --group --all-groups --match --regex --exclude --state --type --join -y \
+            --yes --confirm --reason -n --dry-run --canary --max-delete -b \
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
-        "remove-members") _kgtool_lines \
-            -g --group --instance-id --member-id --client-id --all --wait-empty -n \
-            --dry-run -y --yes --reason -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
-        "keep") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --join -n \
-            --dry-run -y --yes --reason -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
         "configs") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --describe --all --alter \
-            --add-config --delete-config --force -n --dry-run -y --yes --reason -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --add-config --delete-config --force -y --yes --confirm --reason -n \
+            --dry-run --canary --max-delete -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
         "cleanup") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "cleanup apply") _kgtool_lines \
-            --max-delete --canary --allow-blind --rate -n --dry-run -y --yes --reason -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --allow-blind --rate -y --yes --confirm --reason -n --dry-run --canary \
+            --max-delete -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type --idle \
             --times-from --no-lag --generated --unsubscribed --orphaned --no-rebuild \
@@ -106,16 +109,16 @@ _kgtool_options() {
         "restore") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude -t --topic --map-group \
             --map-topic --other-cluster --create --no-create --verify --no-verify \
-            --force --all-or-nothing --wait-empty --as-member -n --dry-run -y --yes \
-            --reason -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            --force --all-or-nothing --wait-empty --as-member -y --yes --confirm \
+            --reason -n --dry-run --canary --max-delete -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "history") _kgtool_lines \
             --prune -n --dry-run -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "undo") _kgtool_lines \
-            --from --force --all-or-nothing --wait-empty --as-member -n --dry-run -y \
-            --yes --reason -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            --from --force --all-or-nothing --wait-empty --as-member -y --yes --confirm \
+            --reason -n --dry-run --canary --max-delete -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "export") _kgtool_lines \
             --out -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
@@ -128,8 +131,8 @@ _kgtool_options() {
             --help ;;
         "context add") _kgtool_lines \
             -b --bootstrap-server --command-config --property --user --password --secret \
-            --protected --not-protected --cluster-id --replace --use -o --output \
-            --no-color --debug --help ;;
+            --protected --not-protected --cluster-id --policy --replace --use -o \
+            --output --no-color --debug --help ;;
         "context list") _kgtool_lines \
             -o --output --no-color --debug --help ;;
         "context remove") _kgtool_lines \
@@ -138,8 +141,8 @@ _kgtool_options() {
             --none -o --output --no-color --debug --help ;;
         "request") _kgtool_lines \
             --body --version --api-version --broker --hex --list --schema -n --dry-run \
-            -y --yes -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            -y --yes --confirm --reason -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "validate-regex") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
@@ -284,7 +287,10 @@ _kgtool_kind() {
         --by) [[ -n $kind ]] || kind="words" choices="group topic" ;;
         -w|--watch) [[ -n $kind ]] || kind="any" ;;
         --prometheus) [[ -n $kind ]] || kind="files" ;;
+        --confirm) [[ -n $kind ]] || kind="any" ;;
         --reason) [[ -n $kind ]] || kind="any" ;;
+        --canary) [[ -n $kind ]] || kind="any" ;;
+        --max-delete) [[ -n $kind ]] || kind="any" ;;
         -b|--bootstrap-server) [[ -n $kind ]] || kind="any" ;;
         --command-config) [[ -n $kind ]] || kind="files" ;;
         --context) [[ -n $kind ]] || kind="contexts" ;;
@@ -303,8 +309,6 @@ _kgtool_kind() {
         --client-id) [[ -n $kind ]] || kind="any" ;;
         --add-config) [[ -n $kind ]] || kind="any" ;;
         --delete-config) [[ -n $kind ]] || kind="any" ;;
-        --max-delete) [[ -n $kind ]] || kind="any" ;;
-        --canary) [[ -n $kind ]] || kind="any" ;;
         --rate) [[ -n $kind ]] || kind="any" ;;
         --idle) [[ -n $kind ]] || kind="any" ;;
         --times-from) [[ -n $kind ]] || kind="files" ;;
@@ -329,6 +333,7 @@ _kgtool_kind() {
         --password) [[ -n $kind ]] || kind="any" ;;
         --secret) [[ -n $kind ]] || kind="any" ;;
         --cluster-id) [[ -n $kind ]] || kind="any" ;;
+        --policy) [[ -n $kind ]] || kind="files" ;;
         --body) [[ -n $kind ]] || kind="files" ;;
         --version|--api-version) [[ -n $kind ]] || kind="any" ;;
         --broker) [[ -n $kind ]] || kind="any" ;;

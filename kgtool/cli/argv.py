@@ -21,6 +21,7 @@ VALUE = {
     "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
     "output", "match", "regex", "exclude", "sort", "columns", "watch", "lag", "by",
     "prometheus", "like", "wait-empty", "reason", "expiring-within",
+    "confirm", "max-delete", "canary",
 }  # fmt: skip
 OPTIONAL_VALUE = {"state", "type"}
 FLAGS = {

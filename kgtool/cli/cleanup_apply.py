@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli import consent
 from kgtool.cli.cleanup_report import KEYS, report_table, row_of, show_plan
+from kgtool.cli.course import Course
 from kgtool.cli.escape import escape
-from kgtool.cli.journaled import Change, folder, now_ms
+from kgtool.cli.journaled import Change, folder, now_ms, origin
 from kgtool.cli.meter import Meter
 from kgtool.cli.output import Output
 from kgtool.cli.stakes import used
-from kgtool.errors import ConfigError, KgError
+from kgtool.errors import ConfigError
 from kgtool.safety.carrying import (
     GROUPS_AT_ONCE,
     Part,
@@ -26,6 +27,7 @@ from kgtool.safety.carrying import (
     sight_for,
 )
 from kgtool.safety.plan import Plan, PlanItem
+from kgtool.safety.policy import Guard
 from kgtool.safety.undo import check_cluster
 from kgtool.words import counted
 
@@ -43,16 +45,8 @@ class Options(NamedTuple):
     path: Path
     dry_run: bool
     yes: bool
-    max_delete: int | None = None
-    canary: int | None = None
     rate: float | None = None
     allow_blind: bool = False
-
-
-class TooMany(KgError):
-    """The plan takes away more than was allowed."""
-
-    name = "MAX_DELETE"
 
 
 class Apply:
@@ -107,24 +101,17 @@ class Apply:
 
     def _ask(self, left: Sequence[PlanItem], done_before: int) -> None:
         output = self._output
-        self._check_limit(left)
         if done_before:
             output.note(f"{done_before} of it were done before; the rest now.")
         show_plan(output, self._plan, left)
         look_ahead(self._session, self._sight, left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
-        consent.ask(self._session, output, question, self._options.yes, self._used(left))
+        consent.ask(
+            self._session, output, question, self._options.yes, self._used(left),
+            groups=[item.group for item in left], offsets=sum(len(i.offsets) for i in left),
+        )  # fmt: skip
 
-    def _check_limit(self, left: Sequence[PlanItem]) -> None:
-        limit = self._options.max_delete
-        if limit is not None and len(left) > limit:
-            raise TooMany(
-                f"{len(left)} groups are to be changed, and --max-delete allows {limit}: nothing "
-                "was changed.",
-                hint="Make the plan smaller, or the number larger.",
-            )
-
-    def _used(self, left: Sequence[PlanItem]) -> tuple[str, str] | None:
+    def _used(self, left: Sequence[PlanItem]) -> tuple[str, str | None] | None:
         """Return the group that was used last, and when, if that was not long ago."""
         times = {i.group: max(i.last_commit_ms or 0, i.last_change_ms or 0) for i in left}
         times = {group: at for group, at in times.items() if at}
@@ -140,7 +127,7 @@ class Apply:
                 left.append(item)
             else:
                 self._take([Result(item, "waiting")])
-        self._check_limit(left)
+        Guard(self._session, origin(self._output)).limit(i.group for i in left)
         show_plan(self._output, self._plan, left)
         look_ahead(self._session, self._sight, left)
         for items in self._parts(left):
@@ -148,17 +135,20 @@ class Apply:
 
     def _work(self, left: Sequence[PlanItem], progress: Progress) -> None:
         meter = Meter(len(left), "groups")
+        course = Course(self._session, self._output, len(left), yes=self._options.yes)
         done: list[PlanItem] = []
         try:
             with Change(self._session, self._output) as change:
-                for items in self._parts(left):
+                for items in course.parts(self._parts(left)):
                     began = time.monotonic()
                     meter.show(len(done), *self._troubles())
                     results = self._apply(items, change, progress)
                     meter.clear()
                     self._take(results)
                     done += items
-                    if not self._go_on(done, left):
+                    skipped, failed = self._troubles()
+                    if not course.goes_on(len(done), failed=failed, skipped=skipped):
+                        self._take([Result(item, "not-reached") for item in left[len(done) :]])
                         break
                     self._wait(len(items), began, len(done) < len(left))
         except BaseException as error:
@@ -174,14 +164,11 @@ class Apply:
             self._change = change
 
     def _parts(self, left: Sequence[PlanItem]) -> Iterator[list[PlanItem]]:
-        """Cut the work into parts: the canary first, then as many as the rate lets pass at once."""
+        """Cut the work into parts: no more at once than the rate lets pass."""
         size = GROUPS_AT_ONCE
         if self._options.rate is not None:
             size = max(1, min(size, int(self._options.rate)))
-        at = min(self._options.canary or 0, len(left))
-        for start in range(0, at, size):
-            yield list(left[start : min(start + size, at)])
-        for start in range(at, len(left), size):
+        for start in range(0, len(left), size):
             yield list(left[start : start + size])
 
     def _apply(
@@ -201,32 +188,6 @@ class Apply:
 
     def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
         return Part(self._session, self._sight, items, progress)
-
-    def _go_on(self, done: Sequence[PlanItem], left: Sequence[PlanItem]) -> bool:
-        """After the canary: ask, or stop where it met with trouble and nobody can be asked."""
-        canary = self._options.canary
-        if canary is None or len(done) != canary or len(done) == len(left):
-            return True
-        rest = len(left) - len(done)
-        skipped, failed = self._troubles()
-        self._output.note(
-            f"Canary: {counted(len(done), 'group')} done, {skipped} of them left alone, "
-            f"{failed} failed."
-        )
-        if self._options.yes and not failed:
-            return True
-        try:
-            if self._options.yes:
-                raise consent.Declined("The canary failed.")
-            question = f"Go on with the other {counted(rest, 'group')}?"
-            consent.ask(self._session, self._output, question, False)
-        except consent.Declined:
-            self._output.note(
-                f"Stopped after the canary; {counted(rest, 'group')} were not touched."
-            )
-            self._take([Result(item, "not-reached") for item in left[len(done) :]])
-            return False
-        return True
 
     def _wait(self, groups: int, began: float, is_more: bool) -> None:
         if self._options.rate is None or not is_more:

@@ -116,7 +116,10 @@ class Work:
         if open_ and not self._dry_run:
             self._show(open_)
             count = counted(len(open_), "config")
-            consent.ask(self._session, self._output, question.format(count), self._yes)
+            consent.ask(
+                self._session, self._output, question.format(count), self._yes,
+                groups={one.group for one in open_},
+            )  # fmt: skip
             items = self._changed(items, open_)
         self._report(items)
 

@@ -1,9 +1,15 @@
-"""Asking before a change (contract, section 5): on a terminal, or never without ``--yes``."""
+"""Asking before a change (contract, section 5): on a terminal, or never without ``--yes``.
+
+Whether a change may be made at all is not decided here, but at the door
+(``kgtool.safety.recording``). A cluster that is protected is confirmed here by typing the name of
+its context.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kgtool.cli.escape import escape
@@ -37,28 +43,57 @@ def ask(
     output: Output,
     question: str,
     yes: bool,
-    used: tuple[str, str] | None = None,
+    used: tuple[str, str | None] | None = None,
+    *,
+    groups: Collection[str] = (),
+    offsets: int = 0,
+    is_raw: bool = False,
 ) -> None:
     """Ask, unless ``yes``; raise Declined on anything but yes. The time it takes does not count.
 
-    :param used: a group that was used not long ago, and when: its name is to be typed.
+    :param used: a group that was used not long ago, and when (None: unknown): its name is to be
+        typed.
+    :param groups: all that will be changed, with so many ``offsets``: what the policy does not
+        allow is refused before anybody is asked.
+    :param is_raw: it is a raw request, which passes no other door.
     """
+    from kgtool.cli.journaled import origin
+    from kgtool.safety.policy import Guard
+
+    said = origin(output)
+    names: Collection[str] = ()
+    if not yes and said.confirm is None and not Guard(session, said).is_confirmed():
+        names = Guard(session, said).rules.protected_by
+        said = said._replace(confirm=session.cluster_id)  # by the name that is typed below
+    guard = Guard(session, said)
+    if is_raw:
+        guard.check_unseen()
+    guard.admit(groups, offsets)
     if yes:
         return
+    began = time.monotonic()
+    _ask(session, output, question, names, used)
+    session.loop.extend(time.monotonic() - began)
+    output.confirm = said.confirm
+
+
+def _ask(
+    session: Session, output: Output, question: str, names: Collection[str],
+    used: tuple[str, str | None] | None,
+) -> None:  # fmt: skip
     import click
 
     output.flush()
-    began = time.monotonic()
-    context = session.settings.context
     agreed = click.confirm(f"{_place(session)}{question}", err=True)
-    if agreed and context is not None and context.is_protected:
-        typed = click.prompt(f"{context.name} is protected; type its name to go on", err=True)
-        agreed = typed == context.name
+    if agreed and names:
+        listed = " or ".join(map(escape, names))
+        agreed = click.prompt(f"{listed} is protected; type its name to go on", err=True) in names
     if agreed and used is not None:
         group, when = used
-        said = f"Group {escape(group)} was used {when}; type its name to go on"
-        agreed = click.prompt(said, err=True) == group
-    session.loop.extend(time.monotonic() - began)
+        said = f"Group {escape(group)} was used {when}"
+        if when is None:
+            said = f"When group {escape(group)} was last used is unknown"
+        agreed = click.prompt(f"{said}; type its name to go on", err=True) == group
     if not agreed:
         raise Declined("Stopped, nothing was changed.")
 

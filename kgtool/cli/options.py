@@ -288,18 +288,33 @@ def group_arguments(function: F) -> F:
     return argument(wrapped)  # type: ignore[no-any-return]
 
 
-def _set_reason(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        get_output(ctx).reason = value
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Remember what is said of a change; the door asks for it."""
+    if value is not None and param.name is not None:
+        setattr(get_output(ctx), param.name, value)
 
 
-def change_options(function: F) -> F:
-    """Add what every change has: ``--dry-run``, ``--yes``, and ``--reason`` for the journal."""
+def consent_options(function: F) -> F:
+    """Add what lets a change pass: ``--confirm``, and ``--reason`` for the journal."""
     for option in (
-        click.option("--reason", metavar="TEXT", expose_value=False, callback=_set_reason,
+        click.option("--reason", metavar="TEXT", expose_value=False, callback=_keep,
                      help="Why: kept in the journal."),
+        click.option("--confirm", metavar="CLUSTER_ID", expose_value=False, callback=_keep,
+                     help="The cluster's id, if it is protected."),
         click.option("--yes", is_flag=True, help="Do not ask."),
-        click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+def change_options(function: F) -> F:
+    """Add what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
+    for option in (
+        click.option("--max-delete", type=click.IntRange(min=0), metavar="N", expose_value=False,
+                     callback=_keep, help="Refuse to change more than N groups."),
+        click.option("--canary", type=click.IntRange(min=1), metavar="N", expose_value=False,
+                     callback=_keep, help="N groups first; stop if one fails."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
+    ):  # fmt: skip
+        function = option(function)
+    return consent_options(function)

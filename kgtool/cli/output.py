@@ -60,6 +60,9 @@ class Output:
         self.done = 0
         self.is_debug = False
         self.reason: str | None = None
+        self.confirm: str | None = None
+        self.max_delete: int | None = None
+        self.canary: int | None = None
         self.arguments: Sequence[str] = ()
         self.is_kafka_form = False
         self.use_color: bool | None = None

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli import consent, render
+from kgtool.cli.course import Course, not_reached
 from kgtool.cli.escape import escape
 from kgtool.cli.journaled import Change
 from kgtool.cli.output import Output, sentence
@@ -60,9 +62,11 @@ class PutBack:
 
     def run(self, question: str) -> None:
         """Do all of it. ``question`` is what is asked; ``{}`` stands for the offsets."""
+        total = 0
         for part in self._parts():
             self._wait(part)
             self._plan.add(self._putter.look(part))
+            total += len(part)
         self._plan.show_lost(self._output)
         if self._options.dry_run or not self._plan.count:
             self._only_report()
@@ -71,10 +75,12 @@ class PutBack:
         if self._options.all_or_nothing and self._plan.failed:
             self._only_report(skip=True)
             return
-        consent.ask(self._session, self._output, question.format(self._plan.words),
-                    self._options.yes)  # fmt: skip
+        consent.ask(
+            self._session, self._output, question.format(self._plan.words), self._options.yes,
+            groups=self._plan.groups, offsets=self._plan.count,
+        )  # fmt: skip
         with self._new_change() as change:
-            self._change(change)
+            self._change(change, total)
         self.journal_id = change.journal_id
         change.say()
 
@@ -112,15 +118,9 @@ class PutBack:
 
     # -- changing -------------------------------------------------------------------------
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: Change, total: int) -> None:
         if not self._options.all_or_nothing:
-            for part in self._parts():
-                names = [wish.group for wish in part]
-                change.lock(names)
-                try:
-                    self._apply(part, change)
-                finally:
-                    change.unlock(names)
+            self._change_in_parts(change, total)
             return
         # Whatever has changed since the first look stops all of it, before the first write.
         change.lock(wish.group for wish in self._source())
@@ -130,12 +130,37 @@ class PutBack:
         for part in self._parts():
             self._apply(part, change)
 
+    def _change_in_parts(self, change: Change, total: int) -> None:
+        course = Course(self._session, self._output, total, yes=self._options.yes)
+        done = failed = 0
+        for part in course.parts(self._parts()):
+            names = [wish.group for wish in part]
+            change.lock(names)
+            try:
+                failed += self._apply(part, change)
+            finally:
+                change.unlock(names)
+            done += len(part)
+            if not course.goes_on(done, failed=failed):
+                self._give_up(done)
+                return
+
     def _parts(self) -> Iterator[list[GroupWish]]:
         return parts(self._source())
 
-    def _apply(self, part: Sequence[GroupWish], change: Change) -> None:
-        for group in self._putter.put(part, change):
+    def _apply(self, part: Sequence[GroupWish], change: Change) -> int:
+        """Put a part back; return in how many groups something failed."""
+        groups = self._putter.put(part, change)
+        for group in groups:
             self._report(group)
+        return sum(map(_has_failed, groups))
+
+    def _give_up(self, groups: int) -> None:
+        """Name the groups behind the canary."""
+        for part in parts(islice(self._source(), groups, None)):
+            for wish in part:
+                self.failed += 1
+                self._output.failed(not_reached(wish.group), quiet=True)
 
     # -- saying ---------------------------------------------------------------------------
 

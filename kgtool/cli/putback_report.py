@@ -28,7 +28,7 @@ class Plan:
         self.deletions = 0
         self.failed = 0
         self.unchanged = 0
-        self.groups = 0
+        self.groups: list[str] = []
         self.made = 0
         self.living: list[str] = []
         self.lost: list[str] = []
@@ -45,7 +45,8 @@ class Plan:
         for group in groups:
             is_open = any(row.is_open for row in group.rows)
             description = group.reading.description
-            self.groups += is_open
+            if is_open:
+                self.groups.append(group.group)
             self.made += is_open and description.error is not None
             if is_open and description.error is None and not description.is_empty:
                 self.living.append(group.group)
@@ -83,7 +84,7 @@ class Plan:
 
     def show(self, output: Output) -> None:
         """Say on stderr what is about to happen."""
-        groups = counted(self.groups, "group")
+        groups = counted(len(self.groups), "group")
         output.note(f"To put back: {self.words} of {groups}.")
         if self.deletions:
             output.note(f"{self.deletions} of them did not exist then: they are deleted.")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kgtool.cli.escape import escape
 from kgtool.cli.journaled import now_ms
-from kgtool.cli.output import Output
+from kgtool.cli.output import Output, sentence
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.words import counted, moment
 
 if TYPE_CHECKING:
+    from kgtool.admin.survey import GroupFacts, OffsetFacts
     from kgtool.cli.selection import Selection
     from kgtool.net.session import Session
 
@@ -33,7 +35,7 @@ class Stakes(NamedTuple):
     lag: int
     lag_unknown: int
     youngest_ms: int | None
-    used: tuple[str, str] | None
+    used: tuple[str, str | None] | None
 
     def __str__(self) -> str:
         unknown = f" ({self.lag_unknown} unknown)" if self.lag_unknown else ""
@@ -47,38 +49,73 @@ class Stakes(NamedTuple):
 
 def say(
     session: Session, output: Output, going: Partitions, selection: Selection
-) -> tuple[str, str] | None:
+) -> tuple[str, str | None] | None:
     """Say what is at stake; return the group whose name is to be typed, if there is one.
 
-    Whoever has named every group has typed the names already.
+    A user who has named every group has typed the names already. A group whose last use is
+    unknown counts as used: its name is to be typed too.
     """
     from kgtool.admin.survey import survey
     from kgtool.client.ops import within
 
     at_ms = now_ms()
     looked = survey(session.cluster, list(going), {}, at_ms, at_ms - 2 * RECENT_MS)
+    is_named = set(going) <= set(selection.groups)
     try:
         found = session.run(within(looked, _SHARE))
-    except KgError:
-        return None  # what can't be told now is no reason not to ask
+    except KgError as error:
+        output.note(sentence(error, "Warning: when these groups were last used is unknown: "))
+        return None if is_named else (next(iter(going)), None)
+    stakes = _sum(found.groups, going, at_ms)
+    output.note(str(stakes))
+    unseen = _unseen(found.groups, going, at_ms - RECENT_MS)
+    if unseen is not None:
+        group, why = unseen
+        output.note(escape(f"Warning: when group {group} was last used is unknown{why}."))
+    if is_named:
+        return None
+    return stakes.used or (None if unseen is None else (unseen[0], None))
+
+
+def _sum(found: Sequence[GroupFacts], going: Partitions, at_ms: int) -> Stakes:
     times: dict[str, int] = {}
     offsets, lag, unknown = 0, 0, 0
-    for group in found.groups:
-        wanted = going[group.description.group]
+    for name, offset in _going(found, going):
+        offsets += 1
+        lag += offset.lag or 0
+        unknown += offset.lag is None
+        if offset.committed_at is not None:
+            times[name] = max(offset.committed_at.at_ms, times.get(name, 0))
+    youngest = max(times.values(), default=None)
+    return Stakes(len(going), offsets, lag, unknown, youngest, used(times, at_ms))
+
+
+def _going(
+    found: Sequence[GroupFacts], going: Partitions
+) -> Iterator[tuple[str, OffsetFacts]]:  # fmt: skip
+    for group in found:
+        name = group.description.group
+        wanted = going[name]
         for partition, offset in group.offsets.items():
-            if wanted is not None and partition not in wanted:
-                continue
-            offsets += 1
-            lag += offset.lag or 0
-            unknown += offset.lag is None
-            if offset.committed_at is not None:
-                name, then = group.description.group, offset.committed_at.at_ms
-                times[name] = max(then, times.get(name, 0))
-    stakes = Stakes(
-        len(going), offsets, lag, unknown, max(times.values(), default=None), used(times, at_ms)
-    )
-    output.note(str(stakes))
-    return None if set(going) <= set(selection.groups) else stakes.used
+            if wanted is None or partition in wanted:
+                yield name, offset
+
+
+def _unseen(
+    found: Sequence[GroupFacts], going: Partitions, since_ms: int
+) -> tuple[str, str] | None:
+    """Return a group that may have been used since a time, for all that can be seen, and why."""
+    seen = {group.description.group for group in found if group.error is None}
+    for name in going:
+        if name not in seen:
+            return name, ""
+    for group in found:
+        if group.times_error is not None:
+            return group.description.group, f": {group.times_error.message.rstrip('.')}"
+        is_old = group.committed_before_ms is not None and group.committed_before_ms <= since_ms
+        if not is_old and any(offset.committed_at is None for _, offset in _going([group], going)):
+            return group.description.group, ": __consumer_offsets no longer has its commits"
+    return None
 
 
 def used(times: Mapping[str, int], at_ms: int) -> tuple[str, str] | None:

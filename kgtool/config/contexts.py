@@ -10,6 +10,7 @@
     user = "alice"
     protected = true
     cluster_id = "JfWqPzL2RTmD8n4Ue0aYxA"
+    policy = "/etc/kgtool/prod.toml"
 
     [contexts.prod-eu.properties]
     "security.protocol" = "SASL_SSL"
@@ -20,7 +21,8 @@
     "ssl.truststore.password" = "file:/run/secrets/trust"
 
 ``cluster_id`` is written at the first use: a name that suddenly leads to another cluster is
-refused. ``password``, with ``user``, stands for a ``sasl.jaas.config`` of PLAIN or SCRAM.
+refused. ``protected`` and ``policy`` hold for that cluster, however it is reached. ``password``,
+with ``user``, stands for a ``sasl.jaas.config`` of PLAIN or SCRAM.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from kgtool.errors import ConfigError, UsageError, WrongCluster
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_TEXTS = ("bootstrap", "command_config", "user", "policy")
 _HEAD = "# Written by `kgtool context`; comments are not kept. Secrets are references only.\n"
 
 
@@ -52,6 +55,7 @@ class Context(NamedTuple):
     secrets: Mapping[str, str] = {}
     is_protected: bool = False
     cluster_id: str | None = None
+    policy: str | None = None
 
     def check(self, cluster_id: str | None, *, may_pin: bool = True) -> None:
         """Compare the cluster that answered with the one of this context; pin it if it's new.
@@ -102,7 +106,7 @@ def load() -> Contexts:
     place = path()
     try:
         with open(place, encoding="utf-8") as file:  # noqa: PTH123
-            document = _parse(file.read())
+            document = parse_toml(file.read())
         found = [_context(name, row) for name, row in document.get("contexts", {}).items()]
         current = document.get("current")
     except FileNotFoundError:
@@ -114,7 +118,8 @@ def load() -> Contexts:
     return Contexts(current, {context.name: context for context in found})
 
 
-def _parse(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read TOML; a ValueError says what is wrong with it."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -124,12 +129,14 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _context(name: str, row: dict[str, Any]) -> Context:
-    texts = {key: row.get(key) for key in ("bootstrap", "command_config", "user", "cluster_id")}
+    texts = {key: row.get(key) for key in (*_TEXTS, "cluster_id")}
     tables = {key: Properties(row.get(key, {})) for key in ("properties", "secrets")}
     values = [value for value in texts.values() if value is not None]
     values += [value for table in tables.values() for value in table.values()]
     if not all(isinstance(value, str) for value in values):
         raise ValueError(f"a value of the context {name} is no text")
+    if not isinstance(row.get("protected", False), bool):
+        raise ValueError(f"protected of the context {name} is neither true nor false")
     return Context(name, **texts, **tables, is_protected=row.get("protected") is True)  # type: ignore[arg-type]
 
 
@@ -208,7 +215,7 @@ def _document(contexts: Contexts) -> str:
 
 def _section(context: Context) -> str:
     prefix = f"contexts.{_key(context.name)}"
-    texts = {key: getattr(context, key) for key in ("bootstrap", "command_config", "user")}
+    texts = {key: getattr(context, key) for key in _TEXTS}
     lines = [f"[{prefix}]"]
     lines += [f"{key} = {_quoted(value)}" for key, value in texts.items() if value is not None]
     if context.is_protected:

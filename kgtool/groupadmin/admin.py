@@ -37,7 +37,8 @@ class GroupAdmin(Cleaning):
     """A connection to one cluster; a context manager.
 
     Safe to share between threads: calls are made one after the other. Nothing is sent before the
-    first call. A context that is protected asks nobody here: whoever calls a method means it.
+    first call. On a protected cluster changes take its id as ``confirm``, and a policy holds here
+    too (``POLICY_REFUSED``).
 
     Changes are kept in the journal that ``history()`` and ``kgtool history`` show, and that
     ``undo()`` and ``kgtool undo`` take back.
@@ -50,6 +51,7 @@ class GroupAdmin(Cleaning):
     :param timeout_ms: how long each call may take, in milliseconds.
     :param journal: the folder of the journal, if not the one of the commands.
     :param reason: why things are changed; kept in the journal.
+    :param confirm: the id of the cluster that may be changed though it is protected.
     :raises UsageError: nothing names a cluster.
     :raises ConfigError: a file or property can't be used.
     """
@@ -128,9 +130,9 @@ class GroupAdmin(Cleaning):
         request = ResetRequest(tuple(groups), strategy, scope, options.create, options.force)
         with self._lock:
             session = self._ready()
-            with self._recorder(session, operation) as recorder:
+            with self._recorder(session, operation, force=options.force) as recorder:
                 if not options.dry_run:
-                    recorder.hold(groups)
+                    recorder.lock(groups)
                 plan = session.run(plan_resets(session.cluster, request))
                 plan = settle(options.refine(plan), options.all_or_nothing)
                 if options.dry_run:
@@ -165,10 +167,10 @@ class GroupAdmin(Cleaning):
             session = self._ready()
             if dry_run:
                 return session.run(plan_deletions(session.cluster, names, force=force)).rows
-            with self._recorder(session, "delete_groups") as recorder:
+            with self._recorder(session, "delete_groups", force=force) as recorder:
                 hidden = HiddenOffsets(names, refuse=not force)
                 session.run_long(hidden.look(session.cluster, names))
-                recorder.hold(names)
+                recorder.lock(names)
 
                 def before(changes: Sequence[GroupChange]) -> None:
                     for said in hidden.warnings(change.image.group for change in changes):
@@ -200,8 +202,8 @@ class GroupAdmin(Cleaning):
             if dry_run:
                 looked = plan_offset_deletions(session.cluster, requests, force=force)
                 return session.run(looked).results[group]
-            with self._recorder(session, "delete_offsets") as recorder:
-                recorder.hold([group])
+            with self._recorder(session, "delete_offsets", force=force) as recorder:
+                recorder.lock([group])
                 done = session.run(
                     delete_offsets(
                         session.cluster, requests, force=force, before_change=recorder.before
@@ -247,7 +249,7 @@ class GroupAdmin(Cleaning):
                 touched = {(row.group, row.at) for row in open_rows(plan.groups)}
                 if dry_run or not touched:
                     return plan.groups
-                recorder.hold({group for group, _ in touched})
+                recorder.lock({group for group, _ in touched})
                 done = session.run(
                     execute_keep(session.cluster, plan.groups, now_ms, recorder.before)
                 )
@@ -282,7 +284,7 @@ class GroupAdmin(Cleaning):
                 members, image = session.run(targets.members(session.cluster, group, choice))
                 if dry_run or not members:
                     return [MemberRemoval(group, member, "would-remove") for member in members]
-                recorder.hold([group])
+                recorder.lock([group])
                 recorder.before([image], [recorded(group, member) for member in members])
                 reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
                 done = session.run(

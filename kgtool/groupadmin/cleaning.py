@@ -171,7 +171,7 @@ def _part_done(
     from kgtool.safety.carrying import Part
 
     names = [item.group for item in items]
-    recorder.hold(names)
+    recorder.lock(names)
     try:
         results = Part(session, sight, items, progress).apply(recorder, progress)
     finally:

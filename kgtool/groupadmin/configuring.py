@@ -26,7 +26,7 @@ def alter(
     :raises KgError: the configs that are there can't be read.
     """
     if not dry_run:
-        recorder.hold([group])
+        recorder.lock([group])
     before = None if dry_run else recorder.before_configs
     done = session.run(targets.alter(session.cluster, group, changes, before))
     errors = {name: _failed(group, error) for name, error in done.items()}
@@ -45,7 +45,7 @@ def undo(
     changes = changed_configs(journal)
     groups = list({change.group for change in changes})
     if not dry_run:
-        recorder.hold(groups)  # what is compared now is what is changed
+        recorder.lock(groups)  # what is compared now is what is changed
     there = session.run(describe_group_configs(session.cluster, groups))
     answers: dict[tuple[str, str], ItemError | None] = {}
     wanted: dict[str, dict[str, str | None]] = {}

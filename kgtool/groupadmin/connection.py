@@ -12,6 +12,7 @@ from kgtool.errors import KgError
 from kgtool.groupadmin.connect import make_settings
 from kgtool.groupadmin.recorder import Recorder
 from kgtool.net.session import Session
+from kgtool.safety.policy import Origin
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,6 +35,7 @@ class Connected:
         timeout_ms: int = 30_000,
         journal: Path | None = None,
         reason: str | None = None,
+        confirm: str | None = None,
     ) -> None:
         path = None if command_config is None else str(command_config)
         self._settings = make_settings(bootstrap_server, path, context, properties, timeout_ms)
@@ -41,8 +43,8 @@ class Connected:
         self._lock = threading.RLock()
         self._journal = journal
         self._reason = reason
-        self.last_journal_id: str | None = None
-        """What ``kgtool undo`` takes to take back the last change; None before there was one."""
+        self._confirm = confirm
+        self._last = threading.local()
 
     def __enter__(self) -> Self:
         return self
@@ -73,6 +75,11 @@ class Connected:
             session.connect()
             return session.cluster_id
 
+    @property
+    def last_journal_id(self) -> str | None:
+        """What ``undo`` takes to take back this thread's last change; None before there was one."""
+        return getattr(self._last, "journal_id", None)
+
     def _ready(self) -> Session:
         """Return the session with its time begun anew, and nothing remembered that may change."""
         if self._session is None:
@@ -91,9 +98,16 @@ class Connected:
             raise KgError("This GroupAdmin is closed.")
         return self._session.cluster
 
-    def _recorder(self, session: Session, operation: str, undoes: str | None = None) -> Recorder:
+    def _recorder(
+        self, session: Session, operation: str, undoes: str | None = None, **flags: bool
+    ) -> Recorder:
+        """Begin a change; ``flags`` are those that the commands have as options."""
         session.connect()
-        return Recorder(session, operation, self._journal, self._reason, self._remember, undoes)
+        given = [f"--{name.replace('_', '-')}" for name, is_on in flags.items() if is_on]
+        origin = Origin(
+            operation, ("GroupAdmin", operation, *given), self._reason, undoes, self._confirm
+        )
+        return Recorder(session, origin, self._journal, self._remember)
 
     def _remember(self, journal_id: str) -> None:
-        self.last_journal_id = journal_id
+        self._last.journal_id = journal_id

@@ -96,7 +96,9 @@ class Restoring(Asking):
             session.connect()
             entry = self._entry(journal, session.cluster_id)
             check(entry, session.cluster_id, force=force)
-            with self._recorder(session, "undo", undoes=entry.id) as recorder:
+            with self._recorder(
+                session, "undo", entry.id, force=force, as_member=as_member
+            ) as recorder:
                 done = _take_back(session, recorder, entry, policy, dry_run)
             if not dry_run and not done.errors:
                 by = recorder.journal.id if recorder.journal else None
@@ -184,7 +186,7 @@ class Restoring(Asking):
             session.connect()
             if not (force or other_cluster):
                 check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
-            with self._recorder(session, "restore") as recorder:
+            with self._recorder(session, "restore", force=force, as_member=as_member) as recorder:
                 return _put_back(session, recorder, wishes(found, selecting), policy, dry_run)
 
     def diff(self, path: str | Path) -> list[DiffRow]:
@@ -248,7 +250,7 @@ def _put_back(
             done += putter.look(part)
             continue
         names = [wish.group for wish in part]
-        recorder.hold(names)
+        recorder.lock(names)
         try:
             done += putter.put(part, recorder)
         finally:

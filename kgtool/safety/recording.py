@@ -1,6 +1,15 @@
-"""One change with its journal and its locks: what the commands and the Python API have in common.
+"""The door: every change of a cluster, with its policy, its locks and its journal.
 
-There is no clock here and no chance: both come in as arguments.
+::
+
+    with Change(session, origin, timer, say=note) as change:
+        change.lock(groups)
+        done = session.run(delete_groups(…, before_change=change.before))
+        change.results(done)
+    change.say()
+
+The commands and the Python API differ only in what they say. There is no clock here and no
+chance: both come in as arguments.
 """
 
 from __future__ import annotations
@@ -15,11 +24,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from kgtool.admin.images import GroupChange
 from kgtool.errors import KgError
 from kgtool.model import ItemError
-from kgtool.safety.journal import DONE, INTERRUPTED, ConfigChange, Header, Journal
+from kgtool.safety.journal import (
+    DONE,
+    INTERRUPTED,
+    ConfigChange,
+    Header,
+    Journal,
+    JournalError,
+)
 from kgtool.safety.locks import GroupLocks
+from kgtool.safety.policy import Guard, Origin
 from kgtool.words import addresses, moment
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
     from kgtool.safety.plan import PlanHeader
 
 LOOK_AGAIN_SECONDS = 0.1
@@ -48,27 +69,47 @@ class Item(Protocol):
 
 
 class Timer(NamedTuple):
-    """How time is told: ``now_ms`` since the epoch, ``monotonic`` and ``sleep`` in seconds."""
+    """How time is told: ``now_ms`` since the epoch, ``monotonic`` and ``sleep`` in seconds.
+
+    ``token`` makes letters that tell a journal from others of the same second.
+    """
 
     now_ms: Callable[[], int]
     monotonic: Callable[[], float]
     sleep: Callable[[float], None]
+    token: Callable[[], str]
 
 
-class Recording:
-    """A journal that begins with the first thing that is written down, and locks on groups.
+def _silent(_text: str) -> None:
+    """Say nothing."""
 
-    One that nothing is written to leaves no trace.
 
+class Change:
+    """One change: a context manager whose end closes the journal, however it comes.
+
+    The journal begins with the first thing that is written down. A change that never calls
+    ``before`` leaves no trace.
+
+    :param session: a connected session.
     :param folder: where journals and locks are kept.
-    :param header: called when the journal begins.
+    :param say: told in sentences what matters to whoever made the change.
+    :param recorded: hears the journal's id as soon as there is one, whatever happens then.
     """
 
-    def __init__(self, folder: Path, header: Callable[[], Header], timer: Timer) -> None:
+    def __init__(
+        self, session: Any, origin: Origin, folder: Path, timer: Timer, *,
+        say: Callable[[str], None] = _silent, recorded: Callable[[str], None] = _silent,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._origin = origin
         self._folder = folder
-        self._header = header
         self._timer = timer
+        self._say = say
+        self._recorded = recorded
+        self._guard = Guard(session, origin)
         self._locks: GroupLocks | None = None
+        self._problem: JournalError | None = None
+        self._is_waiting_said = self._is_interrupted = False
         self.journal: Journal | None = None
 
     @property
@@ -76,32 +117,61 @@ class Recording:
         """The id of the journal, None as long as nothing was going to change."""
         return self.journal.id if self.journal else None
 
-    def lock(
-        self, groups: Iterable[str], cluster_id: str | None, seconds: float,
-        waiting: Callable[[str, str, float], None] | None = None,
-    ) -> float:  # fmt: skip
-        """Keep other processes of this machine from changing these groups.
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_interrupted = error is not None
+        self._close()
+        if error is not None:
+            self.say()
+
+    # -- before --------------------------------------------------------------------------
+
+    def admit(self, groups: Iterable[str], offsets: int = 0) -> None:
+        """Let the policy judge the whole change, where it is made in parts.
+
+        :raises PolicyRefused: it may not be made.
+        """
+        self._guard.admit(groups, offsets)
+
+    def lock(self, groups: Iterable[str]) -> None:
+        """Keep other kgtools of this machine from changing these groups; wait for those that do.
 
         To be called before the groups are read, so that what is read stays true.
 
-        :param seconds: how long to wait for those that are changing one of them.
-        :param waiting: told who holds which group, and for how many seconds it was waited for.
-        :return: how many seconds that took.
-        :raises Locked: one of them is still at it then.
-        :raises JournalError: locks can't be kept in the folder.
+        :raises PolicyRefused: they may not be changed.
+        :raises Locked: one of them is still being changed after ``--timeout``.
         """
-        self._locks = self._locks or GroupLocks(self._folder, cluster_id)
         names = list(groups)
+        self._guard.admit(names)
+        try:
+            self._lock(names)
+        except JournalError as error:
+            # It matters only if something is going to be changed.
+            self._problem = error
+            return
+        self._guard.look(names, self._timer.now_ms())
+
+    def _lock(self, names: list[str]) -> None:
+        self._locks = self._locks or GroupLocks(self._folder, self._session.cluster_id)
         began = self._timer.monotonic()
+        limit = began + self._session.settings.timeout_ms / 1000
         while (busy := self._locks.take(names)) is not None:
-            waited = self._timer.monotonic() - began
-            if waited > seconds:
+            now = self._timer.monotonic()
+            if now > limit:
                 raise Locked(f"{self._holder(busy)} is still changing group '{busy}'.",
                              hint="Wait until it has ended.")  # fmt: skip
-            if waiting is not None:
-                waiting(self._holder(busy), busy, waited)
+            if now > began + 1 and not self._is_waiting_said:
+                self._is_waiting_said = True
+                self._say(f"Waiting: {self._holder(busy)} is changing group {busy}.")
             self._timer.sleep(LOOK_AGAIN_SECONDS)
-        return self._timer.monotonic() - began
+        self._session.loop.extend(self._timer.monotonic() - began)
 
     def unlock(self, groups: Iterable[str]) -> None:
         """Let others change these groups."""
@@ -118,18 +188,24 @@ class Recording:
         """Write down what is there, durably. The ``before_change`` of the operations.
 
         :param members: who is going to be removed from the groups.
+        :raises PolicyRefused: it may not be changed.
         :raises JournalError: it can't be written: nothing may be changed then.
         """
+        self._guard.admit_changes(changes)
         self._write(lambda journal: journal.before(changes, members))
 
     def before_configs(self, changes: Sequence[ConfigChange]) -> None:
         """Write down which configs of groups are there, durably.
 
+        :raises PolicyRefused: they may not be changed.
         :raises JournalError: it can't be written: nothing may be changed then.
         """
+        self._guard.admit(change.group for change in changes)
         self._write(lambda journal: journal.before_configs(changes))
 
     def _write(self, write: Callable[[Journal], None]) -> None:
+        if self._problem is not None:
+            raise self._problem
         is_first = self.journal is None
         journal = self.journal or Journal(self._folder, self._header())
         try:
@@ -139,6 +215,16 @@ class Recording:
                 journal.discard()
             raise
         self.journal = journal
+        self._recorded(journal.id)
+
+    def _header(self) -> Header:
+        said = self._origin
+        return make_header(
+            self._session, said.command, said.arguments, said.reason,
+            at_ms=self._timer.now_ms(), token=self._timer.token(), undoes=said.undoes,
+        )  # fmt: skip
+
+    # -- after ---------------------------------------------------------------------------
 
     def results(self, items: Iterable[Item]) -> None:
         """Write down what came of each item."""
@@ -160,15 +246,28 @@ class Recording:
             self.journal.config_result(group, name, status, error)
         self.journal.flush()
 
-    def close(self, *, is_interrupted: bool) -> None:
+    def _close(self) -> None:
         """End the journal, if there is one, and give the groups free."""
         try:
             if self.journal is not None:
-                state = INTERRUPTED if is_interrupted else DONE
+                state = INTERRUPTED if self._is_interrupted else DONE
                 self.journal.close(state, self._timer.now_ms())
         finally:
             if self._locks is not None:
                 self._locks.close()
+
+    def say(self) -> None:
+        """Tell how to take it back; nothing where nothing was changed."""
+        journal = self.journal
+        if journal is None or journal.failed >= journal.changes:
+            return
+        if journal.problem is not None:
+            self._say(
+                f"Warning: the journal {journal.path} is not complete "
+                f"({journal.problem.strerror}); what was there before is in it."
+            )
+        what = "puts back what was changed" if self._is_interrupted else "takes this back"
+        self._say(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
 
 
 def make_header(

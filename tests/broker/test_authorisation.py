@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +19,11 @@ from confluent_kafka.admin import (
 )
 
 from kgtool import GroupAdmin
+from kgtool.errors import KgError
 from kgtool.sandbox.broker import free_ports
 from kgtool.sandbox.cluster import Cluster
-from tests.cli.run import Result, call
+from tests.cli.pseudo import Terminal
+from tests.cli.run import Result, call, command_line
 from tests.support import brokers, clients
 from tests.support.outcomes import Outcome
 
@@ -375,3 +378,46 @@ def test_a_backup_says_that_a_topic_is_hidden_from_it(
         assert (group["group"], group["exists"]) == (mine, True)
         assert [line["group"] for line in saved if line["kind"] == "error"] == [mine]
         cell.says("pointed out")
+
+
+def test_a_last_use_that_is_unknown_counts_as_recent(
+    here: Guarded, guarded: tuple[Cluster, str], tmp_path: Path
+) -> None:
+    """Without READ on __consumer_offsets no one can tell: the name is to be typed."""
+    name = here.group("DESCRIBE", "DELETE")
+    here.allow(ResourceType.TOPIC, here.hidden, "DESCRIBE")
+    argv = command_line(
+        "delete", "--match", f"{name}*", "--bootstrap-server", guarded[1],
+        "--command-config", str(tmp_path / "alice.properties"),
+    )  # fmt: skip
+    for typed, status in (("no", 1), (name, 0)):
+        with Terminal(argv, columns=200, env=dict(os.environ)) as terminal:
+            terminal.read_until(r"\[y/N\]: ")
+            terminal.type("y\n")
+            asked = terminal.read_until("type its name to go on: ")
+            assert f"When group {name} was last used is unknown" in asked
+            terminal.type(f"{typed}\n")
+            assert terminal.read_all() == status
+        assert f"Warning: when group {name} was last used is unknown: " in terminal.output
+        assert (name in clients.group_ids(here.bootstrap)) == (status == 1)
+
+
+def test_a_policy_may_refuse_what_undo_may_not_cover(
+    here: Guarded, guarded: tuple[Cluster, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of the group can't be read: whether it has more offsets is unknown."""
+    name = here.group("DESCRIBE", "DELETE")
+    path = tmp_path / "policy.toml"
+    path.write_text("refuse_blind = true")
+    monkeypatch.setenv("KGTOOL_POLICY", str(path))
+    for argv in (["--delete", "--group", name], ["delete", "--group", name, "--yes"]):
+        refused = here.run(*argv)
+        assert (refused.status, only_error(refused)["name"]) == (1, "POLICY_REFUSED")
+        assert f"undo may not cover all of group '{name}'" in refused.err
+    config = tmp_path / "alice.properties"
+    with GroupAdmin(guarded[1], command_config=config) as admin, pytest.warns(UserWarning):  # noqa: SIM117
+        with pytest.raises(KgError, match="undo may not cover all"):
+            admin.delete_groups([name])
+    assert name in clients.group_ids(here.bootstrap)
+    monkeypatch.delenv("KGTOOL_POLICY")
+    assert here.run("--delete", "--group", name).status == 0

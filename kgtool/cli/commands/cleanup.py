@@ -120,10 +120,6 @@ def plan(
 # fmt: off
 @command.command("apply", epilog=_APPLY)
 @click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
-@click.option("--max-delete", type=click.IntRange(min=0), metavar="N",
-              help="Do nothing at all if more groups than N are to be changed.")
-@click.option("--canary", type=click.IntRange(min=1), metavar="N",
-              help="So many groups first, then ask; with --yes, stop if any of them failed.")
 @click.option("--allow-blind", is_flag=True,
               help="Also where __consumer_offsets can't be read, so that nothing tells whether a "
                    "group was used since the plan was made.")

@@ -33,7 +33,9 @@ def command() -> None:
 
     A profile names a cluster: its brokers, its security, and secrets by reference only. The
     cluster's id is remembered at the first use, and another cluster behind the same name is
-    refused. Profiles are in ~/.config/kgtool/contexts.toml.
+    refused. From then on --protected and --policy hold for that cluster, however it is reached:
+    --yes and Kafka's form then take --confirm CLUSTER_ID. Profiles are in
+    ~/.config/kgtool/contexts.toml.
     """
 
 
@@ -50,8 +52,11 @@ def command() -> None:
 @click.option("--secret", "secrets", multiple=True, metavar="KEY=REF",
               help="A secret property, such as ssl.keystore.password; repeatable.")  # fmt: skip
 @click.option("--protected/--not-protected", default=None,
-              help="Ask twice before a change (default: names that begin with prod).")  # fmt: skip
+              help="Ask twice before a change of this cluster, and take --confirm with --yes "
+                   "(default: names that begin with prod).")  # fmt: skip
 @click.option("--cluster-id", metavar="ID", help="Which cluster it is, instead of at first use.")
+@click.option("--policy", metavar="FILE", type=click.Path(),
+              help="A TOML file that limits what may be changed on the cluster.")  # fmt: skip
 @click.option("--replace", is_flag=True, help="Replace the context of this name.")
 @click.option("--use", "use_it", is_flag=True, help="Use it where nothing else is said.")
 @output_options
@@ -66,6 +71,7 @@ def add(
     secrets: tuple[str, ...],
     protected: bool | None,
     cluster_id: str | None,
+    policy: str | None,
     replace: bool,
     use_it: bool,
 ) -> int:
@@ -86,6 +92,7 @@ def add(
         dict(_pair(word, "--secret") for word in references),
         name.startswith("prod") if protected is None else protected,
         cluster_id,
+        os.path.abspath(policy) if policy else None,  # noqa: PTH100
     )
     _check(made)
     _warn(output, made)
@@ -142,6 +149,7 @@ def _check(made: Context) -> None:
     """Refuse a context that can't be used, and every secret that is not a reference."""
     from kgtool.config import parse_bootstrap
     from kgtool.config.contexts import check_reference
+    from kgtool.config.policy import read as read_policy
     from kgtool.config.properties import is_secret
 
     if made.bootstrap is not None:
@@ -156,6 +164,8 @@ def _check(made: Context) -> None:
             "--user needs a listener with a login: --property "
             "security.protocol=SASL_SSL --property sasl.mechanism=SCRAM-SHA-512"
         )
+    if made.policy is not None:
+        read_policy(made.policy)
     for key, reference in made.secrets.items():
         check_reference(reference, "--password" if key == "password" else f"--secret {key}")
     for key, value in made.properties.items():

@@ -78,7 +78,8 @@ def command(
         if not yes:
             used = stakes.say(session, output, dict.fromkeys(good), selection)
         _say_hidden(output, hidden, good)
-        consent.ask(session, output, f"Delete {counted(len(good), 'group')}?", yes, used)
+        question = f"Delete {counted(len(good), 'group')}?"
+        consent.ask(session, output, question, yes, used, groups=good)
         change, done = _delete(session, output, good, force, hidden, plan.agreed)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in plan.rows])

@@ -89,7 +89,8 @@ def command(
         if going:
             count = sum(map(len, going.values()))
             used = None if yes else stakes.say(session, output, going, selection)
-            consent.ask(session, output, f"Delete {counted(count, 'committed offset')}?", yes, used)
+            question = f"Delete {counted(count, 'committed offset')}?"
+            consent.ask(session, output, question, yes, used, groups=going, offsets=count)
         change = run.delete(groups, agreed)
     change.say()
     return output.finish()

@@ -117,7 +117,8 @@ def command(
             _report(output, plan.groups)
             return output.finish()
         _show(output, wanted)
-        consent.ask(session, output, _question(wanted), yes)
+        touched = {row.group for row in wanted}
+        consent.ask(session, output, _question(wanted), yes, groups=touched, offsets=len(wanted))
         done = _execute(session, output, plan)
     _report(output, done)
     return output.finish()

@@ -147,7 +147,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
     output.note(draw(COLUMNS[:-1], [_row(row) for row in foreseen]), end="")
     output.note(NO_WAY_BACK)
     count = len(foreseen)
-    consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes)
+    consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=found)
     reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
     removed: list[MemberRemoval] = []
     with Change(session, output) as change:

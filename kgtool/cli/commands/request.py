@@ -13,7 +13,7 @@ import click
 from kgtool.admin.raw_message import check_version, find_api, make_request, schema_of
 from kgtool.cli import consent, rawtext
 from kgtool.cli.help import examples
-from kgtool.cli.options import connection_options, output_options
+from kgtool.cli.options import connection_options, consent_options, output_options
 from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw_for
 from kgtool.errors import ConfigError, KgError, UsageError
@@ -82,7 +82,7 @@ class Wanted(NamedTuple):
 @click.option("--schema", is_flag=True, help="Show the fields of the API's request and response.")
 @click.option("--dry-run", is_flag=True,
               help="Show where the request would go, and its bytes; send nothing.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Do not ask before a request that changes something.")
+@consent_options
 @connection_options(required=False)
 @output_options
 def command(
@@ -226,7 +226,8 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
             return output.finish()
         if changes(request):
             output.note("A raw request is kept in no journal: kgtool can't undo it.")
-            consent.ask(session, output, f"Send {wanted.api} version {version}?", wanted.yes)
+            question = f"Send {wanted.api} version {version}?"
+            consent.ask(session, output, question, wanted.yes, is_raw=True)
         for answer in session.run(send_parts(session.cluster, parts, version)):
             _show(output, wanted, answer, version, settings.client_id)
     return output.finish()

@@ -46,9 +46,9 @@ _STRATEGY_OPTIONS = (
                  help="To the first record from then on: 2023-11-14T22:18:20Z (no zone: UTC), "
                       "1700000300000 (ms since the epoch), now-2h30m."),
     click.option("--by-duration", metavar="DURATION",
-                 help="To the first record since so long ago: PT2H30M, P1D."),
+                 help="To the first record newer than DURATION: P1D."),
     click.option("--from-file", type=click.Path(), metavar="FILE",
-                 help="To the offsets of a CSV file, as --export prints it."),
+                 help="To the offsets of a CSV file (see --export)."),
     click.option("--like", type=Name(), metavar="GROUP",
                  help="To where another group is, of all its partitions or those of --topic."),
 )  # fmt: skip
@@ -98,9 +98,9 @@ class Reset(NamedTuple):
 @click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
 @click.option("--create", is_flag=True, help="Make groups that do not exist.")
 @click.option("--wait-empty", metavar="TIME",
-              help="Wait so long (60s, 5m) for the groups to have no members.")  # fmt: skip
+              help="Wait up to TIME (60s, 5m) for groups to be empty.")  # fmt: skip
 @click.option("--all-or-nothing", is_flag=True,
-              help="Do nothing if any group or partition can't be reset.")  # fmt: skip
+              help="Do nothing unless all of it can be done.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Also where a transaction is pending.")
 @change_options
 @connection_options()
@@ -298,7 +298,8 @@ def _ask(session: Session, output: Output, plan: Sequence[GroupReset], reset: Re
     if not reset.is_kafka_form:
         count = reset_report.count(plan, "would-reset")
         offsets = counted(count, "committed offset")
-        consent.ask(session, output, f"Reset {offsets}?", reset.yes)
+        groups = {row.group for group in plan for row in group.rows if row.status == "would-reset"}
+        consent.ask(session, output, f"Reset {offsets}?", reset.yes, groups=groups, offsets=count)
 
 
 def _report(output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:

@@ -1,0 +1,153 @@
+"""A policy: limits on what may be changed on a cluster, in a TOML file.
+
+::
+
+    protected = ["payments-*"]      # groups that are never changed
+    max_groups = 20                 # the largest change
+    max_offsets = 5000
+    min_idle = "30d"                # offsets are removed only from groups idle at least this long
+    forbid = ["--force", "--all-groups"]
+    reason = true                   # every change takes --reason
+    refuse_blind = true             # no change whose undo may not cover everything
+    mcp = ["reset-offsets"]         # what the MCP server may apply
+
+A context names its policy (``policy = "…"``), and ``KGTOOL_POLICY`` one for every cluster. Where
+there are several, all of them hold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kgtool.config.contexts import Context, load, parse_toml
+from kgtool.errors import ConfigError
+from kgtool.words import read_span
+
+POLICY_VARIABLE = "KGTOOL_POLICY"
+CONFIRM_VARIABLE = "KGTOOL_CONFIRM"
+
+
+class Policy(NamedTuple):
+    """The values of one policy file; None and empty: no limit. ``mcp``: None allows nothing."""
+
+    path: str
+    protected: tuple[str, ...] = ()
+    max_groups: int | None = None
+    max_offsets: int | None = None
+    min_idle_ms: int | None = None
+    forbid: tuple[str, ...] = ()
+    reason: bool = False
+    refuse_blind: bool = False
+    mcp: tuple[str, ...] | None = None
+
+    @property
+    def is_about_groups(self) -> bool:
+        """Whether it takes the groups and offsets of a change to judge it."""
+        limits = (self.max_groups, self.max_offsets, self.min_idle_ms)
+        return bool(self.protected) or any(limit is not None for limit in limits)
+
+
+class Rules(NamedTuple):
+    """What holds for one cluster: its contexts that are protected, and the policies."""
+
+    protected_by: tuple[str, ...]
+    policies: tuple[Policy, ...]
+
+
+def rules_of(
+    cluster_id: str | None, chosen: Context | None, environ: Mapping[str, str] | None = None
+) -> Rules:
+    """Return what holds for a cluster, whichever way it was reached.
+
+    :param chosen: the context in use; it counts even where it is not pinned yet.
+    :raises ConfigError: the contexts or a policy can't be read.
+    """
+    environ = os.environ if environ is None else environ
+    known = load().by_name.values()
+    found = [one for one in known if cluster_id is not None and one.cluster_id == cluster_id]
+    if chosen is not None and chosen.name not in {one.name for one in found}:
+        found.append(chosen)
+    paths = [environ.get(POLICY_VARIABLE) or None, *(one.policy for one in found)]
+    return Rules(
+        tuple(one.name for one in found if one.is_protected),
+        tuple(read(path) for path in dict.fromkeys(paths) if path is not None),
+    )
+
+
+def confirmed(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the cluster id that was confirmed, by an argument or ``KGTOOL_CONFIRM``."""
+    environ = os.environ if environ is None else environ
+    return given or environ.get(CONFIRM_VARIABLE) or None
+
+
+def read(path: str) -> Policy:
+    """Read a policy.
+
+    :raises ConfigError: it can't be read, or a key is unknown or has a value of the wrong kind.
+    """
+    place = os.path.expanduser(path)  # noqa: PTH111 - pathlib costs start-up time
+    try:
+        with open(place, encoding="utf-8") as file:  # noqa: PTH123
+            document = parse_toml(file.read())
+    except OSError as error:
+        raise ConfigError(f"Can't read the policy {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise ConfigError(f"Can't read the policy {path}: {error}.") from None
+    values: dict[str, Any] = {}
+    for key, value in document.items():
+        if key not in _KEYS:
+            known = ", ".join(_KEYS)
+            raise ConfigError(f"The policy {path}: unknown key '{key}'.", hint=f"Known: {known}.")
+        field, convert, wanted = _KEYS[key]
+        converted = convert(value)
+        if converted is None:
+            raise ConfigError(f"The policy {path}: {key} takes {wanted}, not {value!r}.")
+        values[field] = converted
+    return Policy(path, **values)
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    if isinstance(value, list) and all(isinstance(each, str) and each for each in value):
+        return tuple(value)
+    return None
+
+
+def _options(value: Any) -> tuple[str, ...] | None:
+    texts = _texts(value)
+    return texts if texts is not None and all(text[:2] == "--" for text in texts) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _span(value: Any) -> int | None:
+    return read_span(value) if isinstance(value, str) else None
+
+
+_KEYS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "protected": ("protected", _texts, "a list of patterns of groups"),
+    "max_groups": ("max_groups", _count, "a whole number"),
+    "max_offsets": ("max_offsets", _count, "a whole number"),
+    "min_idle": ("min_idle_ms", _span, 'a duration such as "30d"'),
+    "forbid": ("forbid", _options, 'a list of options such as "--force"'),
+    "reason": ("reason", _flag, "true or false"),
+    "refuse_blind": ("refuse_blind", _flag, "true or false"),
+    "mcp": ("mcp", _texts, "a list of commands"),
+}
+
+
+_SHORT = {"-y": "--yes", "-g": "--group", "-t": "--topic", "-b": "--bootstrap-server"}
+
+
+def option_names(words: Iterable[str], known: Iterable[str]) -> frozenset[str]:
+    """Return which options stand on a command line, in any spelling that kgtool takes."""
+    given = {word.partition("=")[0] for word in words if word.startswith("-")}
+    given |= {_SHORT.get(word[:2], word) for word in given}
+    return frozenset(name for name in known if name in given or name[1:] in given)
