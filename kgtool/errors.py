@@ -9,6 +9,7 @@
     │   ├── ResolveFailed         the name has no address
     │   ├── ConnectFailed         nobody answers there
     │   ├── ConnectionLost        the peer went away in the middle
+    │   ├── LoginLost             the broker went away when it had seen the login
     │   ├── NotKafka              something answers there, but not a Kafka broker
     │   ├── TlsFailed             the TLS handshake failed
     │   ├── WrongCluster          another cluster answers than the one of the context
@@ -93,6 +94,15 @@ class ConnectFailed(NetworkError):
 
 class ConnectionLost(NetworkError):
     """The peer closed the connection, or it broke, before the answer was complete."""
+
+    name = "CONNECTION_LOST"
+
+
+class LoginLost(NetworkError):
+    """The broker went away when it had seen what we log in with: some refuse a login so.
+
+    No ConnectionLost: those are tried again at once, and accounts may be locked after some tries.
+    """
 
     name = "CONNECTION_LOST"
 

@@ -17,6 +17,7 @@ from kgtool.errors import (
     ConnectFailed,
     ConnectionLost,
     KgError,
+    LoginLost,
     MissingExtra,
     ResolveFailed,
     TimedOut,
@@ -131,8 +132,8 @@ class Bootstrap:
     def _may_come(self, error: KgError) -> bool:
         if isinstance(error, ResolveFailed):
             return False
-        kinds = (ConnectFailed, ConnectionLost, TimedOut) if self._persistent else ConnectFailed
-        return isinstance(error, kinds)
+        kinds = (ConnectFailed, ConnectionLost, LoginLost, TimedOut)
+        return isinstance(error, kinds if self._persistent else ConnectFailed)
 
     def error(self) -> KgError:
         """Say why nothing has been found so far."""
@@ -146,10 +147,17 @@ class Bootstrap:
             hint=next((error.hint for error in reasons if error.hint), None),
         )
 
-    @property
-    def has_failures(self) -> bool:
-        """Whether some address has failed in the search that is under way."""
-        return self.is_active and bool(self._failed or self._last)
+    def reason(self, waited: str) -> KgError | None:
+        """Say why the search that is under way has found nothing; None if that isn't known.
+
+        :param waited: for how long, in words.
+        """
+        if not self.is_active:
+            return None
+        if self._failed or self._last:
+            return self.error()
+        reasons = (connection.hindrance(waited) for _, connection in self._trying)
+        return next(filter(None, reasons), None)
 
     def next_due(self) -> float | None:
         """Return when ``step`` has something to do by itself (monotonic seconds)."""

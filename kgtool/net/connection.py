@@ -1,34 +1,43 @@
-"""One non-blocking connection to one broker: a socket around a ``Channel``."""
+"""One connection to one broker: a ``Channel`` on the first of the host's addresses that answers.
+
+The addresses are raced as in RFC 8305, but further than TCP: what is sent first (ApiVersions, no
+secret in it) goes to each address in turn, ``STAGGER_SECONDS`` apart, and the one that answers
+becomes the connection. Only that one is shown a login. One that fails before the broker is ready
+makes way for the next, unless the login was refused.
+"""
 
 from __future__ import annotations
 
 import math
 import selectors
-import socket
 import time
+from functools import partial
 from typing import Any
 
-from kgtool.errors import KgError, NetworkError, ResolveFailed
-from kgtool.net.stream import Stream
-from kgtool.net.translate import connect_error, connection_error, resolve
+from kgtool.errors import AuthenticationError, ConnectFailed, KgError, LoginLost, TimedOut
+from kgtool.net.background import Background
+from kgtool.net.line import Line
+from kgtool.net.translate import SocketAddress, connect_error, numeric, resolve, unresolved
 from kgtool.net.transport import Transport
 from kgtool.protocol.channel import CLOSED, READY, Channel
+from kgtool.protocol.sasl import Mechanism
 from kgtool.protocol.schema import Struct
 
 PROGRESS_BYTES = 4096
 """So much of an unfinished reply counts as progress; a byte now and then does not."""
 CONNECT_SECONDS = 10.0
 """``socket.connection.setup.timeout.ms``: TCP, login and ApiVersions together."""
+STAGGER_SECONDS = 0.25
+"""How long an address that says nothing is alone (RFC 8305: the Connection Attempt Delay)."""
 LIFETIME_SHARE = 0.85
 """When a login is renewed, as a share of the session's lifetime (the Java client: 0.85 to 0.95)."""
-IN_PROGRESS = (0, 36, 115, 10035)
-"""What connect_ex answers when it is on its way: Linux, macOS, Windows."""
 
 
 class Connection:
     """Connects at once; every token sent comes back from ``replies`` exactly once.
 
-    :param selector: the loop's selector, in which the socket registers itself.
+    :param selector: the loop's selector, in which sockets register themselves.
+    :param background: runs what blocks: looking up names, fetching tokens.
     :param transport: what lies between TCP and Kafka's protocol: TLS, a login, or nothing.
     :param setup_seconds: how long TCP, login and ApiVersions may take together, where the user
         has said so.
@@ -39,6 +48,7 @@ class Connection:
         host: str,
         port: int,
         selector: selectors.BaseSelector,
+        background: Background,
         client_id: str,
         version: str,
         transport: Transport | None = None,
@@ -46,33 +56,46 @@ class Connection:
     ) -> None:
         shown = f"[{host}]" if ":" in host else host
         self.peer = f"{shown}:{port}"
-        self.channel = Channel(self.peer, client_id, version)
+        self._client = (client_id, version)
         self._selector = selector
+        self._background = background
         self._setup_seconds = setup_seconds
-        self._socket: socket.socket | None = None
-        self._stream: Stream | None = None
         self._transport = transport or Transport()
-        self.channel.trace = self._transport.trace
         self._host, self._port = host, port
+        self.channel = self._new_channel()
+        self._addresses: list[SocketAddress] = []
+        self._racing: list[Line] = []
+        self._line: Line | None = None
+        """The line that answered."""
+        self._opening: bytes | None = None
+        """What is sent first; None while there is no login yet."""
+        self._queue: list[tuple[Any, Struct, int | None]] = []
+        self._failures: list[KgError] = []
+        self._next_address_at = math.inf
         self._log_in_again_at = math.inf
-        self._interest = 0
+        self._is_resolving = True
+        self._is_fetching_login = False
+        self._is_up = False
         self.muted_until = 0.0
         self.progressed_at = time.monotonic()
         self.heard_at = 0.0
         """When a good part of an unfinished reply came (monotonic seconds)."""
         self._unmarked = 0
-        try:
-            self._addresses = resolve(host, port)
-        except ResolveFailed as error:
-            self._addresses = []
-            self.channel.fail(error)
-            return
-        self._connect_next(None)
+        found = numeric(host, port)
+        if found is None:
+            background.run(partial(resolve, host, port), self._on_resolved)
+        else:
+            self._on_resolved(found)
+
+    def _new_channel(self) -> Channel:
+        channel = Channel(self.peer, *self._client)
+        channel.trace = self._transport.trace
+        return channel
 
     @property
     def is_ready(self) -> bool:
-        """Whether the broker has said what it speaks."""
-        return self.channel.state == READY
+        """Whether the broker has said what it speaks; it stays so while a login is renewed."""
+        return self._is_up and not self.is_closed
 
     @property
     def is_closed(self) -> bool:
@@ -84,24 +107,37 @@ class Connection:
         """Why it has ended."""
         return self.channel.error
 
+    @property
+    def pending(self) -> int:
+        """How many requests have no reply yet."""
+        return self.channel.pending + len(self._queue)
+
     def send(self, token: Any, request: Struct, max_version: int | None) -> None:
         """Queue a request."""
-        if not self.channel.pending:
+        if not self.pending:
             self.progressed_at = time.monotonic()
         if time.monotonic() >= self._log_in_again_at and self.is_ready:
-            self._log_in_again()
-        self.channel.send(token, request, max_version)
+            self._log_in_again_at = math.inf
+            self._fetch_login(self._on_new_login)
+        if self.is_closed or (self._is_up and not self._is_fetching_login):
+            self.channel.send(token, request, max_version)
+        else:
+            self._queue.append((token, request, max_version))
 
     def mute(self, seconds: float) -> None:
         """Send nothing for a while: a quota was exceeded."""
         self.muted_until = max(self.muted_until, time.monotonic() + seconds)
 
+    # -- time -----------------------------------------------------------------------------
+
     def stalls_at(self, patience: float) -> float | None:
         """Return when it counts as dead (monotonic seconds) unless it makes progress before."""
         if self.is_closed:
             return None
-        if not self.is_ready:
-            return self.progressed_at + self.setup_seconds(patience)
+        if not self._is_up:
+            # Whoever gives out tokens has a deadline of its own, and is not the broker.
+            busy = self._is_fetching_login
+            return None if busy else self.progressed_at + self.setup_seconds(patience)
         if not self.channel.pending:
             return None
         return max(self.progressed_at, self.muted_until) + patience
@@ -115,159 +151,226 @@ class Connection:
         due = self.stalls_at(patience)
         return due is not None and now >= due
 
-    def on_event(self, mask: int) -> None:
-        """Do what the selector says is possible."""
-        if self._stream is None:
-            self._finish_connect()
-            return
-        if mask & selectors.EVENT_READ:
-            self._read(self._stream)
-        if mask & selectors.EVENT_WRITE and not self.is_closed:
-            self.flush()
+    def next_due(self, patience: float) -> float | None:
+        """Return when there is something to do by itself (monotonic seconds)."""
+        stalls_at = self.stalls_at(patience)
+        return None if stalls_at is None else min(stalls_at, self._next_address_at)
 
-    def flush(self) -> None:
-        """Write what there is to write, as far as the socket takes it."""
-        if self._stream is None:
-            return
-        try:
-            self._stream.write(self.channel.data_to_send())
-        except OSError as exc:
-            self._lose(connection_error(exc, self.peer))
-        except KgError as error:
-            self.close(error)
-        else:
-            self._watch_stream(self._stream)
+    def on_time(self, now: float) -> None:
+        """Let the next address begin if those under way say nothing."""
+        if now >= self._next_address_at:
+            self._begin_next()
 
-    def _watch_stream(self, stream: Stream) -> None:
-        write = selectors.EVENT_WRITE if stream.wants_write else 0
-        self._watch(selectors.EVENT_READ | write)
+    def hindrance(self, waited: str) -> KgError | None:
+        """Say what else than the broker makes us wait, if something does.
 
-    def close(self, error: KgError) -> None:
-        """End the connection; whatever has no reply yet gets ``error``."""
-        if self.channel.trace is not None and not self.is_closed:
-            self.channel.trace(f"× {self.peer}: {error}")
-        self._drop_socket()
-        self.channel.fail(error)
+        :param waited: for how long, in words.
+        """
+        if self._is_resolving:
+            return unresolved(self._host, f"was not resolved within {waited}")
+        if self._is_fetching_login:
+            return AuthenticationError(
+                f"There is no login for {self.peer} within {waited}: who gives out the tokens or "
+                "tickets for it does not answer."
+            )
+        return None
 
-    def _connect_next(self, last: NetworkError | None) -> None:
-        """Try the next of the host's addresses; fail with ``last`` when there is none left."""
-        while self._addresses:
-            family, address = self._addresses.pop(0)
-            try:
-                self._socket = socket.socket(family, socket.SOCK_STREAM)
-            except OSError as exc:
-                last = connect_error(exc.errno or 0, self.peer)
-                continue
-            self._socket.setblocking(False)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            number = self._socket.connect_ex(address)
-            if number in IN_PROGRESS:
-                self._watch(selectors.EVENT_WRITE)
-                return
-            self._drop_socket()
-            last = connect_error(number, self.peer)
-        self.close(last or connect_error(0, self.peer))
+    # -- addresses ------------------------------------------------------------------------
 
-    def _finish_connect(self) -> None:
-        if self._socket is None:
-            return
-        number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if number:
-            self._drop_socket()
-            self._connect_next(connect_error(number, self.peer))
-            return
-        try:
-            stream = self._transport.stream(self._socket, self._host, self.peer)
-            mechanism = self._transport.mechanism(self._host)
-        except KgError as error:
-            self.close(error)
-            return
-        self._stream = stream
-        self.progressed_at = time.monotonic()  # fetching a token was not the broker's time
-        self.channel.start(mechanism)
-        self.flush()
-
-    def _read(self, stream: Stream) -> None:
-        try:
-            data = stream.read()
-        except OSError as exc:
-            self._lose(connection_error(exc, self.peer))
-            return
-        except KgError as error:
-            self.close(error)
-            return
-        was_ready = self.is_ready
-        if data is not None:
-            self._receive(data)
+    def _on_resolved(self, found: Any) -> None:
+        self._is_resolving = False
         if self.is_closed:
             return
-        if was_ready:
-            self._watch_stream(stream)  # TLS may have something of its own to send
-        else:
-            self.flush()
+        if isinstance(found, KgError):
+            self.close(found)
+            return
+        self._addresses = self._transport.addresses.in_order(found)
+        self._begin_next()
 
-    def _receive(self, data: bytes) -> None:
+    def _begin_next(self) -> None:
+        """Begin with the next address; those under way go on."""
+        self._next_address_at = math.inf
+        while self._addresses:
+            make_stream = partial(self._transport.stream, host=self._host, peer=self.peer)
+            line = Line(self._addresses.pop(0), self.peer, self._selector, make_stream, self)
+            error = line.connect()
+            if error is None:
+                self._racing.append(line)
+                self._next_address_at = time.monotonic() + STAGGER_SECONDS
+                return
+            self._note_failure(line, error)
+        if not self._racing:
+            self.close(_most_telling(self._failures) or connect_error(0, self.peer))
+
+    def _note_failure(self, line: Line, error: KgError) -> None:
+        line.close()
+        self._failures.append(error)
+        self._transport.addresses.is_bad(line.address)
+
+    def on_open(self, line: Line) -> None:
+        """Send what is sent first, once there is a login."""
+        if self._opening is not None:
+            line.send(self._opening)
+        elif not self._is_fetching_login:
+            self._fetch_login(self._begin)
+
+    def _begin(self, mechanism: Mechanism | KgError | None) -> None:
+        self._is_fetching_login = False
+        if self.is_closed:
+            return
+        if isinstance(mechanism, KgError):
+            self.close(mechanism)
+            return
+        self.progressed_at = time.monotonic()  # fetching a token was not the broker's time
+        self.channel.start(mechanism)
+        self._opening = self.channel.data_to_send()
+        for line in self._racing[:]:
+            if line.is_open:
+                line.send(self._opening)
+
+    def _choose(self, line: Line) -> None:
+        """Take the line that answered; those before it were slower."""
+        self._line = line
+        self._next_address_at = math.inf
+        for other in self._racing:
+            if other is not line:
+                other.close()
+                self._addresses.append(other.address)
+        for slower in self._racing[: self._racing.index(line)]:
+            self._transport.addresses.is_bad(slower.address)
+        self._racing = []
+
+    # -- what happens on a line -----------------------------------------------------------
+
+    def on_data(self, line: Line, data: bytes | None) -> None:
+        """Take what came."""
+        if data is not None and self._line is None:
+            if not data:
+                self.on_lost(line, self.channel.closed_by_peer())
+                return
+            self._choose(line)
+        if data is not None:
+            self._receive(line, data)
+        if not self.is_closed and self.channel.state != READY:
+            self.flush()  # the next step of a login
+
+    def on_lost(self, line: Line, error: KgError) -> None:
+        """Find out why: a broker that hangs up at once may want something of us."""
+        if line is self._line:
+            error = self.channel.lost(error)
+        if self._is_silent:
+            error = self._transport.explain_silence(error, self._host, self._port)
+        self.on_failed(line, error)
+
+    def on_failed(self, line: Line, error: KgError) -> None:
+        """Go on with the next address, where the broker was not ready yet."""
+        if self._is_up or isinstance(error, AuthenticationError | LoginLost):
+            self.close(error)
+            return
+        self._note_failure(line, error)
+        if line is self._line:
+            self._line = self._opening = None
+            self.channel = self._new_channel()
+        else:
+            self._racing.remove(line)
+        self._begin_next()
+
+    def _receive(self, line: Line, data: bytes) -> None:
         channel = self.channel
         was, left = channel.state, channel.pending
-        if not data and self._is_silent:
-            self._lose(channel.closed_by_peer())
+        if not data:
+            self.on_lost(line, channel.closed_by_peer())
             return
         channel.receive(data)
+        if channel.error is not None:
+            self.on_failed(line, channel.error)
+            return
         self._unmarked += len(data)
         # Before it is ready only the handshake's end counts: a drip must not keep it alive.
-        if self.is_ready and (channel.pending != left or self._unmarked >= PROGRESS_BYTES):
+        if self._is_up and (channel.pending != left or self._unmarked >= PROGRESS_BYTES):
             self.progressed_at = time.monotonic()
             if channel.pending == left:
                 self.heard_at = self.progressed_at
             self._unmarked = 0
-        if self.is_ready and was != READY:
-            self._note_login()
+        if channel.state == READY and was != READY:
+            self._note_ready(line)
         if channel.answered:
             self._transport.is_proven = True
-        if self.is_closed:
-            self._drop_socket()
+
+    def _note_ready(self, line: Line) -> None:
+        lifetime = self.channel.session_lifetime_ms / 1000
+        if lifetime:
+            self._log_in_again_at = time.monotonic() + lifetime * LIFETIME_SHARE
+        if not self._is_up:
+            self._is_up = True
+            self.progressed_at = time.monotonic()
+            self._transport.addresses.is_good(line.address)
+            self._send_queue()
 
     @property
     def _is_silent(self) -> bool:
         """Whether no broker of the session has answered anything but its versions."""
         return self.is_ready and not self._transport.is_proven
 
-    def _lose(self, error: KgError) -> None:
-        """End a connection that broke; ask once more if security may be the reason."""
-        if self._is_silent:
-            error = self._transport.explain_silence(error, self._host, self._port)
-        self.close(error)
+    # -- logins ---------------------------------------------------------------------------
 
-    def _note_login(self) -> None:
-        lifetime = self.channel.session_lifetime_ms / 1000
-        if lifetime:
-            self._log_in_again_at = time.monotonic() + lifetime * LIFETIME_SHARE
-
-    def _log_in_again(self) -> None:
-        self._log_in_again_at = math.inf
+    def _fetch_login(self, done: Any) -> None:
+        self._is_fetching_login = True
+        if self._transport.login_blocks:
+            self._background.run(partial(self._transport.mechanism, self._host), done)
+            return
         try:
             mechanism = self._transport.mechanism(self._host)
         except KgError as error:
-            self.close(error)
+            done(error)
+        else:
+            done(mechanism)
+
+    def _on_new_login(self, mechanism: Mechanism | KgError | None) -> None:
+        """Renew the login (KIP-368); answers that are under way come in before its own."""
+        self._is_fetching_login = False
+        if self.is_closed:
+            return
+        if isinstance(mechanism, KgError):
+            self.close(mechanism)
             return
         if mechanism is not None:
             self.channel.log_in_again(mechanism)
+        self._send_queue()
+        self.flush()
 
-    def _watch(self, interest: int) -> None:
-        if self._socket is None or interest == self._interest:
-            return
-        if self._interest:
-            self._selector.modify(self._socket, interest, self)
-        else:
-            self._selector.register(self._socket, interest, self)
-        self._interest = interest
+    # -- writing and the end --------------------------------------------------------------
 
-    def _drop_socket(self) -> None:
-        if self._socket is None:
-            return
-        if self._interest:
-            self._selector.unregister(self._socket)
-            self._interest = 0
-        self._socket.close()
-        self._socket = None
-        self._stream = None
+    def _send_queue(self) -> None:
+        queue, self._queue = self._queue, []
+        for item in queue:
+            self.channel.send(*item)
+
+    def flush(self) -> None:
+        """Write what there is to write, as far as the socket takes it."""
+        if self._line is not None:
+            self._line.send(self.channel.data_to_send())
+
+    def give_up(self, error: KgError) -> None:
+        """End it because nothing came; what an address said before says more."""
+        failures = [] if self._is_up else self._failures
+        self.close(_most_telling([*failures, error]) or error)
+
+    def close(self, error: KgError) -> None:
+        """End the connection; whatever has no reply yet gets ``error``."""
+        if self.channel.trace is not None and not self.is_closed:
+            self.channel.trace(f"× {self.peer}: {error}")
+        for line in (*self._racing, *filter(None, [self._line])):
+            if isinstance(error, ConnectFailed | TimedOut):
+                self._transport.addresses.is_bad(line.address)
+            line.close()
+        self._racing, self._line = [], None
+        self._next_address_at = math.inf
+        self.channel.fail(error)
+        self._send_queue()
+
+
+def _most_telling(failures: list[KgError]) -> KgError | None:
+    """Return the failure that somebody has to know: that nobody answers is the least of them."""
+    telling = [error for error in failures if not isinstance(error, ConnectFailed)]
+    return next(iter(telling or failures[-1:]), None)

@@ -35,6 +35,8 @@ class KerberosContext:
         except self._error as error:
             raise _failed(error, login, host) from None
         self._login, self._host = login, host
+        # The KDC is asked here: this runs beside the loop, the later steps ask nobody.
+        self._first: bytes | None = self._guarded(lambda: self._context.step(None))
 
     @property
     def complete(self) -> bool:
@@ -43,7 +45,7 @@ class KerberosContext:
 
     def step(self, token: bytes | None) -> bytes | None:
         """Take the peer's token and return the next one of ours."""
-        return self._guarded(lambda: self._context.step(token))
+        return self._first if token is None else self._guarded(lambda: self._context.step(token))
 
     def wrap(self, data: bytes) -> bytes:
         """Protect a message's integrity."""

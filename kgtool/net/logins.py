@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import secrets
 from typing import TYPE_CHECKING
 
@@ -31,9 +32,15 @@ class LoginSource:
         self._sasl = sasl
         self._seconds = seconds
         self._tokens: TokenSource | None = None
+        self._lock = _thread.allocate_lock()
+
+    @property
+    def blocks(self) -> bool:
+        """Whether somebody else is asked for a token or ticket."""
+        return not isinstance(self._sasl.login, PasswordLogin | None)
 
     def mechanism(self, host: str) -> Mechanism:
-        """Return a new login; may block while a token is fetched.
+        """Return a new login; may block while a token is fetched, in any thread.
 
         :param host: the broker's host; Kerberos and AWS sign it.
         :raises AuthenticationError: no token could be had.
@@ -57,9 +64,11 @@ class LoginSource:
         from kgtool.net.tokens import TokenSource
         from kgtool.protocol.sasl.oauthbearer import OAuthBearer
 
-        if self._tokens is None:
-            self._tokens = TokenSource(login, self._seconds)
-        return OAuthBearer(self._tokens.get(host), login.extensions)
+        with self._lock:  # many brokers, one token
+            if self._tokens is None:
+                self._tokens = TokenSource(login, self._seconds)
+            token = self._tokens.get(host)
+        return OAuthBearer(token, login.extensions)
 
 
 def _password(name: str, login: PasswordLogin) -> Mechanism:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from kgtool.client.cluster import Cluster
@@ -28,9 +29,11 @@ from kgtool.client.ops import (
     Within,
 )
 from kgtool.errors import KgError, NetworkError
+from kgtool.net.background import Background
 from kgtool.net.connection import Connection
 from kgtool.net.pool import Pool
 from kgtool.net.slots import Scope, Slot, Task
+from kgtool.net.translate import canonical
 from kgtool.net.transport import Transport
 
 PATIENCE_SHARE = 1 / 3
@@ -50,6 +53,7 @@ class Loop:
     :param progress: the time counts from the last progress instead (for long work).
     :param transport: what lies between TCP and Kafka's protocol; plain connections without it.
     :param setup_ms: how long a connection may take to be ready, where the user has said so.
+    :param canonical_names: go to the names that the addresses of ``bootstrap`` lead back to.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Loop:
         progress: bool = False,
         transport: Transport | None = None,
         setup_ms: int | None = None,
+        canonical_names: bool = False,
     ) -> None:
         self.cluster = cluster
         self.timeout_ms = timeout_ms
@@ -74,7 +79,12 @@ class Loop:
         self._setup = None if setup_ms is None else min(setup_ms, timeout_ms) / 1000
         self._progress = progress
         self._selector = selectors.DefaultSelector()
-        self._pool = Pool(cluster, bootstrap, self._connect, self._answer, self._patience())
+        self._background = Background(self._selector)
+        find_names = partial(self._background.run, partial(canonical, bootstrap))
+        self._pool = Pool(
+            cluster, bootstrap, self._connect, self._answer, self._patience(),
+            find_names if canonical_names else None,
+        )  # fmt: skip
         self._ready: deque[tuple[Task, Any]] = deque()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
@@ -85,7 +95,10 @@ class Loop:
         self._progress_at = time.monotonic()
 
     def _connect(self, host: str, port: int) -> Connection:
-        return Connection(host, port, self._selector, *self._client, self._transport, self._setup)
+        return Connection(
+            host, port, self._selector, self._background, *self._client, self._transport,
+            self._setup,
+        )  # fmt: skip
 
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000
@@ -143,6 +156,7 @@ class Loop:
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()
+        self._background.close()
         self._selector.close()
 
     # -- operations -----------------------------------------------------------------------
@@ -283,7 +297,7 @@ class Loop:
 
     def _give_up(self, scope: Scope) -> None:
         """Answer what is open; the connections stay, for what comes after."""
-        reason = self._pool.why_unreached()
+        reason = self._pool.why_unreached(f"{self.timeout_ms} ms")
         for slot in list(scope.open):
             if slot.connection is None:
                 self._answer(slot, reason or self._too_late(ANY))
@@ -319,4 +333,4 @@ def _no_answer(connection: Connection, waited_ms: int) -> KgError:
         return DeadlineExceeded(said, hint="Give it more time with --timeout.")
     said = f"{connection.peer} did not answer within {waited_ms} ms."
     hint = "Give it more time with --timeout, or look at that broker."
-    return DeadlineExceeded(said, hint=hint)
+    return connection.hindrance(f"{waited_ms} ms") or DeadlineExceeded(said, hint=hint)

@@ -20,12 +20,14 @@ from kgtool.net.bootstrap import Address, Bootstrap
 from kgtool.net.connection import Connection
 from kgtool.net.diagnose import explain
 from kgtool.net.slots import Slot
+from kgtool.net.translate import unresolved
 
 HEDGE_SECONDS = 1.0
 _ONLY_ASKS = {3, 10, 60}
 """Metadata, FindCoordinator, DescribeCluster: may be sent twice without a second thought."""
 
 Give = Callable[[Slot, Any], None]
+FindNames = Callable[[Callable[[tuple[Address, ...]], None]], None]
 
 
 class _AnyCall(NamedTuple):
@@ -42,6 +44,7 @@ class Pool:
 
     :param connect: makes a connection to ``(host, port)``.
     :param patience: seconds without progress after which a connection is given up.
+    :param find_names: looks up other names for the bootstrap addresses first, and hands them over.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Pool:
         connect: Callable[[str, int], Connection],
         give: Give,
         patience: float,
+        find_names: FindNames | None = None,
     ) -> None:
         self.hedged = 0
         self.patience = patience
@@ -61,6 +65,8 @@ class Pool:
         self._connections: dict[Address, Connection] = {}
         self._search = Bootstrap(self._connection, explain)
         self._was_reached = False
+        self._find_names = find_names
+        self._is_finding_names = False
         self._waiting: list[tuple[Slot, Any, int | None]] = []
         self._for_versions: list[tuple[Connection, Slot]] = []
         self._asked: list[_AnyCall] = []
@@ -134,8 +140,18 @@ class Pool:
             for place in (*self._bootstrap, *known)
             if without is None or self._connections.get(place) is not without
         ]
-        if places:
+        if self._find_names is not None:
+            find, self._find_names = self._find_names, None
+            self._is_finding_names = True
+            find(self._on_names)
+        elif places and not self._is_finding_names:
             self._search.begin(places, time.monotonic(), persistent=self._was_reached)
+
+    def _on_names(self, found: tuple[Address, ...]) -> None:
+        self._is_finding_names = False
+        self._bootstrap = found
+        if self._waiting:
+            self._begin_search()
 
     # -- what happens ---------------------------------------------------------------------
 
@@ -191,8 +207,9 @@ class Pool:
         """Give up connections that make no progress, and ask a second broker in time."""
         now = time.monotonic()
         for connection in list(self._connections.values()):
+            connection.on_time(now)
             if connection.is_stalled(now, self.patience):
-                connection.close(_no_answer(connection, self.patience))
+                connection.give_up(_no_answer(connection, self.patience))
         self._asked = [asked for asked in self._asked if not asked.slot.is_done]
         for asked in self._asked[:]:
             if _is_late(asked, now):
@@ -215,7 +232,7 @@ class Pool:
         now = time.monotonic()
         dues = [self._search.next_due()]
         for connection in self._connections.values():
-            dues.append(connection.stalls_at(self.patience))
+            dues.append(connection.next_due(self.patience))
             if connection.muted_until > now:
                 dues.append(connection.muted_until)
         for asked in self._asked:
@@ -225,9 +242,14 @@ class Pool:
 
     # -- the end --------------------------------------------------------------------------
 
-    def why_unreached(self) -> KgError | None:
-        """Say why no broker has been found so far, while one is being looked for."""
-        return self._search.error() if self._search.has_failures else None
+    def why_unreached(self, waited: str) -> KgError | None:
+        """Say why no broker has been found so far, while one is being looked for.
+
+        :param waited: for how long, in words.
+        """
+        if self._is_finding_names:
+            return unresolved(self._bootstrap[0][0], f"was not resolved within {waited}")
+        return self._search.reason(waited)
 
     def hang_up(self, to: int) -> None:
         """Close the connection to a broker that still owes an answer to a request given up."""
@@ -240,7 +262,7 @@ class Pool:
     def drop_busy(self, reason: Callable[[Connection], KgError]) -> None:
         """Close the connections with open requests: their answers would come too late."""
         for connection in list(self._connections.values()):
-            if connection.channel.pending:
+            if connection.pending:
                 connection.close(reason(connection))
         self.collect()
 
@@ -258,7 +280,7 @@ class Pool:
 
 
 def _waited(connection: Connection) -> float:
-    return time.monotonic() - connection.progressed_at if connection.channel.pending else 0.0
+    return time.monotonic() - connection.progressed_at if connection.pending else 0.0
 
 
 def _is_late(asked: _AnyCall, now: float) -> bool:
@@ -270,7 +292,7 @@ def _no_answer(connection: Connection, patience: float) -> KgError:
         patience = connection.setup_seconds(patience)
     waited = f"{patience:.0f} s" if patience >= 1 else f"{patience * 1000:.0f} ms"
     if not connection.is_ready:
-        return ConnectFailed(
+        return connection.hindrance(waited) or ConnectFailed(
             f"{connection.peer} did not answer within {waited}.",
             hint="Check host and port: something that is no plaintext Kafka listener, or a "
             "firewall, may be in the way.",

@@ -13,11 +13,13 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from kgtool.config.logins import AwsLogin, ClientCredentials, StaticToken, UnsecuredToken
 from kgtool.errors import AuthenticationError, ConfigError
+from kgtool.net.background import within
 
 if TYPE_CHECKING:
     from kgtool.config.logins import OAuthLogin
@@ -62,7 +64,8 @@ class TokenSource:
 
             return bearer_token(source, host)
         if self._token is None or time.time() >= self._token.fresh_until:
-            self._token = _fetch(source, time.monotonic() + self._seconds)
+            fetch = partial(_fetch, source, time.monotonic() + self._seconds)
+            self._token = within(self._seconds, fetch, _unreachable(TimeoutError(), source))
         return self._token.text
 
 

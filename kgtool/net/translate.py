@@ -5,8 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from itertools import zip_longest
+from typing import TypeAlias
 
 from kgtool.errors import ConnectFailed, ConnectionLost, NetworkError, ResolveFailed
+
+SocketAddress: TypeAlias = "tuple[socket.AddressFamily, tuple[object, ...]]"
 
 
 class TlsLost(ConnectionLost):
@@ -33,8 +37,8 @@ def connection_error(error: OSError, peer: str) -> NetworkError:
     return ConnectionLost(f"The connection to {peer} broke: {reason}.")
 
 
-def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[object, ...]]]:
-    """Look a host up (blocking) and return its socket addresses.
+def resolve(host: str, port: int) -> list[SocketAddress]:
+    """Look a host up (blocking) and return its socket addresses, the families taking turns.
 
     :raises ResolveFailed: the name has no address.
     """
@@ -43,11 +47,37 @@ def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[obje
         name = host.encode("ascii") if host.isascii() else host
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as exc:
-        raise ResolveFailed(
-            f"The host name {host!r} can't be resolved.",
-            hint="Check --bootstrap-server, and the broker's advertised.listeners.",
-        ) from exc
+        raise unresolved(host, "can't be resolved") from exc
+    return _take_turns([(family, address) for family, _, _, _, address in found])
+
+
+def unresolved(host: str, what: str) -> ResolveFailed:
+    """Say what is wrong with a name."""
+    return ResolveFailed(
+        f"The host name {host!r} {what}.",
+        hint="Check --bootstrap-server, and the broker's advertised.listeners.",
+    )
+
+
+def numeric(host: str, port: int) -> list[SocketAddress] | None:
+    """Return the address that ``host`` is, without asking anybody; None if it is a name."""
+    if not host or host[-1].isalpha():
+        return None  # the last character of an address is a digit, a colon or part of a zone
+    try:
+        found = socket.getaddrinfo(
+            host.encode("ascii"), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
+    except (OSError, UnicodeError):
+        return None
     return [(family, address) for family, _, _, _, address in found]
+
+
+def _take_turns(found: list[SocketAddress]) -> list[SocketAddress]:
+    """Alternate between IPv6 and IPv4, as RFC 8305 says: one of them may lead nowhere."""
+    first = [item for item in found if item[0] == found[0][0]]
+    others = [item for item in found if item[0] != found[0][0]]
+    pairs = zip_longest(first, others)
+    return [item for pair in pairs for item in pair if item is not None]
 
 
 def canonical(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:

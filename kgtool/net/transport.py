@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kgtool.errors import KgError
+from kgtool.net.addresses import Addresses
 from kgtool.net.stream import Stream
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Transport:
         seconds: float = 10.0,
     ) -> None:
         self.trace = trace
+        self.addresses = Addresses()
         self.is_proven = False
         """Whether some broker has answered a request: then security is not what is wrong."""
         self._context: ssl.SSLContext | None = None
@@ -72,8 +74,13 @@ class Transport:
 
         return TlsStream(connected, self._context, host, peer)
 
+    @property
+    def login_blocks(self) -> bool:
+        """Whether making a login means to ask somebody else for a token or ticket."""
+        return self._logins is not None and self._logins.blocks
+
     def mechanism(self, host: str) -> Mechanism | None:
-        """Return a new login for one connection; may block while a token is fetched.
+        """Return a new login for one connection; may block where ``login_blocks``.
 
         :raises AuthenticationError: no token could be had.
         """

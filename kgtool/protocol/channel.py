@@ -333,11 +333,15 @@ class Channel:
 
     def closed_by_peer(self) -> KgError:
         """Return the error of a connection that the peer closes now."""
-        if self.state == VERSIONS:
+        if self.state == VERSIONS and self._login is None:
             return ConnectionLost(
                 f"{self.peer} closed the connection at once.",
                 hint="Is it a TLS or SASL listener, or no Kafka broker at all?",
             )
-        if self.state == LOGIN:
-            return ConnectionLost(f"{self.peer} closed the connection during the login.")
-        return ConnectionLost(f"{self.peer} closed the connection.")
+        return self.lost(ConnectionLost(f"{self.peer} closed the connection."))
+
+    def lost(self, error: KgError) -> KgError:
+        """Return the error of a connection that broke now: in the middle of a login?"""
+        if self._login is None or self.state not in (LOGIN, VERSIONS):
+            return error
+        return self._login.lost(error)

@@ -15,7 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgtool.errors import AuthenticationError, UnsupportedVersion
+from kgtool.errors import (
+    AuthenticationError,
+    ConnectionLost,
+    KgError,
+    LoginLost,
+    UnsupportedVersion,
+)
 from kgtool.protocol import codes
 from kgtool.protocol.api import api_versions, sasl_authenticate, sasl_handshake
 from kgtool.protocol.codes import broker_error
@@ -78,6 +84,15 @@ class Login:
             self._check_handshake(reply)
             return self._token(self._mechanism.start())
         return self._on_token(reply)
+
+    def lost(self, error: KgError) -> KgError:
+        """Return a better error for a connection that broke in the middle of this login."""
+        if not self._steps:
+            return ConnectionLost(f"{error.message.rstrip('.')} during the login.")
+        return LoginLost(
+            f"{error.message.rstrip('.')} during the login ({self._mechanism.name}).",
+            hint=f"Some brokers refuse a login so. {_HINTS.get(self._mechanism.name, '')}".rstrip(),
+        )
 
     def _token_version(self, offered: Mapping[int, tuple[int, int]]) -> int:
         key, best = sasl_authenticate.Request.KEY, sasl_authenticate.Request.VERSIONS.high

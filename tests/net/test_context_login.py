@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import selectors
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +10,7 @@ import pytest
 
 from kgtool.config.contexts import Context, load, put
 from tests.cli.run import Result, call
+from tests.net.ear import Ear
 from tests.support.outcomes import Outcome
 from tests.support.secure import ALICE, SecureKafka
 
@@ -39,42 +36,6 @@ CASES = [
     for count in range(len(GIVEN) + 1)
     for chosen in itertools.combinations(GIVEN, count)
 ]
-
-
-class Ear:
-    """A listener in front of a broker's; keeps every byte that a client sends."""
-
-    def __init__(self, port: int) -> None:
-        self.heard = b""
-        self._target = ("localhost", port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                peer, _ = self._listener.accept()
-                threading.Thread(target=self._relay, args=(peer,), daemon=True).start()
-
-    def _relay(self, peer: socket.socket) -> None:
-        broker = socket.create_connection(self._target)
-        with peer, broker, selectors.DefaultSelector() as ready:
-            ready.register(peer, selectors.EVENT_READ, broker)
-            ready.register(broker, selectors.EVENT_READ, peer)
-            with contextlib.suppress(OSError):
-                while True:
-                    for key, _ in ready.select():
-                        data = key.fileobj.recv(65536)  # type: ignore[union-attr]
-                        if not data:
-                            return
-                        if key.fileobj is peer:
-                            self.heard += data
-                        key.data.sendall(data)
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
-        self._listener.close()
 
 
 @pytest.fixture(scope="module")

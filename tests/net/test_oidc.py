@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -152,6 +154,35 @@ def test_an_endpoint_that_says_nothing_costs_no_more_than_the_timeout(list_group
         assert time.monotonic() - began < 2.5
     assert result.status == 4
     assert "no answer in time" in result.err
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_an_endpoint_that_drips_has_the_time_of_the_command_in_total(
+    secure: SecureKafka, list_groups: Run, part: str
+) -> None:
+    """A byte now and then is no timeout of a socket: it took 8 s where 1 s was allowed."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as stack:
+
+        def drip() -> None:
+            peer = stack.enter_context(listener.accept()[0])
+            if part == "body":
+                peer.sendall(head)
+            with contextlib.suppress(OSError):
+                for byte in b"{" + b" " * 79 if part == "body" else head:
+                    peer.send(bytes([byte]))
+                    time.sleep(0.1)
+
+        dripping = threading.Thread(target=drip, daemon=True)
+        dripping.start()
+        endpoint = Endpoint(secure.keys)
+        endpoint.url = f"http://localhost:{listener.getsockname()[1]}/token"
+        began = time.monotonic()
+        result = list_groups("OIDC", "--timeout", "1000", **credentials(endpoint))
+        assert time.monotonic() - began < 1.6
+        assert result.status == 4
+        assert "no answer in time" in result.err
+        dripping.join(15)
 
 
 def test_an_endpoint_in_tls(secure: SecureKafka, list_groups: Run) -> None:

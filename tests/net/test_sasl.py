@@ -8,20 +8,28 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kgtool.admin.groups import list_groups as list_operation
+from kgtool.client.ops import ANY, Pause, gather
+from kgtool.client.ops import call as call_broker
 from kgtool.config import settings
+from kgtool.errors import KgError
 from kgtool.net.session import Session
+from kgtool.protocol.api import describe_configs, metadata
+from kgtool.sandbox.broker import free_ports
 from tests.cli.run import start
 from tests.net.conftest import Refused, Run
+from tests.net.ear import Ear
 from tests.net.test_oidc import credentials
 from tests.net.test_tls import TRUST, TYPES, trust
 from tests.support import kerberos
 from tests.support.clients import commit, create_topic, unique, wait_for
 from tests.support.oidc import Endpoint, serve
 from tests.support.outcomes import Outcome
+from tests.support.proxy import Fault, Plan, Proxies
 from tests.support.secure import ALICE, BOB, SecureKafka, krb5, oauth, plain, scram
 
 pytestmark = pytest.mark.broker
@@ -235,6 +243,25 @@ def test_a_login_without_tls_at_a_tls_listener(list_groups: Run, refused: Refuse
     assert "speaks TLS" in result.err
 
 
+@pytest.mark.parametrize("kind", ["lost-answer", "reset"])
+def test_a_broker_that_hangs_up_on_a_wrong_password(
+    secure: SecureKafka, list_groups: Run, refused: Refused, kind: str
+) -> None:
+    """Not every broker answers with an error: it is no question of the listener then."""
+    (port,) = free_ports(1)
+    with Proxies({1: (port, secure.ports["SASL"])}) as proxies:
+        plan = proxies.plans["wrong"] = Plan(Fault(kind, 1, api=36, times=9))
+        given = {**login("PLAIN", plain(("alice", "wr0ng"))), "client_id": "wrong"}
+        result = refused(
+            f"PLAIN: wrong password, {kind}",
+            lambda: list_groups("SASL", "--bootstrap-server", proxies.bootstrap, **given),
+        )
+    assert "during the login (PLAIN)" in result.err
+    assert "Check username and password" in result.err
+    assert "TLS or SASL listener" not in result.err
+    assert plan.struck == 1, "accounts may be locked after some failures"
+
+
 def test_json_has_the_error_too(list_groups: Run) -> None:
     result = list_groups("SASL", "-o", "json", **login("PLAIN", plain(("alice", "wr0ng"))))
     assert result.status == 4
@@ -264,6 +291,42 @@ def test_a_login_is_renewed_before_its_session_ends(
         assert set(map(id, session.loop._pool._connections.values())) == connections
         time.sleep(2.5)  # past the end of the session: the login comes first all the same
         assert session.run(list_operation(session.cluster)).errors == []
+
+
+def test_a_login_is_renewed_in_the_middle_of_a_long_answer(
+    secure: SecureKafka, client_file: Callable[..., str]
+) -> None:
+    """Was: the renewed login waits behind the answer, and its waiting killed the connection."""
+    with contextlib.closing(Ear(secure.ports["SHORT"])) as ear:
+        place = ("127.0.0.1", ear.port)
+        made = settings(ear.address, client_file(**login("PLAIN", plain(ALICE))), 9000)
+        assert made is not None
+        with Session(made, progress=True) as session:
+            session.connect()
+            (connection,) = session.loop._pool._connections.values()
+            ear.slow = True
+            replies = session.run(gather([_long_answer(), _later(2.0)]))
+            assert [isinstance(reply, KgError) for reply in replies] == [False, False], replies
+            assert session.loop._pool._connections[place] is connection
+            assert not connection.is_closed
+            ear.slow = False
+            until = time.monotonic() + 10
+            while ear.heard.count(ALICE[1].encode()) < 2 and time.monotonic() < until:
+                session.run(_later(0.1))
+            assert ear.heard.count(ALICE[1].encode()) == 2, "it was renewed"
+            assert not connection.is_closed
+
+
+def _long_answer() -> Any:
+    """The configuration of the broker with all its documentation: some 100 kB."""
+    resource = describe_configs.RequestResource(resource_type=4, resource_name="1")
+    ask = describe_configs.Request(resources=[resource], include_documentation=True)
+    return (yield from call_broker(ANY, ask))
+
+
+def _later(seconds: float) -> Any:
+    yield Pause(seconds)
+    return (yield from call_broker(ANY, metadata.Request(topics=[])))
 
 
 # -- secrets ----------------------------------------------------------------------------------
