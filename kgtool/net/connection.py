@@ -112,6 +112,10 @@ class Connection:
         """How many requests have no reply yet."""
         return self.channel.pending + len(self._queue)
 
+    def unanswered(self) -> list[Any]:
+        """Return the tokens of the requests without a reply, also of those not sent yet."""
+        return [*self.channel.unanswered(), *(token for token, _, _ in self._queue)]
+
     def send(self, token: Any, request: Struct, max_version: int | None) -> None:
         """Queue a request."""
         if not self.pending:

@@ -255,7 +255,7 @@ class Pool:
         """Close the connection to a broker that still owes an answer to a request given up."""
         broker = self._cluster.brokers.get(to)
         connection = broker and self._connections.get((broker.host, broker.port))
-        if connection and any(slot.is_done for slot in connection.channel.unanswered()):
+        if connection and any(slot.is_done for slot in connection.unanswered()):
             connection.close(ConnectionLost(f"{connection.peer} did not answer in time."))
             self.collect()
 
