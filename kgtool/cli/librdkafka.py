@@ -15,7 +15,7 @@ from kgtool.words import addresses
 if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.config.logins import AwsLogin, OAuthLogin
-    from kgtool.config.security import Sasl, Security, Tls
+    from kgtool.config.security import Sasl, Security, Store, Tls
 
 TOKEN_SECONDS = 300
 """How long a token is taken for good whose end we do not know; then it is asked for again."""
@@ -49,25 +49,34 @@ def client_config(settings: Settings) -> dict[str, Any]:
 
 
 def _tls(tls: Tls, security: Security) -> dict[str, Any]:
-    import ssl
-
+    from kgtool.config.security import TLS_VERSIONS
     from kgtool.net.stores import read_identity
-    from kgtool.net.tls import make_context, openssl_name
+    from kgtool.net.tls import make_context
 
-    context = make_context(tls, security.where)  # refuses what is wrong in our own words
+    make_context(tls, security.where)  # refuses what is wrong in our own words
+    if tls.ciphers or tls.protocols != TLS_VERSIONS[2:]:
+        raise ConfigError("librdkafka can't be told which versions and suites of TLS 1.3 to use.")
     config = {"ssl.endpoint.identification.algorithm": "https" if tls.check_host else "none"}
     if tls.trust is not None:
-        trusted = context.get_ca_certs(binary_form=True)
-        config["ssl.ca.pem"] = "".join(map(ssl.DER_cert_to_PEM_cert, trusted))
+        config["ssl.ca.pem"] = _roots(tls.trust)
     if tls.key is not None:
         found = read_identity(tls.key)
         config |= {"ssl.key.pem": found.pem, "ssl.certificate.pem": found.pem}
         if found.password is not None:
             config["ssl.key.password"] = found.password
-    older = [openssl_name(name) for name in tls.ciphers if not name.startswith("TLS_AES_")]
-    if older:
-        config["ssl.cipher.suites"] = ":".join(older)
     return config
+
+
+def _roots(store: Store) -> str:
+    """Return what is trusted; librdkafka, unlike Java, trusts roots only."""
+    from cryptography.x509 import load_pem_x509_certificates
+
+    from kgtool.net.stores import read_trusted
+
+    texts = "".join(read_trusted(store))
+    if any(c.subject != c.issuer for c in load_pem_x509_certificates(texts.encode())):
+        raise ConfigError("librdkafka can't trust a certificate that is no root.")
+    return texts
 
 
 def _sasl(sasl: Sasl, security: Security, settings: Settings) -> dict[str, Any]:

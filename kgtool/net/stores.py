@@ -31,8 +31,8 @@ class Identity(NamedTuple):
     is_encrypted: bool = True
 
 
-def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
-    """Trust the certificates of a store.
+def read_trusted(store: Store) -> tuple[str, ...]:
+    """Return the certificates that a store trusts, as PEM texts.
 
     :raises ConfigError: the store can't be read, or has no certificate.
     """
@@ -44,7 +44,15 @@ def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
         found = read_pem(data.decode("latin-1")).certificates if is_pem else _trusted(data, store)
     if not found:
         raise ConfigError(f"{_name(store)} has no certificate to trust.")
-    texts = "".join(found)
+    return tuple(found)
+
+
+def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
+    """Trust the certificates of a store.
+
+    :raises ConfigError: the store can't be read, or has no certificate.
+    """
+    texts = "".join(read_trusted(store))
     try:
         if not texts.isascii():
             raise ValueError("something in it is no ASCII")
@@ -111,8 +119,20 @@ def _trusted(data: bytes, store: Store) -> tuple[str, ...]:
         ders = [*found.trusted, *(key.chain[0] for key in found.keys if key.chain)]
         return tuple(map(ssl.DER_cert_to_PEM_cert, ders))
     opened = _pkcs12(data, password, store)
-    entries = [entry for entry in (opened.cert, *opened.additional_certs) if entry is not None]
-    return tuple(_pem_of(entry.certificate) for entry in entries)
+    others = opened.additional_certs
+    if opened.cert is not None:
+        others = [opened.cert, *filter(_is_entry, others)]
+    return tuple(dict.fromkeys(_pem_of(entry.certificate) for entry in others))
+
+
+def _is_entry(found: Any) -> bool:
+    """Whether a certificate beside a key is an entry of its own, which Java trusts.
+
+    The rest of a key's chain is none. The attribute that tells them apart can't be had here, but
+    entries have an alias, and what keytool writes of a chain has its subject's name, or none.
+    """
+    name = found.friendly_name
+    return name is not None and b"=" not in name
 
 
 def _pem_of(certificate: Any) -> str:

@@ -8,6 +8,8 @@ over.
 from __future__ import annotations
 
 import base64
+import contextlib
+import http.client
 import json
 import ssl
 import time
@@ -31,6 +33,8 @@ PAUSES = (0.1, 0.5)
 FRESH_SHARE = 0.8
 """``sasl.login.refresh.window.factor``: a token is renewed when so much of its time is over."""
 MAX_ANSWER = 1024 * 1024
+MAX_SECONDS = 1e12
+"""No time and no lifetime is more; NaN is not less."""
 
 
 class _Token(NamedTuple):
@@ -98,7 +102,7 @@ def _fetch(login: ClientCredentials, deadline: float) -> _Token:
         except urllib.error.HTTPError as error:
             if error.code < 500 or is_last:
                 raise _refused(error, login) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             if is_last or _is_certain(error):
                 raise _unreachable(error, login) from None
         time.sleep(pause or 0)
@@ -142,10 +146,17 @@ def _read(body: bytes, login: ClientCredentials) -> _Token:
     token = answer.get("access_token") or answer.get("id_token")
     if not isinstance(token, str) or not token:
         raise AuthenticationError(f"The token endpoint {_place(login)} answered without a token.")
-    lifetime = answer.get("expires_in")
-    if not isinstance(lifetime, (int, float)):
-        lifetime = _claims(token).get("exp", 0) - time.time()
+    lifetime = _seconds(answer.get("expires_in"))
+    if lifetime is None:
+        lifetime = (_seconds(_claims(token).get("exp")) or 0) - time.time()
     return _Token(token, time.time() + max(0.0, lifetime) * FRESH_SHARE)
+
+
+def _seconds(value: Any) -> float | None:
+    """Return a number of seconds that can be reckoned with."""
+    if not isinstance(value, (int, float)) or not abs(value) < MAX_SECONDS:
+        return None
+    return float(value)
 
 
 def _claims(token: str) -> dict[str, Any]:
@@ -161,7 +172,7 @@ def _claims(token: str) -> dict[str, Any]:
 def _json(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -174,7 +185,9 @@ def _place(login: ClientCredentials) -> str:
 
 
 def _refused(error: urllib.error.HTTPError, login: ClientCredentials) -> AuthenticationError:
-    answer = _json(error.read(MAX_ANSWER))
+    answer: dict[str, Any] = {}
+    with contextlib.suppress(OSError, http.client.HTTPException):  # it says no more than its status
+        answer = _json(error.read(MAX_ANSWER))
     told = " ".join(str(answer[key]) for key in ("error", "error_description") if key in answer)
     reason = f" ({told})" if told else ""
     hint = "Check client id, client secret and scope." if error.code < 500 else None
@@ -199,6 +212,8 @@ def _unreachable(error: Exception, login: ClientCredentials) -> AuthenticationEr
         reason = "no answer in time"
     elif isinstance(reason, OSError):
         reason = reason.strerror or str(reason)
+    elif isinstance(reason, http.client.HTTPException):
+        reason = "what answers there speaks no HTTP"
     return AuthenticationError(
         f"The token endpoint {_place(login)} can't be reached: {reason}.", hint=hint
     )

@@ -234,6 +234,39 @@ def test_answers_that_are_no_tokens(secure: SecureKafka) -> None:
             _source(endpoint).get("a")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        b"HTTP/1.1 500 Oh\r\nContent-Length: 9\r\n\r\n{}",
+        b"HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"\0\0\0\x10" + bytes(200),
+        b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200,
+    ],
+)
+def test_what_is_no_http_is_a_refusal(secure: SecureKafka, said: bytes) -> None:
+    """Was: http.client's own errors ended the run."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    peer = listener.accept()[0]
+                    with peer:
+                        peer.recv(65536)
+                        peer.sendall(said)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        endpoint = Endpoint(secure.keys)
+        endpoint.url = f"http://localhost:{listener.getsockname()[1]}/token"
+        with pytest.raises(AuthenticationError, match="token endpoint"):
+            _source(endpoint).get("a")
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+
+
 def test_redirects_are_not_followed(secure: SecureKafka) -> None:
     """The secret is for the endpoint that was configured."""
     with serve(Endpoint(secure.keys)) as other:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from kgtool.cli import peeking
 from tests.cli.run import Result, call
 from tests.net.test_sasl import TOKENS, logged_in, login
 from tests.net.test_tls import key, trust
@@ -50,6 +52,37 @@ def sees(result: Result) -> None:
 @pytest.mark.parametrize("name", ["trust.pem", "trust.p12", "trust.jks"])
 def test_trust_stores(peek: Peek, secure: SecureKafka, name: str) -> None:
     sees(peek("TLS", **trust(secure, name)))
+
+
+def test_a_certificate_that_is_no_authority(peek: Peek, secure: SecureKafka) -> None:
+    """Was: it was left out for librdkafka, which then trusted nothing."""
+    given = {"ssl_truststore_type": "PEM",
+             "ssl_truststore_location": secure.certificates / "broker.pem"}  # fmt: skip
+    sees(peek("TLS", security_protocol="SSL", **given))
+    given["ssl_truststore_location"] = secure.certificates / "client.pem"
+    assert peek("TLS", security_protocol="SSL", **given).status == 4
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"ssl_enabled_protocols": "TLSv1.2"},
+        {"ssl_enabled_protocols": "TLSv1.3"},
+        {"ssl_cipher_suites": "TLS_AES_256_GCM_SHA384"},
+        {"ssl_cipher_suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+    ],
+)
+def test_limits_of_tls_are_kept_by_whoever_reads(
+    peek: Peek, secure: SecureKafka, limits: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka has no such settings: kgtool's own client reads then."""
+    monkeypatch.setattr(peeking, "Reader", _Never)
+    sees(peek("TLS", **trust(secure), **limits))
+
+
+class _Never(peeking.Reader):
+    def read(self, window: Any) -> Any:
+        pytest.fail("librdkafka reads, and knows no limits")
 
 
 @pytest.mark.parametrize(

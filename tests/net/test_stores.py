@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
 import contextlib
 import os
+import shutil
 import ssl
 import subprocess
 import tempfile
@@ -21,8 +23,9 @@ from kgtool.config.security import Store
 from kgtool.errors import ConfigError
 from kgtool.net import jks
 from kgtool.net.pem import read_pem
-from kgtool.net.stores import load_identity, trusted_certificates
+from kgtool.net.stores import load_identity, read_trusted, trusted_certificates
 from kgtool.net.tls import openssl_name
+from kgtool.sandbox.java import find_java
 from tests.cli.run import call
 from tests.support.certificates import PASSWORD, TRICKY, Certificates
 
@@ -281,6 +284,61 @@ def test_what_is_trusted_is_what_the_store_has(certificates: Certificates, name:
     password = None if kind == "PEM" else Secret(PASSWORD)
     trusted_certificates(context, Store("truststore", kind, str(certificates / name), password))
     assert context.get_ca_certs(binary_form=True) == [der(certificates / "ca.pem")]
+
+
+TRUST_MANAGER = """
+import java.io.*; import java.security.*; import java.security.cert.*; import javax.net.ssl.*;
+public class Trusted {
+  static X509Certificate[] trusted(TrustManagerFactory factory) {
+    return ((X509TrustManager) factory.getTrustManagers()[0]).getAcceptedIssuers();
+  }
+  public static void main(String[] files) throws Exception {
+    for (int i = 1; i < files.length; i++) {
+      KeyStore store = KeyStore.getInstance("PKCS12");
+      store.load(new FileInputStream(files[i]), files[0].toCharArray());
+      TrustManagerFactory factory = TrustManagerFactory.getInstance("PKIX");
+      factory.init(store);
+      StringBuilder line = new StringBuilder();
+      for (X509Certificate c : trusted(factory))
+        line.append(java.util.Base64.getEncoder().encodeToString(c.getEncoded())).append(' ');
+      System.out.println(line);
+    }
+  }
+}
+"""
+
+
+def _java_trusts(folder: Path, *names: str) -> list[set[bytes]]:
+    """What Java's own trust manager takes from PKCS #12 files."""
+    source = folder / "Trusted.java"
+    source.write_text(TRUST_MANAGER)
+    command = [str(find_java()), "-Dfile.encoding=UTF-8", str(source), PASSWORD, *names]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60,
+                          check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})  # fmt: skip
+    return [set(map(base64.b64decode, line.split())) for line in done.stdout.splitlines()]
+
+
+def test_a_key_store_as_trust_store_trusts_what_java_trusts(certificates: Certificates) -> None:
+    """Was: the whole chain of a key, so that any certificate of that authority was fine."""
+    folder = certificates.folder
+    shutil.copy(folder / "client.keytool.p12", folder / "both.p12")
+    keytool(folder, "-importcert", "-noprompt", "-alias", "stranger", "-file", "stranger.pem",
+            "-keystore", "both.p12", "-storepass", PASSWORD)  # fmt: skip
+    shutil.copy(folder / "both.p12", folder / "all.p12")
+    keytool(folder, "-importcert", "-noprompt", "-alias", "ca", "-file", "ca.pem",
+            "-keystore", "all.p12", "-storepass", PASSWORD)  # fmt: skip
+    expected = {
+        "client.keytool.p12": {"client"},
+        "client.p12": {"client"},
+        "both.p12": {"client", "stranger"},
+        "all.p12": {"client", "stranger", "ca"},
+        "trust.p12": {"ca"},
+    }
+    for (name, who), theirs in zip(expected.items(), _java_trusts(folder, *expected), strict=True):
+        store = Store("truststore", "PKCS12", str(certificates / name), Secret(PASSWORD))
+        ours = set(map(ssl.PEM_cert_to_DER_cert, read_trusted(store)))
+        assert ours == {der(certificates / f"{one}.pem") for one in who}, name
+        assert ours == theirs, name
 
 
 def test_a_certificate_that_is_no_authority_can_be_trusted_itself(

@@ -58,7 +58,7 @@ class MskIam:
         """Take the broker's answer, an object with its version and a request id."""
         try:
             answer = json.loads(challenge)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict) or answer.get("version") != VERSION:
             raise AuthenticationError("The broker's AWS_MSK_IAM answer can't be read.")

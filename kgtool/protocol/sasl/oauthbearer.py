@@ -81,9 +81,9 @@ def _part(content: dict[str, Any]) -> str:
 def _number(key: str, text: str) -> float:
     try:
         number = float(text)
-    except ValueError:
+        return int(number) if number == int(number) else number
+    except (ValueError, OverflowError):  # also NaN and infinity
         raise ConfigError(f"{key}={text} in sasl.jaas.config is no number.") from None
-    return int(number) if number == int(number) else number
 
 
 def _string(_key: str, text: str) -> str:

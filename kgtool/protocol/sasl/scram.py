@@ -17,6 +17,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 
 from kgtool.errors import AuthenticationError
 
@@ -24,6 +25,9 @@ MIN_ITERATIONS = 4096
 """``ScramMechanism.minIterations``: fewer would be a server that wants weak proofs."""
 MAX_ITERATIONS = 1_000_000
 """Kafka allows 16384; far more would only be a server that wants us to count for ever."""
+
+_COUNT = re.compile("[0-9]{1,9}")
+"""Python refuses to read numbers of thousands of digits."""
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
@@ -67,8 +71,8 @@ class Scram:
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise self._refusal("its nonce does not continue ours")
         salt, count = self._decode(fields.get("s", "")), fields.get("i", "")
-        if not count.isdecimal() or not MIN_ITERATIONS <= int(count) <= MAX_ITERATIONS:
-            raise self._refusal(f"it wants {count or 'no number of'} iterations")
+        if not _COUNT.fullmatch(count) or not MIN_ITERATIONS <= int(count) <= MAX_ITERATIONS:
+            raise self._refusal(f"it wants {count[:20] or 'no number of'} iterations")
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, int(count))
         without_proof = f"c=biws,r={nonce}"
         first = challenge.decode()
