@@ -14,7 +14,7 @@ import time
 from functools import partial
 from typing import Any
 
-from kgtool.errors import AuthenticationError, ConnectFailed, KgError, LoginLost, TimedOut
+from kgtool.errors import AuthenticationError, ConnectFailed, KgError, LoginLost
 from kgtool.net.background import Background
 from kgtool.net.line import Line
 from kgtool.net.translate import SocketAddress, connect_error, numeric, resolve, unresolved
@@ -355,8 +355,13 @@ class Connection:
         if self._line is not None:
             self._line.send(self.channel.data_to_send())
 
+    def _lines(self) -> list[Line]:
+        return self._racing if self._line is None else [self._line]
+
     def give_up(self, error: KgError) -> None:
         """End it because nothing came; what an address said before says more."""
+        for line in self._lines():
+            self._transport.addresses.is_bad(line.address)
         failures = [] if self._is_up else self._failures
         self.close(_most_telling([*failures, error]) or error)
 
@@ -364,9 +369,7 @@ class Connection:
         """End the connection; whatever has no reply yet gets ``error``."""
         if self.channel.trace is not None and not self.is_closed:
             self.channel.trace(f"× {self.peer}: {error}")
-        for line in (*self._racing, *filter(None, [self._line])):
-            if isinstance(error, ConnectFailed | TimedOut):
-                self._transport.addresses.is_bad(line.address)
+        for line in self._lines():
             line.close()
         self._racing, self._line = [], None
         self._next_address_at = math.inf

@@ -97,7 +97,7 @@ class Pool:
         """Ask none of the brokers that are connected: begin with the user's addresses again."""
         self._cluster.must_bootstrap = False
         for connection in self._connections.values():
-            if connection.channel.pending:
+            if connection.pending:
                 self._left.add(connection)
             else:
                 connection.close(ConnectFailed("closed"))
