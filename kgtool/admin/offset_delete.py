@@ -105,6 +105,7 @@ def plan_offset_deletions(
     """
     done, asked = yield from _judge(cluster, requests, force, check)
     agreed: dict[str, Agreed] = {}
+    explicit = {id(specs): _explicit(cluster, specs) for specs in requests.values()}
     for group, item in asked.items():
         done[group] = _foreseen(cluster, item)
     for group, specs in requests.items():
@@ -115,7 +116,7 @@ def plan_offset_deletions(
         found = asked[group].committed if group in asked else {}
         digests = array("q", [value_digest(found.get(p)) if p in goes else 0 for p in partitions])
         unknown = [row for row in rows if row.partition is None]
-        agreed[group] = Agreed(_explicit(cluster, specs), digests, unknown)
+        agreed[group] = Agreed(explicit[id(specs)], digests, unknown)
     return OffsetsPlan(
         {group: done[group] for group in requests},
         agreed,

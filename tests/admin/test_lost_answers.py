@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin.group_delete import delete_groups
+from kgtool.admin.group_delete import delete_groups, plan_deletions
 from kgtool.admin.listing import list_groups
 from kgtool.admin.offset_delete import delete_offsets
 from kgtool.client.cluster import Cluster
@@ -60,7 +60,7 @@ class Coordinator:
             describe_acls.Request: lambda _request: describe_acls.Response(
                 error_code=codes.SECURITY_DISABLED
             ),
-            list_groups_api.Request: lambda _request: list_groups_api.Response(),
+            list_groups_api.Request: self._list,
         }
         if type(request) in answers:
             return answers[type(request)](request)
@@ -82,6 +82,11 @@ class Coordinator:
             for row in request.topics or ()
         ]
         return metadata.Response(brokers=living(1), topics=rows)
+
+    def _list(self, _request: Any) -> Any:
+        names = [] if self.offsets is None else ["g"]
+        rows = [list_groups_api.Group(group_id=name, group_state="Empty") for name in names]
+        return list_groups_api.Response(groups=rows)
 
     def _describe(self, request: Any) -> Any:
         state = "Dead" if self.offsets is None else "Empty"
@@ -113,6 +118,8 @@ class Coordinator:
         fate = self.fate.pop(0) if self.fate else "answered"
         if fate == "never sent":
             return NEVER_SENT
+        if fate == "left out, not done":
+            return offset_delete.Response() if _is_about_offsets(request) else EMPTY
         if fate not in ("lost before", "refused"):
             answer = self._do(request)
             self.changes += 1
@@ -120,6 +127,8 @@ class Coordinator:
             self.offsets = {**(self.offsets or {}), 0: 99}
         if fate.startswith(("unsettled", "refused")):
             return self._trouble(request)
+        if fate.startswith("left out"):
+            return type(answer)()
         return answer if fate == "answered" else LOST
 
     def _trouble(self, request: Any) -> Any:
@@ -145,6 +154,13 @@ class Coordinator:
         return offset_delete.Response(topics=[offset_delete.Topic(name="t", partitions=parts)])
 
 
+EMPTY = delete_groups_api.Response()
+
+
+def _is_about_offsets(request: Any) -> bool:
+    return isinstance(request, offset_delete.Request)
+
+
 CASES = [
     # what becomes of the answers, the status, the error's name, how often it was really done
     (["answered"], "deleted", None, 1),
@@ -154,6 +170,11 @@ CASES = [
     (["lost before", "lost before", "answered"], "deleted", None, 1),
     (["lost, then committed"], "changed-meanwhile", "CHANGED_MEANWHILE", 1),
     (["lost after", "gone away"], "unknown", "OUTCOME_UNKNOWN", 1),
+    (["left out"], "deleted", None, 1),
+    (["left out, not done", "answered"], "deleted", None, 1),
+    (["left out, not done"] * 99, "failed", "INCOMPLETE_ANSWER", 0),
+    (["left out, then committed"], "changed-meanwhile", "CHANGED_MEANWHILE", 1),
+    (["left out", "gone away"], "unknown", "OUTCOME_UNKNOWN", 1),
     (["unsettled"], "deleted", None, None),
     (["refused"], "deleted", None, 1),
     (["unsettled", "refused", "unsettled"], "deleted", None, None),
@@ -196,6 +217,42 @@ def test_partitions_that_are_gone_are_told_from_those_that_were_committed_again(
     assert {row.partition: row.status for row in done.rows} == {
         0: "changed-meanwhile", 1: "deleted", 2: "no-offset",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("fate", ["lost after", "left out", "lost before", "left out, not done"])
+def test_a_group_without_offsets_is_looked_for_in_the_list(fate: str) -> None:
+    coordinator = Coordinator({}, [fate])
+    (row,) = Script(coordinator).run(delete_groups(one_broker(), ["g"]))
+    assert (row.status, coordinator.offsets, coordinator.changes) == ("deleted", None, 1)
+
+
+class Polite(Coordinator):
+    """Describes every name as an Empty group, as Tansu does."""
+
+    def _describe(self, request: Any) -> Any:
+        rows = [describe_groups.Group(group_id=g, group_state="Empty") for g in request.groups]
+        return describe_groups.Response(groups=rows)
+
+
+def test_a_group_that_is_not_listed_is_not_deleted() -> None:
+    coordinator = Polite({}, [])
+    coordinator.offsets = None
+    script = Script(coordinator)
+    assert [row.status for row in script.run(plan_deletions(one_broker(), ["g"])).rows] == [
+        "failed"
+    ]
+    (row,) = script.run(delete_groups(one_broker(), ["g"]))
+    assert row.error is not None
+    assert (row.status, row.error.name) == ("failed", "GROUP_ID_NOT_FOUND")
+    assert coordinator.changes == 0
+
+
+def test_a_partition_that_does_not_exist_is_no_success() -> None:
+    """Some brokers say of any partition that its offset is deleted."""
+    coordinator = Coordinator({0: 5}, [])
+    done = Script(coordinator).run(delete_offsets(one_broker(), {"g": [TopicSpec("t", (0, 7))]}))
+    found = {row.partition: (row.status, row.error and row.error.name) for row in done["g"].rows}
+    assert found == {0: ("deleted", None), 7: ("failed", "UNKNOWN_TOPIC_OR_PARTITION")}
 
 
 # ---------------------------------------------------------------------------------------------

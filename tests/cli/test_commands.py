@@ -377,6 +377,16 @@ class TestDeleteOffsets:
         ]
         assert [row["status"] for row in rows_shown] == ["no-offset", "deleted"]
 
+    def test_a_dry_run_without_offsets_is_no_request(self, kgtool: Kgtool, canned: Canned) -> None:
+        self._canned(
+            canned, {"g": GroupOffsetDeletions("g", [OffsetDeletion("g", "t", 0, "no-offset")])}
+        )
+        for argv in (["--delete-offsets"], ["delete-offsets"]):
+            result = kgtool(*argv, "--dry-run", "--group", "g", "--topic", "t")
+            assert result.status == 0
+            assert "Dry run: nothing was deleted from group g." in result.out
+            assert "Request succeeded" not in result.out
+
     def test_partly(self, kgtool: Kgtool, canned: Canned) -> None:
         self._canned(canned, {"g": _deletions("g", ("t", 0, None), ("t", 1, 86))})
         result = kgtool("--delete-offsets", "--group", "g", "--topic", "t")
