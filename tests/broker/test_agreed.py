@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgtool.admin.waves import FIRST
 from kgtool.sandbox.cluster import Cluster
+from tests.broker.test_cleanup import commit_all
 from tests.cli import run
 from tests.cli.pseudo import Terminal
 from tests.safety import world
@@ -167,3 +170,18 @@ def test_configs_leave_what_somebody_has_set(asked: Asked, kafka: Cluster) -> No
     assert theirs() == {SESSION: "50000", HEARTBEAT: "6000"}
     assert "CHANGED_MEANWHILE" in said
     assert [row["name"] for row in asked.lines("config")] == [HEARTBEAT]
+
+
+def test_many_groups_show_how_far_it_is(asked: Asked, bootstrap: str) -> None:
+    topic = clients.create_topic(bootstrap, clients.unique("agreed"), 2)
+    prefix = clients.unique("many")
+    many = [f"{prefix}-{number:03}" for number in range(FIRST + 30)]
+    commit_all(bootstrap, many, topic)
+    command = ["delete-offsets", "--match", f"{prefix}-*", "--topic", f"{topic}:0", "--yes"]
+    argv = run.command_line(*command, "--bootstrap-server", bootstrap)
+    with Terminal(argv, env={"KGTOOL_JOURNAL_DIR": str(asked.journal)}) as terminal:
+        assert terminal.read_all() == 0
+        assert "250 of 280 groups looked at" in terminal.output
+        assert re.search(r"250 of 280 groups, \d", terminal.output)
+        assert not any("250 of 280" in line for line in terminal.screen)
+    assert {len(offsets) for offsets in world.seen(bootstrap, *many).values()} == {1}
