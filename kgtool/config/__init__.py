@@ -41,7 +41,8 @@ class Settings(NamedTuple):
     whether a change needs a second question, and refuses another cluster than its own;
     ``is_own_address``: the address is its own, so it may be pinned to what answers. ``trace``
     gets a line for each message on the wire, secrets masked. ``setup_ms`` is
-    ``socket.connection.setup.timeout.ms`` where it is given; ``canonical_names`` stands for
+    ``socket.connection.setup.timeout.ms`` where it is given, ``request_ms`` is
+    ``request.timeout.ms``; ``canonical_names`` stands for
     ``client.dns.lookup=resolve_canonical_bootstrap_servers_only``. ``notes`` are sentences about
     the configuration that a user should see.
     """
@@ -54,6 +55,7 @@ class Settings(NamedTuple):
     context: Context | None = None
     trace: Callable[[str], None] | None = None
     setup_ms: int | None = None
+    request_ms: int | None = None
     canonical_names: bool = False
     notes: tuple[str, ...] = ()
     is_own_address: bool = True
@@ -107,9 +109,6 @@ def _combine(
 
     :param is_typed: the profile was named on the command line.
     """
-    from kgtool.config.known import odd_names
-    from kgtool.config.security import canonical_names, security, setup_ms
-
     where = command_config or f"the context {profile.name if profile else ''}"
     file = command_config or (profile.command_config if profile else None)
     properties = _read(file, profile, environ)
@@ -121,16 +120,35 @@ def _combine(
     if profile is not None and servers != own and not is_typed:
         # Another file names another cluster: it gets nothing of the context.
         return _combine(servers, command_config, None, environ)
+    found = of_properties(properties, servers, where, environ)
+    return found._replace(context=profile, is_own_address=servers == own)
+
+
+def of_properties(
+    properties: Properties, servers: str, where: str, environ: Mapping[str, str]
+) -> Settings:
+    """Make settings of client properties whose variables are resolved.
+
+    :param where: the file or context that they come from, for messages.
+    :raises ConfigError: a property has a value that can't be used.
+    """
+    from kgtool.config.known import odd_names, unused
+    from kgtool.config.security import canonical_names, security
+    from kgtool.config.times import milliseconds, setup_ms
+
+    if "sasl.jaas.config" not in properties and "KAFKA_OPTS" in environ:
+        from kgtool.config.jaas import from_kafka_opts
+
+        properties = from_kafka_opts(properties, environ["KAFKA_OPTS"])
     return Settings(
         parse_bootstrap(servers),
         client_id=properties.value("client.id") or "kgtool",
         properties=properties,
         security=security(properties, where),
-        context=profile,
         setup_ms=setup_ms(properties, where),
+        request_ms=milliseconds(properties, "request.timeout.ms", where),
         canonical_names=canonical_names(properties, where),
-        notes=odd_names(properties, where),
-        is_own_address=servers == own,
+        notes=(*odd_names(properties, where), *unused(properties, where)),
     )
 
 

@@ -31,6 +31,9 @@ _ESCAPE = re.compile(r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|([\s\S]))")
 
 _END = "end"
 
+_FILE = re.compile(r"(?:^|\s)-Djava\.security\.auth\.login\.config==?(\S+)")
+"""As the JVM reads it; kafka-run-class.sh takes no quotes in KAFKA_OPTS."""
+
 
 class LoginModule(NamedTuple):
     """One entry: the class of the login module and its options."""
@@ -55,26 +58,78 @@ def parse_jaas(text: str, where: str) -> LoginModule:
     :param where: the file or context, for messages. No message shows a value.
     :raises ConfigError: the text is no JAAS configuration, or has several modules.
     """
-    tokens = _tokens(text)
+    place = f"sasl.jaas.config in {where}"
+    return _only(_entries(_tokens(text), _END, place), place)
+
+
+def from_kafka_opts(properties: Properties, options: str) -> Properties:
+    """Add the login of the JAAS file that ``KAFKA_OPTS`` names, where a login is needed.
+
+    Kafka's scripts hand that variable to the JVM; its clients then take the section
+    ``KafkaClient`` where ``sasl.jaas.config`` is not given.
+
+    :raises ConfigError: the file can't be read, or has no such section.
+    """
+    named = _FILE.findall(options)
+    if not named or not (properties.value("security.protocol") or "").upper().startswith("SASL"):
+        return properties
+    path = named[-1].removeprefix("file:")
+    module = _client_section(path)
+    pairs = "".join(f" {_quoted(key)}={_quoted(value)}" for key, value in module.options.items())
+    return Properties({**properties, "sasl.jaas.config": f"{module.module} required{pairs};"})
+
+
+def _client_section(path: str) -> LoginModule:
+    place = f"The JAAS file {path}, which KAFKA_OPTS names,"
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs start-up time
+            tokens = _tokens(file.read())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise ConfigError(f"{place} can't be read: {reason}.") from None
+    for name in tokens:
+        if name.kind == _END:
+            raise ConfigError(f"{place} has no section KafkaClient.")
+        if next(tokens).kind != "{":
+            raise _refusal(place, "a section begins with NAME {")
+        found = _entries(tokens, "}", place)
+        if next(tokens).kind != ";":
+            raise _refusal(place, "a section ends with };")
+        if name.text == "KafkaClient":
+            return _only(found, place)
+    raise AssertionError
+
+
+def _entries(tokens: Iterator[_Token], end: str, place: str) -> list[LoginModule]:
     found = []
     for first in tokens:
-        if first.kind == _END:
+        if first.kind in (end, _END):
             break
-        found.append(_entry(first, tokens, where))
+        found.append(_entry(first, tokens, place))
+    return found
+
+
+def _only(found: list[LoginModule], place: str) -> LoginModule:
     if not found:
-        raise _refusal(where, "Login module not specified in JAAS config")
+        raise _refusal(place, "Login module not specified in JAAS config")
     if len(found) > 1:
         modules = f"JAAS config property contains {len(found)} login modules, should be 1 module"
-        raise _refusal(where, modules)
+        raise _refusal(place, modules)
     return found[0]
 
 
-def _entry(first: _Token, tokens: Iterator[_Token], where: str) -> LoginModule:
+def _quoted(text: str) -> str:
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(plain, escaped)
+    return f'"{text}"'
+
+
+def _entry(first: _Token, tokens: Iterator[_Token], place: str) -> LoginModule:
     flag = next(tokens)
     if flag.kind == _END:
-        raise _refusal(where, "Login module control flag not specified in JAAS config")
+        raise _refusal(place, "Login module control flag not specified in JAAS config")
     if first.text is None or flag.text is None or flag.text.upper() not in FLAGS:
-        raise _refusal(where, "it begins with CLASS required, and these are missing")
+        raise _refusal(place, "it begins with CLASS required, and these are missing")
     options = Properties()
     for key in tokens:
         if key.kind == ";":
@@ -85,14 +140,14 @@ def _entry(first: _Token, tokens: Iterator[_Token], where: str) -> LoginModule:
         value = next(tokens) if equals.kind == "=" else equals
         if equals.kind != "=" or value.text is None or key.text is None:
             # Not by its name: what stands there may be half of a password.
-            raise _refusal(where, f"Value not specified for option {len(options) + 1} of it")
+            raise _refusal(place, f"Value not specified for option {len(options) + 1} of it")
         options[key.text] = value.text
-    raise _refusal(where, "JAAS config entry not terminated by semi-colon")
+    raise _refusal(place, "JAAS config entry not terminated by semi-colon")
 
 
-def _refusal(where: str, reason: str) -> ConfigError:
+def _refusal(place: str, reason: str) -> ConfigError:
     return ConfigError(
-        f"sasl.jaas.config in {where} can't be read: {reason}.",
+        f"{place} can't be read: {reason}.",
         hint='It is written: CLASS required key="value" ...;',
     )
 

@@ -99,6 +99,24 @@ def _nearest(key: str) -> str | None:
     return next(iter(get_close_matches(key, NAMES, 1, _NEAR)), None)
 
 
+_UNUSED = (
+    "default.api.timeout.ms", "retries", "retry.backoff.ms", "retry.backoff.max.ms",
+    "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+)  # fmt: skip
+
+
+def unused(properties: Properties, where: str) -> tuple[str, ...]:
+    """Return a sentence for the properties about time that kgtool does without, if there are any.
+
+    :param where: the file or context, for the sentence.
+    """
+    found = [key for key in _UNUSED if key in properties]
+    if not found:
+        return ()
+    named = f"{', '.join(found)}, which {'is' if len(found) == 1 else 'are'} not used"
+    return (f"{where} has {named}: kgtool tries again until --timeout is over.",)
+
+
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _AWS = "software.amazon.msk.auth.iam."
 KNOWN_CLASSES = {

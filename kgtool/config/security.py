@@ -95,23 +95,6 @@ def canonical_names(properties: Properties, where: str) -> bool:
     return value == DNS_LOOKUPS[1]
 
 
-def setup_ms(properties: Properties, where: str) -> int | None:
-    """Return ``socket.connection.setup.timeout.ms``, in ms; None where it is not given.
-
-    :raises ConfigError: it is no positive number.
-    """
-    key = "socket.connection.setup.timeout.ms"
-    value = properties.value(key)
-    if value is None:
-        return None
-    if not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise ConfigError(
-            f"Invalid value {value} for configuration {key} in {where}: it must be a number of "
-            "milliseconds, at least 1."
-        )
-    return int(value)
-
-
 def _sasl(properties: Properties, where: str) -> Sasl:
     mechanism = properties.value("sasl.mechanism") or "GSSAPI"
     return Sasl(mechanism, login(mechanism, properties, where))

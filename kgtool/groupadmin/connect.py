@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from kgtool import config
@@ -39,21 +40,15 @@ def _of_properties(
     bootstrap_server: str | None, given: Mapping[str, str], timeout_ms: int
 ) -> Settings:
     from kgtool.config.properties import Properties
-    from kgtool.config.security import canonical_names, security, setup_ms
+    from kgtool.config.providers import resolve
 
-    properties = Properties(given)
+    properties = resolve(Properties(given), os.environ, WHERE)
     servers = bootstrap_server or properties.value("bootstrap.servers")
     if servers is None:
         raise _missing()
-    return Settings(
-        config.parse_bootstrap(servers),
-        timeout_ms=timeout_ms,
-        client_id=properties.value("client.id") or "kgtool",
-        properties=properties,
-        security=security(properties, WHERE),
-        setup_ms=setup_ms(properties, WHERE),
-        canonical_names=canonical_names(properties, WHERE),
-    )
+    # The login of a JAAS file is for Kafka's scripts: nothing that a program has asked for.
+    made = config.of_properties(properties, servers, WHERE, {})
+    return made._replace(timeout_ms=timeout_ms)
 
 
 def _missing() -> UsageError:

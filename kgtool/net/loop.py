@@ -53,6 +53,7 @@ class Loop:
     :param progress: the time counts from the last progress instead (for long work).
     :param transport: what lies between TCP and Kafka's protocol; plain connections without it.
     :param setup_ms: how long a connection may take to be ready, where the user has said so.
+    :param request_ms: how long a broker may leave a request without progress, likewise.
     :param canonical_names: go to the names that the addresses of ``bootstrap`` lead back to.
     """
 
@@ -67,6 +68,7 @@ class Loop:
         progress: bool = False,
         transport: Transport | None = None,
         setup_ms: int | None = None,
+        request_ms: int | None = None,
         canonical_names: bool = False,
     ) -> None:
         self.cluster = cluster
@@ -77,6 +79,7 @@ class Loop:
         self._client = (client_id, version)
         self._transport = transport or Transport()
         self._setup = None if setup_ms is None else min(setup_ms, timeout_ms) / 1000
+        self._request_ms = request_ms
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._background = Background(self._selector)
@@ -102,6 +105,8 @@ class Loop:
 
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000
+        if self._request_ms is not None and self._request_ms < self.timeout_ms:
+            return self._request_ms / 1000
         # Long work has its steps as parts (``Within``): one must hold a second try.
         least = LONG_PATIENCE_SECONDS if self._progress else PATIENCE_SECONDS
         return max(seconds * PATIENCE_SHARE, min(seconds, least))

@@ -44,6 +44,7 @@ class Session:
                 settings.security, settings.trace, settings.timeout_ms / 1000 * TOKEN_SHARE
             ),
             setup_ms=settings.setup_ms,
+            request_ms=settings.request_ms,
             canonical_names=settings.canonical_names,
         )
 

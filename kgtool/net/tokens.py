@@ -100,8 +100,9 @@ def _fetch(login: ClientCredentials, deadline: float) -> _Token:
             with opener.open(_request(login), timeout=seconds) as answer:
                 return _read(answer.read(MAX_ANSWER), login)
         except urllib.error.HTTPError as error:
-            if error.code < 500 or is_last:
-                raise _refused(error, login) from None
+            with error:
+                if error.code < 500 or is_last:
+                    raise _refused(error, login) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             if is_last or _is_certain(error):
                 raise _unreachable(error, login) from None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgtool.config import Settings, settings
 from kgtool.config.jaas import parse_jaas
+from kgtool.config.logins import PasswordLogin
+from kgtool.config.secret import Secret
 from kgtool.errors import ConfigError
 
 GOOD = {
@@ -124,3 +128,70 @@ def test_a_refusal_shows_no_value(text: str) -> None:
 def test_the_repr_hides_the_options() -> None:
     found = parse_jaas('M required password="h1dden" secret="h1dden" x="h1dden";', "f")
     assert "h1dden" not in repr(found)
+
+
+# -- the file that KAFKA_OPTS names -----------------------------------------------------------
+
+FILE = """
+/* brokers */ KafkaServer {
+  org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="b";
+};
+KafkaClient {  // clients
+  org.apache.kafka.common.security.plain.PlainLoginModule REQUIRED
+    username="al\\"ice" password='p;}\\\\w';
+};
+"""
+
+
+def with_file(text: str, folder: Path, opts: str = "-Xmx1g -D{0}={1} -Dx=y") -> Settings:
+    path, config = folder / "jaas.conf", folder / "c.properties"
+    path.write_text(text)
+    config.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nbootstrap.servers=b:1\n")
+    environ = {"KAFKA_OPTS": opts.format("java.security.auth.login.config", path)}
+    made = settings(command_config=str(config), environ=environ)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    "opts", ["-Xmx1g -D{0}={1} -Dx=y", "-D{0}=={1}", "-D{0}=/nowhere -D{0}={1}", "-D{0}=file:{1}"]
+)
+def test_a_jaas_file_of_kafka_opts(tmp_path: Path, opts: str) -> None:
+    """As Kafka's scripts take it: the section KafkaClient."""
+    made = with_file(FILE, tmp_path, opts)
+    assert made.security is not None and made.security.sasl is not None
+    assert made.security.sasl.login == PasswordLogin('al"ice', Secret("p;}\\w"))
+    assert "p;}" not in repr(made)
+
+
+def test_what_is_given_wins_over_the_file(tmp_path: Path) -> None:
+    environ = {"KAFKA_OPTS": "-Djava.security.auth.login.config=/nowhere"}
+    config = tmp_path / "c.properties"
+    given = 'bootstrap.servers=b:1\nsasl.jaas.config=a.b required username="u" password="p";\n'
+    config.write_text(f"{given}security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
+    made = settings(command_config=str(config), environ=environ)
+    assert made is not None and made.security is not None and made.security.sasl is not None
+    assert made.security.sasl.login == PasswordLogin("u", Secret("p"))
+    config.write_text("bootstrap.servers=b:1\nsecurity.protocol=SSL\n")
+    assert settings(command_config=str(config), environ=environ) is not None  # no login, no file
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no section KafkaClient"),
+        (FILE.replace("KafkaClient", "Client"), "no section KafkaClient"),
+        ("KafkaClient { };", "Login module not specified"),
+        ("KafkaClient a.b required;", "a section begins with"),
+        ("KafkaClient { a.b required h1dden=1; };", "Value not specified for option 1"),
+        ("KafkaClient { a.b required; c.d required; };", "contains 2 login modules"),
+        ("KafkaClient { a.b required; }", "a section ends with"),
+    ],
+)
+def test_a_jaas_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        with_file(text, tmp_path)
+    assert "jaas.conf" in str(caught.value) and "KAFKA_OPTS" in str(caught.value)
+    assert "h1dden" not in str(caught.value)
+    with pytest.raises(ConfigError, match="No such file"):
+        with_file("", tmp_path, "-D{0}=/nowhere/jaas.conf")

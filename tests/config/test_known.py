@@ -135,3 +135,45 @@ def test_the_connections_own_settings(tmp_path: Path) -> None:
     )
     assert (made.setup_ms, made.canonical_names) == (2500, True)
     assert not read(tmp_path, "client.dns.lookup=use_all_dns_ips").canonical_names
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["default.api.timeout.ms", "retries", "retry.backoff.ms", "retry.backoff.max.ms",
+     "reconnect.backoff.ms", "reconnect.backoff.max.ms"],
+)  # fmt: skip
+def test_a_time_that_is_not_followed_is_named(key: str, tmp_path: Path) -> None:
+    (told,) = read(tmp_path, f"{key}=5").notes
+    assert f"client.properties has {key}, which is not used" in told and "--timeout" in told
+
+
+def test_several_of_them_are_one_line(tmp_path: Path) -> None:
+    (told,) = read(tmp_path, "retries=5\nretry.backoff.ms=1").notes
+    assert "has retries, retry.backoff.ms, which are not used" in told
+
+
+SETUP = "socket.connection.setup.timeout"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{SETUP}.ms=700", 700),
+        (f"{SETUP}.ms=700\n{SETUP}.max.ms=500", 500),
+        (f"{SETUP}.ms=700\n{SETUP}.max.ms=900", 700),
+        (f"{SETUP}.max.ms=900", 900),
+        (f"{SETUP}.max.ms=30000", None),
+        ("", None),
+    ],
+)
+def test_the_set_up_never_takes_longer_than_its_maximum(
+    text: str, expected: int | None, tmp_path: Path
+) -> None:
+    assert read(tmp_path, text).setup_ms == expected
+
+
+@pytest.mark.parametrize("key", ["request.timeout.ms", f"{SETUP}.ms", f"{SETUP}.max.ms"])
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "1.5", "9" * 5000])
+def test_a_time_that_is_none_is_refused(key: str, value: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="for configuration " + key):
+        read(tmp_path, f"{key}={value}")

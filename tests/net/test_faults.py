@@ -43,7 +43,8 @@ def session(proxies: Proxies, *faults: Fault, timeout_ms: int = 12_000, **option
     client = clients.unique("net")
     proxies.plans[client] = Plan(*faults)
     places = parse_bootstrap(options.pop("bootstrap", proxies.bootstrap))
-    return Session(Settings(places, timeout_ms, client), **options)
+    request_ms = options.pop("request_ms", None)
+    return Session(Settings(places, timeout_ms, client, request_ms=request_ms), **options)
 
 
 def requests(proxies: Proxies, opened: Session) -> int:
@@ -91,6 +92,17 @@ def test_a_connection_without_progress_is_given_up_and_made_again(proxies: Proxi
         assert 2 < time.monotonic() - began < 6  # a third of the time, not all of it
         again = opened.run(call(2, list_groups_api.Request()))
         assert not isinstance(again, KgError)
+
+
+def test_a_request_has_the_time_that_it_is_given(proxies: Proxies) -> None:
+    """``request.timeout.ms``: without it, a third of these 30 s."""
+    with session(proxies, Fault("swallow", 2, at=1), timeout_ms=30_000, request_ms=800) as opened:
+        opened.connect()
+        began = time.monotonic()
+        lost = opened.run(call(2, list_groups_api.Request()))
+        assert isinstance(lost, TimedOut) and not isinstance(lost, DeadlineExceeded)
+        assert 0.7 < time.monotonic() - began < 4
+        assert not isinstance(opened.run(call(2, list_groups_api.Request())), KgError)
 
 
 def test_a_part_of_the_time_leaves_the_rest_to_what_follows(proxies: Proxies) -> None:

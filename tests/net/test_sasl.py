@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kgtool import GroupAdmin
 from kgtool.admin.groups import list_groups as list_operation
 from kgtool.client.ops import ANY, Pause, gather
 from kgtool.client.ops import call as call_broker
@@ -268,6 +269,36 @@ def test_json_has_the_error_too(list_groups: Run) -> None:
     (error,) = result.json["errors"]
     assert error["name"] == "AUTHENTICATION_FAILED"
     assert error["code"] is None
+
+
+def test_a_login_from_the_file_that_kafka_opts_names(
+    list_groups: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    """As with Kafka's scripts: it was not read, and not named."""
+    file = tmp_path / "jaas.conf"
+    file.write_text(f"KafkaClient {{\n  {plain(ALICE)}\n}};\n")
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file}")
+    given = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    result = list_groups("SASL", **given)
+    assert result.status == 0 and group in result.out, result
+    file.unlink()
+    result = list_groups("SASL", **given)
+    assert result.status == 2 and str(file) in result.err and "KAFKA_OPTS" in result.err
+
+
+def test_variables_in_the_properties_of_a_program(
+    secure: SecureKafka, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    """Was: ``${env:PW}`` was taken for the password."""
+    monkeypatch.setenv("PW", ALICE[1])
+    given = {
+        "bootstrap.servers": secure.at("SASL"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": plain((ALICE[0], "${env:PW}")),
+    }
+    with GroupAdmin(properties=given) as admin:
+        assert group in [row.group for row in admin.list_groups().groups]
 
 
 # -- sessions that end ------------------------------------------------------------------------
