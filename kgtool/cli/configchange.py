@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.cli import consent
 from kgtool.cli.columns import NAME, Column
+from kgtool.cli.course import Course, not_reached
 from kgtool.cli.journaled import Change
 from kgtool.cli.output import Output, error_object
 from kgtool.cli.table import draw, draw_for
@@ -143,24 +144,43 @@ class Work:
         from kgtool.safety.journal import ConfigChange
 
         shown = {one.key: ConfigChange(one.group, one.name, one.old, one.new) for one in open_}
-        agreed: dict[str, dict[str, str | None]] = {}
-        for one in open_:
-            agreed.setdefault(one.group, {})[one.name] = one.old
-        written: set[tuple[str, str]] = set()
+        groups = list(dict.fromkeys(one.group for one in open_))
+        course = Course(self._session, self._output, len(groups), yes=self._yes)
         with Change(self._session, self._output, undoes=self._undoes) as change:
 
-            def before(going: Wanted) -> None:
-                written.update((group, name) for group in going for name in going[group])
-                change.before_configs([shown[key] for key in shown if key in written])
+            def work(part: list[str]) -> list[list[Item]]:
+                """Change some groups; return the items of each."""
+                going = [one for one in open_ if one.group in part]
+                agreed: dict[str, dict[str, str | None]] = {}
+                for one in going:
+                    agreed.setdefault(one.group, {})[one.name] = one.old
+                written: set[tuple[str, str]] = set()
 
-            change.lock(agreed)
-            answers = self._session.run(
-                change_agreed_configs(self._session.cluster, _wanted(open_), agreed, before)
-            )
-            done = [_outcome(one, answers, "altered") for one in items]
-            change.config_results(
-                (one.group, one.name, one.status, one.error) for one in done if one.key in written
-            )
+                def before(sent: Wanted) -> None:
+                    keys = [(group, name) for group in sent for name in sent[group]]
+                    written.update(keys)
+                    change.before_configs([shown[key] for key in keys])
+
+                answers = self._session.run(
+                    change_agreed_configs(self._session.cluster, _wanted(going), agreed, before)
+                )
+                done = [_outcome(one, answers, "altered") for one in going]
+                change.config_results(
+                    (one.group, one.name, one.status, one.error)
+                    for one in done
+                    if one.key in written
+                )
+                return [[one for one in done if one.group == group] for group in part]
+
+            def leave(group: str) -> list[Item]:
+                error = not_reached(group)
+                left = [one for one in open_ if one.group == group]
+                return [one._replace(status="failed", error=error) for one in left]
+
+            change.lock(groups)
+            outcomes = course.run(groups, work, lambda rows: any(one.error for one in rows), leave)
+        outcome = {one.key: one for rows in outcomes for one in rows}
+        done = [outcome.get(one.key, one) for one in items]
         self.journal_id = change.journal_id
         change.say()
         return done

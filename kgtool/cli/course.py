@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kgtool.cli import consent
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Course:
@@ -42,6 +43,25 @@ class Course:
                 yield list(part)
             left = max(left - len(part), 0)
 
+    def run(
+        self, items: Sequence[T], work: Callable[[list[T]], Sequence[R]],
+        failed: Callable[[R], bool], leave: Callable[[T], R],
+    ) -> list[R]:  # fmt: skip
+        """Work on the canary and then on the rest, an item for each group.
+
+        :param failed: whether something failed in a group.
+        :param leave: makes the outcome of a group that is not reached.
+        """
+        done: list[R] = []
+        at = 0
+        for part in self.parts([items]):
+            found = work(part)
+            done += found
+            at += len(part)
+            if at < len(items) and not self.goes_on(at, failed=sum(map(failed, found))):
+                break
+        return done + [leave(item) for item in items[at:]]
+
     def goes_on(self, done: int, *, failed: int, skipped: int = 0) -> bool:
         """After the canary: ask, or stop where it met with trouble and nobody can be asked.
 
@@ -59,7 +79,7 @@ class Course:
             elif failed:
                 raise consent.Declined("The canary failed.")
         except consent.Declined:
-            self._output.note(f"Stopped after the canary; {rest} were not touched.")
+            self._output.note(f"Stopped after the canary; {rest} not touched.")
             return False
         return True
 

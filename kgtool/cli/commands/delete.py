@@ -9,6 +9,7 @@ import click
 
 from kgtool.cli import consent, render, rows, stakes
 from kgtool.cli.choose import choose
+from kgtool.cli.course import Course, not_reached
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import NOT_ALL_COMES_BACK, Change
@@ -80,7 +81,8 @@ def command(
         _say_hidden(output, hidden, good)
         question = f"Delete {counted(len(good), 'group')}?"
         consent.ask(session, output, question, yes, used, groups=good)
-        change, done = _delete(session, output, good, force, hidden, plan.agreed)
+        course = Course(session, output, len(good), yes=yes)
+        change, done = _delete(session, output, course, good, force, hidden, plan.agreed)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in plan.rows])
     change.say()
@@ -120,7 +122,8 @@ def kafka_form(
             _say_hidden(output, hidden, [row.group for row in foreseen if row.error is None])
             _report(output, foreseen)
             return output.finish()
-        change, done = _delete(session, output, groups, force, hidden)
+        course = Course(session, output, len(groups), yes=True)
+        change, done = _delete(session, output, course, groups, force, hidden)
     _report(output, done)
     change.say()
     return output.finish()
@@ -150,6 +153,7 @@ def _plan(
 def _delete(
     session: Session,
     output: Output,
+    course: Course,
     groups: Sequence[str],
     force: bool,
     hidden: HiddenOffsets,
@@ -171,12 +175,19 @@ def _delete(
             change.results(done)
             meter.add(len(done))
 
+        def work(part: list[str]) -> list[GroupDeletion]:
+            rows: list[GroupDeletion] = session.run(
+                delete_groups(
+                    session.cluster, part, agreed=agreed, force=force, before_change=before,
+                    hidden=hidden, told=told,
+                )
+            )  # fmt: skip
+            return rows
+
         change.lock(groups)
-        done = session.run(
-            delete_groups(
-                session.cluster, groups, agreed=agreed, force=force, before_change=before,
-                hidden=hidden, told=told,
-            )
+        done = course.run(
+            list(groups), work, lambda row: row.error is not None,
+            lambda group: GroupDeletion(group, "not-reached", not_reached(group)),
         )  # fmt: skip
     return change, done
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +10,7 @@ import click
 from kgtool.admin.waves import Waves
 from kgtool.cli import consent, render, rows, stakes
 from kgtool.cli.choose import choose
+from kgtool.cli.course import Course, not_reached
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import WAY_BACK, Change
@@ -91,7 +92,7 @@ def command(
             used = None if yes else stakes.say(session, output, going, selection)
             question = f"Delete {counted(count, 'committed offset')}?"
             consent.ask(session, output, question, yes, used, groups=going, offsets=count)
-        change = run.delete(groups, agreed)
+        change = run.delete(groups, agreed, yes=yes)
     change.say()
     return output.finish()
 
@@ -161,28 +162,47 @@ class _Run:
                 "undone only while it is empty."
             )
 
-    def delete(self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None = None) -> Change:
+    def delete(
+        self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None = None, *, yes: bool = True
+    ) -> Change:
         """Delete offsets, with a journal of what was there, and report.
 
         :param agreed: what was shown; what has changed since is left alone.
         """
+        course = Course(self._session, self._output, len(groups), yes=yes)
+        with Change(self._session, self._output) as change, Meter(len(groups), "groups") as meter:
+
+            def work(part: list[str]) -> list[GroupOffsetDeletions]:
+                return list(self._delete(change, meter, part, agreed))
+
+            change.lock(groups)
+            course.run(list(groups), work, _has_failed, self._leave)
+        return change
+
+    def _leave(self, group: str) -> GroupOffsetDeletions:
+        left = GroupOffsetDeletions(group, [], not_reached(group))
+        self._report([left])
+        return left
+
+    def _delete(
+        self, change: Change, meter: Meter, groups: Sequence[str],
+        agreed: Mapping[str, Agreed] | None,
+    ) -> Iterator[GroupOffsetDeletions]:  # fmt: skip
         from kgtool.admin.offset_delete import delete_offsets
 
         waves = Waves(groups)
-        with Change(self._session, self._output) as change, Meter(len(groups), "groups") as meter:
-            change.lock(groups)
-            while names := waves.next():
-                deleted = delete_offsets(
-                    self._session.cluster, dict.fromkeys(names, self._topics), agreed=agreed,
-                    force=self._force, before_change=change.before,
-                )  # fmt: skip
-                done: dict[str, GroupOffsetDeletions] = self._session.run(deleted)
-                for result in done.values():
-                    change.results(result.rows)
-                meter.add(len(names))
-                self._report(done.values())
-                waves.learn(len(names), sum(len(result.rows) for result in done.values()))
-        return change
+        while names := waves.next():
+            deleted = delete_offsets(
+                self._session.cluster, dict.fromkeys(names, self._topics), agreed=agreed,
+                force=self._force, before_change=change.before,
+            )  # fmt: skip
+            done: dict[str, GroupOffsetDeletions] = self._session.run(deleted)
+            for result in done.values():
+                change.results(result.rows)
+            meter.add(len(names))
+            self._report(done.values())
+            waves.learn(len(names), sum(len(result.rows) for result in done.values()))
+            yield from done.values()
 
     def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
         _report(self._output, results, is_kafka_form=self._is_kafka_form, is_dry=is_dry)
@@ -229,6 +249,10 @@ def _report(
                 output.failed(row.error, row=rows.offset_deletion(row), quiet=True)
         if result.error is not None:
             output.failed(result.error, row=None if result.rows else _empty(result), quiet=True)
+
+
+def _has_failed(result: GroupOffsetDeletions) -> bool:
+    return result.error is not None or any(row.error is not None for row in result.rows)
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:

@@ -10,6 +10,7 @@ import click
 from kgtool.cli import consent
 from kgtool.cli.choose import choose
 from kgtool.cli.columns import NAME, STATUS, Column
+from kgtool.cli.course import Course, not_reached
 from kgtool.cli.expiry import NEVER, UNKNOWN, explain_rules, now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import Change
@@ -119,23 +120,46 @@ def command(
         _show(output, wanted)
         touched = {row.group for row in wanted}
         consent.ask(session, output, _question(wanted), yes, groups=touched, offsets=len(wanted))
-        done = _execute(session, output, plan)
+        done = _execute(session, output, plan, yes)
     _report(output, done)
     return output.finish()
 
 
-def _execute(session: Session, output: Output, plan: KeepPlan) -> list[GroupKeep]:
+def _execute(session: Session, output: Output, plan: KeepPlan, yes: bool) -> list[GroupKeep]:
     """Do it, with a journal of what was there; there is nothing to undo: offsets stay the same."""
     from kgtool.admin.keep import execute_keep, open_rows
 
     touched = {(row.group, row.at) for row in open_rows(plan.groups)}
+    names = {group for group, _ in touched}
+    going = [group for group in plan.groups if group.description.group in names]
+    course = Course(session, output, len(going), yes=yes)
     with Change(session, output) as change:
-        change.lock({group for group, _ in touched})
-        done = session.run(execute_keep(session.cluster, plan.groups, now_ms, change.before))
-        change.results(
-            row for group in done for row in group.rows if (row.group, row.at) in touched
-        )
-    return done
+
+        def work(part: list[GroupKeep]) -> list[GroupKeep]:
+            done: list[GroupKeep] = session.run(
+                execute_keep(session.cluster, part, now_ms, change.before)
+            )
+            change.results(
+                row for group in done for row in group.rows if (row.group, row.at) in touched
+            )
+            return done
+
+        change.lock(names)
+        done = course.run(going, work, _has_failed, _left)
+    outcome = {group.description.group: group for group in done}
+    return [outcome.get(group.description.group, group) for group in plan.groups]
+
+
+def _has_failed(group: GroupKeep) -> bool:
+    return group.error is not None or any(row.error is not None for row in group.rows)
+
+
+def _left(group: GroupKeep) -> GroupKeep:
+    error = not_reached(group.description.group)
+    rows = [
+        row._replace(status="failed", error=error) if row.is_open else row for row in group.rows
+    ]
+    return group._replace(rows=rows)
 
 
 def _question(rows: Sequence[KeepRow]) -> str:

@@ -11,6 +11,7 @@ import click
 from kgtool.cli import consent
 from kgtool.cli.choose import as_named
 from kgtool.cli.columns import NAME, Column
+from kgtool.cli.course import Course, not_reached
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import Change
@@ -149,17 +150,33 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
     count = len(foreseen)
     consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=found)
     reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
-    removed: list[MemberRemoval] = []
+    course = Course(session, output, len(found), yes=yes)
     with Change(session, output) as change:
+
+        def work(part: list[str]) -> list[list[MemberRemoval]]:
+            going = {group: found[group] for group in part}
+            images = [GroupChange(image_of(d, {}), {}) for d, _ in going.values()]
+            change.before(
+                images,
+                [recorded(row.group, row.member) for row in foreseen if row.group in going],
+            )
+            done = []
+            for group, (_, members) in going.items():
+                rows = session.run(remove_members(session.cluster, group, members, reason[:255]))
+                change.results(rows)
+                done.append(rows)
+            return done
+
         change.lock(found)
-        images = [GroupChange(image_of(description, {}), {}) for description, _ in found.values()]
-        change.before(images, [recorded(row.group, row.member) for row in foreseen])
-        for group, (_, members) in found.items():
-            rows = session.run(remove_members(session.cluster, group, members, reason[:255]))
-            change.results(rows)
-            removed += rows
+        removed = course.run(
+            list(found), work, lambda rows: any(row.error is not None for row in rows),
+            lambda group: [
+                row._replace(status="failed", error=not_reached(group))
+                for row in _foreseen(*found[group])
+            ],
+        )  # fmt: skip
     output.note(f"Journal {change.journal_id}: says who was removed; it can't be undone.")
-    return removed
+    return [row for rows in removed for row in rows]
 
 
 def _row(row: MemberRemoval) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import click
 
 from kgtool.cli import checks, consent, offsetspec, reset_report, resetfile
 from kgtool.cli.choose import choose
+from kgtool.cli.course import Course, not_reached
 from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.journaled import WAY_BACK, Change
@@ -239,22 +240,45 @@ def _execute(
     from kgtool.admin.reset_execute import execute_resets
     from kgtool.admin.reset_images import reset_changes
 
+    is_open = {row.group for group in plan for row in group.rows if row.status == "would-reset"}
+    going = [group for group in plan if group.group in is_open]
+    if reset.all_or_nothing:
+        going = list(plan)
+    course = Course(session, output, len(going), yes=reset.yes or reset.is_kafka_form)
     with Change(session, output) as change:
-        change.lock(group.group for group in plan)
-        done = session.run(
-            execute_resets(
-                session.cluster,
-                plan,
-                force=reset.force,
-                all_or_nothing=reset.all_or_nothing,
-                before_change=lambda rows: change.before(
-                    reset_changes(session.cluster, plan, rows)
-                ),
+
+        def work(part: list[GroupReset]) -> list[GroupReset]:
+            done: list[GroupReset] = session.run(
+                execute_resets(
+                    session.cluster,
+                    part,
+                    force=reset.force,
+                    all_or_nothing=reset.all_or_nothing,
+                    before_change=lambda rows: change.before(
+                        reset_changes(session.cluster, part, rows)
+                    ),
+                )
             )
-        )
-        for group in done:
-            change.results(group.rows)
-    return change, done
+            for group in done:
+                change.results(group.rows)
+            return done
+
+        change.lock(group.group for group in plan)
+        outcome = {group.group: group for group in course.run(going, work, _has_failed, _left)}
+    return change, [outcome.get(group.group, group) for group in plan]
+
+
+def _has_failed(group: GroupReset) -> bool:
+    return group.error is not None or any(row.error is not None for row in group.rows)
+
+
+def _left(group: GroupReset) -> GroupReset:
+    error = not_reached(group.group)
+    rows = [
+        row._replace(status="failed", error=error) if row.status == "would-reset" else row
+        for row in group.rows
+    ]
+    return group._replace(rows=rows)
 
 
 def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
