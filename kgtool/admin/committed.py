@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from kgtool.client import denied
+from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
@@ -176,13 +177,15 @@ def _read(
         for group, reply in zip(groups, replies, strict=True):
             found[group] = reply if isinstance(reply, KgError) else _committed(group, reply)
     for group in groups:
-        found.setdefault(group, broker_error(codes.UNKNOWN_SERVER_ERROR))
+        found.setdefault(group, left_out(offset_fetch.Request, f"group {group}"))
     return found
 
 
 def _committed(group: str, row: Any, names: TopicNames = None) -> Committed | KgError:
     if row.error_code == codes.GROUP_ID_NOT_FOUND:
         return {}  # some brokers tell a group that does not exist from one without offsets
+    if row.error_code == codes.GROUP_ID_NOT_FOUND:
+        return {}  # Kafka says so only to members; others' brokers of a group without offsets
     if row.error_code:
         return denied.explain(broker_error(row.error_code), denied.DESCRIBE, group=group)
     offsets: Committed = {}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.admin.partition import java_hash, offsets_partition
-from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ask_metadata, find_coordinators
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
@@ -14,7 +13,6 @@ from kgtool.errors import BrokerError, KgError
 from kgtool.model import Broker, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, metadata
-from kgtool.protocol.codes import broker_error
 
 TOPIC = "__consumer_offsets"
 
@@ -103,8 +101,9 @@ def _partitions(cluster: Cluster) -> Operation[dict[int, Any] | KgError]:
     for topic in reply.topics:
         if topic.name == TOPIC and topic.partitions:
             return {row.partition: row for row in topic.partitions}
-        if topic.error_code:
-            return denied.explain(broker_error(topic.error_code), denied.DESCRIBE, topic=TOPIC)
+        error = cluster.topics[TOPIC].error if topic.name == TOPIC else None
+        if error is not None:
+            return error
     return left_out(metadata.Request, f"topic {TOPIC}")
 
 

@@ -25,7 +25,7 @@ from kgtool.admin.images import id_text
 from kgtool.admin.listing import list_groups
 from kgtool.admin.raw_log import Range, copy_partitions, whole_batches
 from kgtool.admin.topics import log_ends
-from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.cluster import NO_OFFSETS_TOPIC, Cluster, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, Versions, gather, within
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
@@ -65,9 +65,7 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[dict[str, 
     yield from fetch_metadata(cluster, None)
     topic = cluster.topics.get(TOPIC)
     if topic is None or (topic.error is None and not topic.leaders):
-        raise ConfigError(
-            f"The cluster has no topic {TOPIC} yet: no group has ever committed anything."
-        )
+        raise ConfigError(NO_OFFSETS_TOPIC)
     if topic.error is not None:
         raise topic.error
     names = sorted(name for name, info in cluster.topics.items() if info.error is None)

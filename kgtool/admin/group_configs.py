@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
+from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, call_any
 from kgtool.client.denied import Need
 from kgtool.client.ops import Operation, backoff, gather
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
-from kgtool.protocol import codes
 from kgtool.protocol.api import describe_configs, incremental_alter_configs
 from kgtool.protocol.codes import broker_error
 
@@ -99,8 +99,9 @@ def _describe(groups: list[str]) -> Operation[dict[str, Configs | KgError]]:
         reply = yield from call_any(request.replace(include_documentation=False))
     if isinstance(reply, KgError):
         return dict.fromkeys(groups, reply)
-    missing = broker_error(codes.UNKNOWN_SERVER_ERROR)
-    found: dict[str, Configs | KgError] = dict.fromkeys(groups, missing)
+    found: dict[str, Configs | KgError] = {
+        group: left_out(request, f"group {group}") for group in groups
+    }
     for row in reply.results:
         name = row.resource_name
         failed = _failure(name, row, _DESCRIBE)

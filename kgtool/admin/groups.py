@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from kgtool.admin.listing import list_groups
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import (
@@ -25,7 +27,7 @@ from kgtool.model import (
     Target,
 )
 from kgtool.protocol import codes
-from kgtool.protocol.api import consumer_group_describe
+from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import (
     describe_groups as describe_groups_api,
 )
@@ -89,15 +91,18 @@ def _describe_on(
     if classic:
         calls.append(Call(broker, describe_groups_api.Request(groups=classic)))
     replies = yield from pipelined(calls)
+    yield from _learn_topic_ids(cluster, replies)
     answers: dict[str, Any] = {}
     rows: dict[str, list[Any]] = {group: [] for group in groups}
-    for reply, asked in zip(replies, [part for part in (modern, classic) if part], strict=True):
+    for (_, request, _), reply in zip(calls, replies, strict=True):
+        asked = modern if isinstance(request, consumer_group_describe.Request) else classic
         if isinstance(reply, KgError):
             for group in asked:
                 rows[group].append(reply)
         else:
-            for row in reply.groups:
-                rows.setdefault(row.group_id, []).append(row)
+            told = {row.group_id: row for row in reply.groups}
+            for group in asked:
+                rows[group].append(told.get(group) or left_out(request, f"group {group}"))
     for group in groups:
         answers[group] = _merge(cluster, broker, group, rows[group])
     # A group may have been converted since it was listed (KIP-848): the other API knows it then.
@@ -105,6 +110,26 @@ def _describe_on(
     if gone:
         answers.update((yield from _describe_on(cluster, broker, gone, {})))
     return answers
+
+
+def _learn_topic_ids(cluster: Cluster, replies: list[Any]) -> Operation[None]:
+    """Look up the topics of assignments that have an id and no name, as not all brokers do."""
+    nameless = {
+        row.topic_id
+        for reply in replies
+        if isinstance(reply, consumer_group_describe.Response)
+        for group in reply.groups
+        for member in group.members
+        for half in (member.assignment, member.target_assignment)
+        for row in half.topic_partitions
+        if not row.topic_name
+    }
+    unknown = nameless - {topic.topic_id for topic in cluster.topics.values()}
+    if unknown:
+        asked = [metadata.RequestTopic(topic_id=one, name=None) for one in unknown]
+        reply = yield from call_any(metadata.Request(topics=asked, allow_auto_topic_creation=False))
+        if not isinstance(reply, KgError) and reply.brokers:
+            cluster.learn(reply)
 
 
 def _is_missing(answer: Any) -> bool:
@@ -148,12 +173,12 @@ def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription
             instance_id=member.instance_id,
             client_id=member.client_id,
             host=member.client_host,
-            assignment=_assignment(member.assignment),
+            assignment=_assignment(cluster, member.assignment),
             subscribed=tuple(member.subscribed_topic_names),
             subscribed_regex=member.subscribed_topic_regex or None,
             rack=member.rack_id,
             epoch=member.member_epoch,
-            target=_assignment(member.target_assignment),
+            target=_assignment(cluster, member.target_assignment),
             is_classic=None if member.member_type < 0 else member.member_type == 0,
         )
         for member in row.members
@@ -171,10 +196,19 @@ def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription
     )
 
 
-def _assignment(wire: Any) -> Assignment:
+def _assignment(cluster: Cluster, wire: Any) -> Assignment:
     return tuple(
-        sorted((row.topic_name, tuple(sorted(row.partitions))) for row in wire.topic_partitions)
+        sorted(
+            (row.topic_name or _name_of(cluster, row.topic_id), tuple(sorted(row.partitions)))
+            for row in wire.topic_partitions
+        )
     )
+
+
+def _name_of(cluster: Cluster, topic_id: UUID) -> str:
+    """Return a topic's name, or its id where the topic is gone."""
+    names = (topic.name for topic in cluster.topics.values() if topic.topic_id == topic_id)
+    return next(names, str(topic_id))
 
 
 def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:

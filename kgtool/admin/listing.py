@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kgtool.client.answers import refused
-from kgtool.client.cluster import Cluster, ask_metadata, is_permanent, version_of
+from kgtool.client.cluster import Cluster, ask_metadata, version_of
 from kgtool.client.ops import DeadlineExceeded, Operation, Pause, Versions, call, gather, within
+from kgtool.client.retries import is_permanent
 from kgtool.errors import KgError
 from kgtool.model import GroupListing, ItemError, Listing, Target
 from kgtool.protocol import codes
@@ -211,12 +212,17 @@ def _list_on(
     kind = None if version >= 5 or (yield from _has_types(broker)) else "classic"
     rows = [
         GroupListing(
-            row.group_id, row.group_type or kind, row.group_state or None,
+            row.group_id, row.group_type or kind, _state(row.group_state),
             row.protocol_type, broker,
         )
         for row in reply.groups
     ]  # fmt: skip
     return [row for row in rows if _may_match(row, states, types)]
+
+
+def _state(told: str) -> str | None:
+    """Take "Unknown", as some brokers list it, for not told."""
+    return None if told in ("", "Unknown") else told
 
 
 def _has_types(broker: int) -> Operation[bool]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kgtool.admin.groups import UNKNOWN_TYPES
 from kgtool.client import denied
+from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, version_of
 from kgtool.client.ops import Operation, call
 from kgtool.errors import KgError
@@ -23,6 +24,7 @@ from kgtool.protocol.api import consumer_group_heartbeat, leave_group
 from kgtool.protocol.codes import broker_error
 
 SEVERAL_VERSION = 3
+_GONE = (codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID)
 LEAVE_EPOCH = -1
 """``ConsumerGroupHeartbeatRequest.LEAVE_GROUP_MEMBER_EPOCH``."""
 
@@ -117,7 +119,7 @@ def remove_members(
                 asked.add(group)
             return {group: outcome}
         if asked:
-            outcome = {m: 0 if c == codes.UNKNOWN_MEMBER_ID else c for m, c in outcome.items()}
+            outcome = {m: 0 if c in _GONE else c for m, c in outcome.items()}
         return {group: outcome}
 
     answers = yield from by_coordinator(cluster, [group], work)
@@ -152,12 +154,10 @@ def _leave(
     if reply.error_code:
         return broker_error(reply.error_code)
     rows = {(row.group_instance_id or row.member_id): row.error_code for row in reply.members}
-    found = {
-        member.member_id: rows.get(
-            member.instance_id or member.member_id, codes.UNKNOWN_SERVER_ERROR
-        )
-        for member in members
-    }
+    missing = [m for m in members if (m.instance_id or m.member_id) not in rows]
+    if missing:
+        return left_out(leave_group.Request, f"member {missing[0].member_id}")
+    found = {m.member_id: rows[m.instance_id or m.member_id] for m in members}
     unknown = [m for m in members if found[m.member_id] == codes.UNKNOWN_MEMBER_ID]
     modern = [m for m in unknown if m.epoch is not None and not m.is_classic]
     if modern:
@@ -169,12 +169,14 @@ def _leave(
 
 
 def _identity(member: Member, reason: str) -> leave_group.RequestMember:
-    """Name a member as Kafka's AdminClient does: a static one by its instance id alone."""
-    if member.instance_id is not None:
-        return leave_group.RequestMember(
-            member_id="", group_instance_id=member.instance_id, reason=reason
-        )
-    return leave_group.RequestMember(member_id=member.member_id, reason=reason)
+    """Name a member by both of its ids.
+
+    By its instance id alone, as Kafka's AdminClient does, a client that was restarted meanwhile
+    would be the one to go; with the member id the broker answers FENCED_INSTANCE_ID then.
+    """
+    return leave_group.RequestMember(
+        member_id=member.member_id, group_instance_id=member.instance_id, reason=reason
+    )
 
 
 def _one_by_one(

@@ -14,8 +14,9 @@ from kgtool.admin.lag import LogEnds
 from kgtool.admin.other_groups import OtherGroup, describe_other_groups
 from kgtool.admin.raw_log import NAMES_VERSION, fetch_request
 from kgtool.admin.topics import log_ends
-from kgtool.client.cluster import Cluster, fetch_metadata, is_final, need_topics
+from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
 from kgtool.client.ops import Operation, backoff, call
+from kgtool.client.retries import is_final
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
 from kgtool.protocol import codes

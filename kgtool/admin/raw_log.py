@@ -11,8 +11,9 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kgtool.client.cluster import Cluster, fetch_metadata, is_final
+from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation, backoff, call, gather
+from kgtool.client.retries import is_final
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes

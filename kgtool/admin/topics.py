@@ -7,16 +7,19 @@ from typing import Any
 
 from kgtool.admin.lag import LogEnds
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, fetch_metadata, may_get_better
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
+from kgtool.client.retries import may_get_better
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
-from kgtool.protocol import codes
 from kgtool.protocol.api import list_offsets
 from kgtool.protocol.codes import broker_error
 
 LATEST, EARLIEST = -1, -2
+UNKNOWN_OFFSET = -1
+"""Neither the beginning nor the end of a log."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 PARTITIONS_PER_REQUEST = 20_000
@@ -114,12 +117,17 @@ def offsets_request(
 def _offsets(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
     if isinstance(reply, KgError):
         return dict.fromkeys(asked, reply)
-    missing = broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
-    found: dict[TopicPartition, Any] = dict.fromkeys(asked, missing)
+    found: dict[TopicPartition, Any] = {}
     for topic in reply.topics:
         for row in topic.partitions:
             partition = TopicPartition(topic.name, row.partition)
-            found[partition] = _failure(topic.name, row.error_code) or row.offset
+            # v0 has a list, of which one was asked for.
+            offset = next(iter(row.old_style_offsets), row.offset)
+            found[partition] = _failure(topic.name, row.error_code) or offset
+    for partition in asked:
+        if partition not in found or found[partition] == UNKNOWN_OFFSET:
+            where = f"{partition.topic}-{partition.partition}"
+            found[partition] = left_out(list_offsets.Request, where)
     return found
 
 

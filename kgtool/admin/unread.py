@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from kgtool.admin.batch_times import ReadOn, Span, Timestamp, first_timestamp
 from kgtool.admin.raw_log import NAMES_VERSION, fetch_request
+from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import list_offsets
+from kgtool.protocol.api import fetch, list_offsets
 from kgtool.protocol.codes import broker_error
 
 GLANCE_BYTES = 20 * 1024
@@ -157,7 +158,7 @@ def _read(
 
 def _answer(row: Any, offset: int, partition: TopicPartition) -> Any:
     if row is None:
-        return broker_error(codes.UNKNOWN_SERVER_ERROR)
+        return left_out(fetch.Request, f"{partition.topic}-{partition.partition}")
     if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
         return broker_error(
             row.error_code, f"Not allowed to read {partition.topic}, so not to tell its time lag.",

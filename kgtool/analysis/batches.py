@@ -14,6 +14,7 @@ import numpy as np
 from kgtool.analysis.crc32c import crc32c
 from kgtool.analysis.lockstep import Bools, Ints, View, read_records
 from kgtool.analysis.segments import ATTRIBUTES_AT, HEADER_SIZE, PREFIX_SIZE, Chunk, Note
+from kgtool.records.batch import decompress
 
 REASON_CRC = "wrong CRC"
 REASON_CODEC = "batch that can't be decompressed"
@@ -23,7 +24,6 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-_XERIAL = b"\x82SNAPPY\x00"
 
 
 class Decoded(NamedTuple):
@@ -158,28 +158,6 @@ def _decompress(payload: bytes, codec: int) -> bytes | None:
     import cramjam
 
     try:
-        if codec == 1:
-            return zlib.decompress(payload, wbits=31)
-        if codec == 2:
-            return _snappy(payload)
-        if codec == 3:
-            return bytes(cramjam.lz4.decompress(payload))
-        if codec == 4:
-            return bytes(cramjam.zstd.decompress(payload))
+        return decompress(payload, codec)
     except (zlib.error, cramjam.DecompressionError, ValueError):
         return None
-    return None
-
-
-def _snappy(payload: bytes) -> bytes:
-    import cramjam
-
-    if not payload.startswith(_XERIAL):
-        return bytes(cramjam.snappy.decompress_raw(payload))
-    parts = []
-    at = 16  # magic, version i32, lowest compatible version i32
-    while at + 4 <= len(payload):
-        size = int.from_bytes(payload[at : at + 4], "big")
-        parts.append(bytes(cramjam.snappy.decompress_raw(payload[at + 4 : at + 4 + size])))
-        at += 4 + size
-    return b"".join(parts)

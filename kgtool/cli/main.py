@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(overview())
     if argv is None:
         _collect_rarely()
+        _warn_in_a_sentence()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding can't show must not end the run.
         if hasattr(stream, "reconfigure"):
@@ -95,6 +96,15 @@ def _collect_rarely() -> None:
     import gc
 
     gc.set_threshold(200_000, 50, 50)
+
+
+def _warn_in_a_sentence() -> None:
+    import warnings
+
+    def told(message: Warning | str, *_: Any, **__: Any) -> str:
+        return f"Warning: {message}\n"
+
+    warnings.formatwarning = told
 
 
 def _say(text: str) -> int:

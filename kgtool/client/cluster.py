@@ -16,25 +16,19 @@ from kgtool.client.answers import left_out, refused
 from kgtool.client.ops import (
     ANY,
     Call,
-    DeadlineExceeded,
     Operation,
     Versions,
     backoff,
     call,
     gather,
 )
+from kgtool.client.retries import PROTOCOL_TRIES, is_permanent, keep_reason, may_get_better
 from kgtool.errors import (
     BrokerError,
     ConnectionLost,
     EncodeError,
     IncompleteAnswer,
     KgError,
-    NetworkError,
-    NotKafka,
-    ProtocolError,
-    ResolveFailed,
-    TlsFailed,
-    UnsupportedVersion,
 )
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
@@ -50,11 +44,15 @@ COORDINATORS_PER_REQUEST = 1000
 SEVERAL_KEYS = 4
 """The version of FindCoordinator that takes several groups (KIP-699, Kafka 3.0)."""
 
-PROTOCOL_TRIES = 3
 ANY_TRIES = 3
 
-_SETTLED = (TlsFailed, ResolveFailed, NotKafka)
 _COORDINATOR_MOVED = (codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR)
+
+
+NO_OFFSETS_TOPIC = (
+    "The cluster has no topic __consumer_offsets: no group has committed anything yet, or its "
+    "brokers are not Apache Kafka's and keep offsets elsewhere."
+)
 
 
 class TopicInfo(NamedTuple):
@@ -108,33 +106,14 @@ def _topic_info(row: Any) -> TopicInfo:
     error = None
     # 5 (LEADER_NOT_AVAILABLE) is said of single partitions; those have leader -1.
     if row.error_code not in (codes.NONE, codes.LEADER_NOT_AVAILABLE):
-        error = denied.explain(broker_error(row.error_code), denied.DESCRIBE, topic=row.name)
+        said = NO_OFFSETS_TOPIC if _lacks_offsets_topic(row) else None
+        error = denied.explain(broker_error(row.error_code, said), denied.DESCRIBE, topic=row.name)
     return TopicInfo(row.name, topic_id, leaders, error, bool(row.is_internal))
 
 
-def is_final(reply: object) -> bool:
-    """Whether asking again cannot change the answer."""
-    return isinstance(reply, DeadlineExceeded) or not isinstance(reply, NetworkError)
-
-
-def is_permanent(error: KgError) -> bool:
-    """Whether asking the same broker again, however often, can't change an error."""
-    if isinstance(error, BrokerError):
-        return not error.retriable
-    return isinstance(error, _SETTLED) or not may_get_better(error, 0)
-
-
-def may_get_better(reply: object, attempt: int) -> bool:
-    """Whether a failure of one connection is worth another one.
-
-    Bytes that make no sense may be the fault of something on the way, but not many times over; and
-    a certificate, a name or a port that is wrong stays so.
-    """
-    if isinstance(reply, UnsupportedVersion):
-        return False
-    if isinstance(reply, (ProtocolError, *_SETTLED)):
-        return attempt < PROTOCOL_TRIES
-    return isinstance(reply, NetworkError) and not isinstance(reply, DeadlineExceeded)
+def _lacks_offsets_topic(row: Any) -> bool:
+    unknown: bool = row.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION
+    return unknown and row.name == "__consumer_offsets"
 
 
 def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
@@ -259,13 +238,6 @@ def find_coordinators(
         if isinstance(node, int):
             cluster.coordinators[group] = node
     return found
-
-
-def keep_reason(before: Any, now: Any) -> Any:
-    """Prefer the reason of an earlier failure to the bare news that time is up."""
-    if isinstance(now, DeadlineExceeded) and isinstance(before, KgError):
-        return before
-    return now
 
 
 def _coordinator_may_appear(answer: int | KgError, attempt: int) -> bool:

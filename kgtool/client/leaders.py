@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kgtool.client.cluster import Cluster, keep_reason, may_get_better, need_topics
+from kgtool.client.cluster import Cluster, need_topics
 from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather
+from kgtool.client.retries import keep_reason, may_get_better
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes

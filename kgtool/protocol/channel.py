@@ -17,6 +17,7 @@ Every token given to ``send`` comes back from ``replies`` exactly once, with a r
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,11 +47,16 @@ if TYPE_CHECKING:
     from kgtool.protocol.login import Login
     from kgtool.protocol.sasl import Mechanism
 
+METADATA = 3
 NEW, LOGIN, VERSIONS, READY, CLOSED = "NEW", "LOGIN", "VERSIONS", "READY", "CLOSED"
 
 # The first correlation id ends in CR LF: a web server that waits for the end of a request line
 # then answers at once with an error that we can recognise, instead of waiting with us.
 FIRST_CORRELATION_ID = 0x0D0A
+
+
+class ProtocolWarning(UserWarning):
+    """A broker departs from the protocol in a way that does no harm."""
 
 
 class _InFlight(NamedTuple):
@@ -263,10 +269,14 @@ class Channel:
         start = skip_response_header(frame, request.KEY, version in request.FLEXIBLE)
         reply, end = decode_prefix(request.REPLY, version, frame, start)
         if end != len(frame):
-            raise DecodeError(
+            said = (
                 f"{self.peer}: {len(frame) - end} bytes left over after "
-                f"{request.NAME}Response v{version}."
+                f"{request.NAME}Response v{version}"
             )
+            if request.KEY != METADATA:
+                raise DecodeError(f"{said}.")
+            # Some brokers do that; librdkafka and the Java client take no notice.
+            warnings.warn(f"{said}; the rest of it is used.", ProtocolWarning, stacklevel=2)
         self.throttle_ms = getattr(reply, "throttle_time_ms", 0)
         if self.trace is not None:
             self._tell("←", flight, reply, len(frame))

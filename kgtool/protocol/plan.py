@@ -46,6 +46,7 @@ def decode(cls: type[S], version: int, buf: bytes, pos: int = 0, *, whole: bool 
 
     ``whole`` demands that the message ends where the buffer does.
     """
+    wire.budget.left = wire.MAX_ELEMENTS
     try:
         value, end = reader(cls, version, version in cls.FLEXIBLE)(buf, pos)
         if whole and end != len(buf):
@@ -58,6 +59,7 @@ def decode(cls: type[S], version: int, buf: bytes, pos: int = 0, *, whole: bool 
 
 def decode_prefix(cls: type[S], version: int, buf: bytes, pos: int = 0) -> tuple[S, int]:
     """Read a message and return it with the position after it; what follows is not looked at."""
+    wire.budget.left = wire.MAX_ELEMENTS
     try:
         return reader(cls, version, version in cls.FLEXIBLE)(buf, pos)
     except (ValueError, IndexError, _struct.error) as exc:
@@ -344,6 +346,7 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
         if layout:
             end = pos + count * smallest
             return list(_struct.unpack_from(f">{count}{layout}", buf, pos)), end
+        wire.budget.spend(count)
         if bulk is not None and (found := bulk(buf, pos, count)) is not None:
             return found
         items: list[Any] = []

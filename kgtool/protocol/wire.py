@@ -12,6 +12,7 @@ name which a careless client wrote can still be shown, sent back and deleted.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -184,3 +185,25 @@ def bytes_writer(flexible: bool, nullable: bool) -> Writer:
         out += value
 
     return write
+
+
+# ---------------------------------------------------------------------------------------------
+# The size of what is read
+
+MAX_ELEMENTS = 10_000_000
+"""Of all arrays of a message together. An element of three bytes becomes objects of 150: without a
+limit a frame of 512 MB would fill 24 GB."""
+
+
+class _Budget(threading.local):
+    """How many elements the message being read may still have."""
+
+    left = MAX_ELEMENTS
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise ValueError(f"more than {MAX_ELEMENTS} elements")
+
+
+budget = _Budget()

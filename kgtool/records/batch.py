@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.errors import DecodeError, MissingExtra
 
@@ -264,12 +264,22 @@ def _decompress(payload: bytes, batch: Batch) -> bytes:
     if codec not in _NAMES:
         raise DecodeError(f"{where}: compression codec {codec} is unknown")
     try:
-        plain = _gunzip(payload) if codec == _GZIP else _with_cramjam(payload, codec)
+        plain = decompress(payload, codec)
     except MissingExtra:
         raise
     except Exception as error:  # cramjam's DecompressionError can't be named without cramjam
         raise DecodeError(f"{where}: this is not what {_NAMES[codec]} writes ({error})") from error
     return plain
+
+
+def decompress(payload: bytes, codec: int) -> bytes:
+    """Return what a codec made of at most ``MAX_PLAIN_BYTES``.
+
+    :raises Exception: it isn't what the codec writes, or it is more than that.
+    """
+    if codec not in _NAMES:
+        raise ValueError(f"compression codec {codec} is unknown")
+    return _gunzip(payload) if codec == _GZIP else _with_cramjam(payload, codec)
 
 
 def _gunzip(payload: bytes) -> bytes:
@@ -291,20 +301,47 @@ def _with_cramjam(payload: bytes, codec: int) -> bytes:
             hint="pip install 'kgtool[analyze]'",
         ) from None
     if codec == _SNAPPY:
-        return _snappy(payload, cramjam.snappy.decompress_raw)
+        return _snappy(payload, cramjam.snappy)
     library = cramjam.lz4 if codec == _LZ4 else cramjam.zstd
-    return bytes(library.decompress(payload))
+    return _into(library.decompress_into, payload)
 
 
-def _snappy(payload: bytes, decompress: object) -> bytes:
+def _into(decompress_into: Any, payload: bytes) -> bytes:
+    """Decompress into a buffer that grows while it is too small, and only so far."""
+    room = min(max(1 << 16, 8 * len(payload)), MAX_PLAIN_BYTES)
+    while True:
+        buffer = bytearray(room)
+        try:
+            size = decompress_into(payload, buffer)
+        except Exception as error:
+            if "whole buffer" not in str(error):
+                raise
+            if room == MAX_PLAIN_BYTES:
+                raise ValueError(f"more than {MAX_PLAIN_BYTES} bytes") from None
+            room = min(8 * room, MAX_PLAIN_BYTES)
+        else:
+            return bytes(memoryview(buffer)[:size])
+
+
+def _snappy(payload: bytes, snappy: Any) -> bytes:
     """Java clients frame snappy as snappy-java does; librdkafka writes one bare block."""
-    assert callable(decompress)
+    blocks: list[bytes] = []
+    size = 0
+    for block in _snappy_blocks(payload):
+        # A block begins with the size that it has decompressed.
+        size += snappy.decompress_raw_len(block)
+        if size > MAX_PLAIN_BYTES:
+            raise ValueError(f"more than {MAX_PLAIN_BYTES} bytes")
+        blocks.append(block)
+    return b"".join(bytes(snappy.decompress_raw(block)) for block in blocks)
+
+
+def _snappy_blocks(payload: bytes) -> Iterator[bytes]:
     if not payload.startswith(_XERIAL):
-        return bytes(decompress(payload))
-    parts = []
+        yield payload
+        return
     at = _XERIAL_HEADER
     while at + 4 <= len(payload):
-        size = int.from_bytes(payload[at : at + 4], "big")
-        parts.append(bytes(decompress(payload[at + 4 : at + 4 + size])))
-        at += 4 + size
-    return b"".join(parts)
+        end = at + 4 + int.from_bytes(payload[at : at + 4], "big")
+        yield payload[at + 4 : end]
+        at = end

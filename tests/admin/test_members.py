@@ -43,12 +43,13 @@ def left(request: Any, code: int = 0) -> Any:
     )
 
 
-def test_one_request_and_static_members_by_their_instance_alone() -> None:
+def test_one_request_and_static_members_by_both_of_their_ids() -> None:
+    """By the instance id alone, whoever has it by then would go."""
     script, rows = run(left)
     ((to, request),) = script.calls
     sent = [(m.member_id, m.group_instance_id, m.reason) for m in request.members]
     assert (to, request.group_id) == (1, "g")
-    assert sent == [("m1", None, "why"), ("", "i2", "why"), ("m3", None, "why")]
+    assert sent == [("m1", None, "why"), ("m2", "i2", "why"), ("m3", None, "why")]
     assert [(row.member, row.status) for row in rows] == [(m, "removed") for m in ALL]
 
 

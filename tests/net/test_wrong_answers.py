@@ -15,9 +15,18 @@ from kgtool.client.ops import call
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.net.session import Session
 from kgtool.protocol import codes
-from kgtool.protocol.api import api_versions, find_coordinator, list_groups, metadata
+from kgtool.protocol.api import (
+    api_versions,
+    consumer_group_describe,
+    describe_groups,
+    find_coordinator,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_fetch,
+)
 from tests.support import clients, faulty
-from tests.support.faulty import FaultyKafka, client_config, kgtool
+from tests.support.faulty import FaultyKafka, Run, client_config, kgtool
 from tests.support.proxy import Fault, Plan, Proxies
 from tests.support.rewriting import rewriting
 
@@ -57,7 +66,8 @@ def web_server() -> Iterator[int]:
 
 def everywhere(api: Any, change: Callable[[Any], Any], *, times: int = ALWAYS) -> list[Fault]:
     """Change the answers of all three brokers to one API."""
-    rewrite = rewriting(api, change)
+    # All offsets of a group are asked for by name.
+    rewrite = rewriting(api, change, 9 if api is offset_fetch else None)
     return [
         Fault("rewrite", broker, times=times, api=api.Request.KEY, rewrite=rewrite)
         for broker in (1, 2, 3)
@@ -187,3 +197,147 @@ def test_a_cluster_in_the_middle_of_an_upgrade_to_3_0(proxies: Proxies) -> None:
         found = session.run(find_coordinators(session.cluster, groups))
     assert {type(node) for node in found.values()} == {int}
     assert proxies.plans[client].struck
+
+
+def test_a_broker_without_listgroups_says_so_at_once(proxies: Proxies, tmp_path: Path) -> None:
+    """It was asked until --timeout was over, and then "was not asked"."""
+
+    def without(reply: Any) -> Any:
+        return reply.replace(api_keys=[row for row in reply.api_keys if row.api_key != 16])
+
+    client = clients.unique("poor")
+    proxies.plans[client] = Plan(*everywhere(api_versions, without))
+    done = run(proxies, tmp_path, client, "list")
+    assert (done.status, done.seconds < 5) == (1, True), done
+    assert all("ListGroups" in error["message"] for error in done.document["errors"]), done
+    assert len(done.document["errors"]) == 3
+
+
+def test_a_listed_state_of_unknown_is_not_told(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path
+) -> None:
+    """``--state Empty`` found nothing."""
+    (group,) = committed(kafka, 1)
+
+    def unknown(reply: Any) -> Any:
+        return reply.replace(groups=[row.replace(group_state="Unknown") for row in reply.groups])
+
+    client = clients.unique("state")
+    proxies.plans[client] = Plan(*everywhere(list_groups, unknown))
+    done = run(proxies, tmp_path, client, "list", "--state", "Empty")
+    assert done.status == 0, done
+    assert group in {row["group"] for row in done.document["results"]}
+    assert {row["state"] for row in done.document["results"]} == {"Empty"}
+
+
+def test_assignments_with_topic_ids_alone_have_names(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path
+) -> None:
+    """Their topics were blank."""
+    topic = clients.create_topic(kafka.cluster.bootstrap, clients.unique("t"), 2)
+    group = clients.unique("modern")
+    member = clients.join(kafka.cluster.bootstrap, group, [topic], group_protocol="consumer")
+
+    def nameless(half: Any) -> Any:
+        rows = [row.replace(topic_name="") for row in half.topic_partitions]
+        return half.replace(topic_partitions=rows)
+
+    def change(reply: Any) -> Any:
+        return reply.replace(
+            groups=[
+                row.replace(
+                    members=[
+                        m.replace(
+                            assignment=nameless(m.assignment),
+                            target_assignment=nameless(m.target_assignment),
+                        )
+                        for m in row.members
+                    ]
+                )
+                for row in reply.groups
+            ]
+        )
+
+    client = clients.unique("ids")
+    proxies.plans[client] = Plan(*everywhere(consumer_group_describe, change))
+    try:
+        done = run(proxies, tmp_path, client, "describe", "--group", group)
+    finally:
+        member.close()
+    assert proxies.plans[client].struck
+    found = {(row["topic"], row["partition"]) for row in done.document["results"]}
+    assert found == {(topic, 0), (topic, 1)}, done
+
+
+@pytest.mark.parametrize("api", [offset_fetch, describe_groups, list_offsets])
+def test_what_an_answer_leaves_out_is_an_error_of_ours(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, api: Any
+) -> None:
+    """It became -1, "not found" or "unknown topic", which no broker had said."""
+    group, other = committed(kafka, 2)
+
+    def change(reply: Any) -> Any:
+        if api is list_offsets:
+            return reply.replace(topics=[])
+        return reply.replace(groups=[row for row in reply.groups if row.group_id != group])
+
+    client = clients.unique("left")
+    proxies.plans[client] = Plan(*everywhere(api, change))
+    done = run(proxies, tmp_path, client, "describe", "--group", group, "--group", other)
+    assert proxies.plans[client].struck
+    names = {(error["name"], error["code"]) for error in done.document["errors"]}
+    assert names == {("INCOMPLETE_ANSWER", None)}, done
+    assert done.seconds < 6
+    good = [row["group"] for row in done.document["results"] if row["status"] == "ok"]
+    assert good == ([] if api is list_offsets else [other]), done
+
+
+def committed(kafka: FaultyKafka, count: int) -> list[str]:
+    """Make Empty classic groups."""
+    topic = clients.create_topic(kafka.cluster.bootstrap, clients.unique("t"))
+    groups = [clients.unique("g") for _ in range(count)]
+    for group in groups:
+        clients.commit(kafka.cluster.bootstrap, group, {(topic, 0): 0})
+    return groups
+
+
+def run(proxies: Proxies, folder: Path, client: str, *argv: str) -> Run:
+    return kgtool(
+        *argv, "--bootstrap-server", proxies.bootstrap, "-o", "json", "--timeout", "20000",
+        "--command-config", client_config(folder, client),
+    )  # fmt: skip
+
+
+def test_a_static_member_that_was_restarted_is_not_the_one_removed(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path
+) -> None:
+    """The answer got lost, the client came back under its instance id, and the retry evicted it."""
+    bootstrap = kafka.cluster.bootstrap
+    topic = clients.create_topic(bootstrap, clients.unique("t"))
+    group, client = clients.unique("static"), clients.unique("leave")
+    slow = {"session_timeout_ms": 300_000, "heartbeat_interval_ms": 60_000}
+    first = clients.join(bootstrap, group, [topic], group_instance_id="one", **slow)
+    first.close()  # a static member does not leave
+    second: list[Any] = []
+
+    def come_back() -> None:
+        second.append(clients.join(bootstrap, group, [topic], group_instance_id="one", **slow))
+
+    proxies.plans[client] = Plan(
+        *[Fault("lost-answer", broker, api=13, hook=come_back) for broker in (1, 2, 3)]
+    )
+    try:
+        done = run(
+            proxies, tmp_path, client, "remove-members", group, "--instance-id", "one", "--yes"
+        )
+        assert (proxies.plans[client].struck, len(second)) == (1, 1)
+        assert (done.status, [row["status"] for row in done.document["results"]]) == (
+            0, ["removed"],
+        ), done  # fmt: skip
+        shown = kafka.cluster.run_tool(
+            "kafka-consumer-groups", "--describe", "--members", "--group", group
+        )
+        assert "one" in shown.stdout, shown.stdout
+    finally:
+        for member in second:
+            member.close()

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from kgtool.errors import DecodeError
-from kgtool.protocol.api import fetch
+from kgtool.protocol import wire
+from kgtool.protocol.api import fetch, metadata
 from kgtool.protocol.plan import decode, decode_prefix, encode
 from tests.protocol.messages import EVERY, Maker, Message
 
@@ -151,3 +152,21 @@ def test_a_big_answer_with_tags_in_it_takes_linear_time() -> None:
     read = decode(fetch.Response, 17, raw)
     assert time.perf_counter() - began < 2
     assert read.topics[0].partitions[7999].current_leader == moved
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_message_has_so_many_elements_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    """A frame of 512 MB made objects of 24 GB."""
+    parts = [metadata.Partition() for _ in range(60)]
+    row = metadata.Topic(name="t", partitions=parts if nested else [])
+    small = encode(metadata.Response(topics=[row] * (1 if nested else 60)), 12)
+    large = encode(metadata.Response(topics=[row] * (2 if nested else 120)), 12)
+    monkeypatch.setattr(wire, "MAX_ELEMENTS", 100)
+    for _ in range(3):  # each message has its own
+        decode(metadata.Response, 12, small)
+    with pytest.raises(DecodeError, match="more than 100 elements"):
+        decode(metadata.Response, 12, large)
+    with pytest.raises(DecodeError, match="more than 100 elements"):
+        decode_prefix(metadata.Response, 12, large)

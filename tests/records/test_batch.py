@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -159,10 +160,18 @@ def test_a_codec_nobody_knows_is_named() -> None:
         read(batch(5, ROWS, attributes=7))
 
 
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "none"])
 def test_a_small_batch_that_would_fill_the_memory_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, codec: str
 ) -> None:
-    monkeypatch.setattr("kgtool.records.batch.MAX_PLAIN_BYTES", 10_000)
-    bomb = batch(5, [Raw(b"k", b"\0" * 20_000)], codec="gzip")
-    with pytest.raises(DecodeError, match="more than 10000 bytes"):
+    """zstd and lz4 took no notice of the limit."""
+    monkeypatch.setattr("kgtool.records.batch.MAX_PLAIN_BYTES", 200_000)
+    big = [Raw(b"k", b"\0" * 190_000)]
+    assert len(read(batch(5, big, codec=codec))) == 1
+    bomb = batch(5, [Raw(b"k", b"\0" * 5_000_000)], codec=codec)
+    tracemalloc.start()
+    with pytest.raises(DecodeError, match="more than 200000 bytes"):
         read(bomb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * 200_000

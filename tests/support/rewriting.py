@@ -9,10 +9,12 @@ from kgtool.protocol.frame import skip_response_header
 from kgtool.protocol.plan import decode, encode
 
 
-def rewriting(api: Any, change: Callable[[Any], Any]) -> Callable[[bytes], bytes]:
-    """Return a rewrite of an API's answers; asked in the highest version, as kgtool asks 4.3."""
+def rewriting(
+    api: Any, change: Callable[[Any], Any], version: int | None = None
+) -> Callable[[bytes], bytes]:
+    """Return a rewrite of an API's answers; asked in the highest version, if none is given."""
     request = api.Request
-    version = request.VERSIONS.high
+    version = request.VERSIONS.high if version is None else version
 
     def rewrite(frame: bytes) -> bytes:
         start = 4 + skip_response_header(frame[4:], request.KEY, version in request.FLEXIBLE)

@@ -1,0 +1,53 @@
+"""Commands on franz-go's kfake, which has no ``__consumer_offsets`` and few manners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgtool.protocol.api import offset_fetch
+from tests.support import clients
+from tests.support.faulty import kgtool
+from tests.support.kfake import Kfake
+
+
+@pytest.fixture(autouse=True)
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+
+
+def test_a_group_that_offsetfetch_does_not_know_has_no_offsets(franz: Kfake) -> None:
+    """69 made a reset with ``--create`` and the undo of a deletion fail."""
+    group = clients.unique("new")
+    at = ["--bootstrap-server", franz.bootstrap, "-o", "json", "--yes"]
+    argv = ["reset-offsets", "--group", group, "--topic", "payments:0", "--to-offset", "0"]
+    made = kgtool(*argv, "--create", "--execute", *at)
+    assert made.status == 0, made
+    gone = kgtool("delete", "--group", group, *at)
+    assert gone.status == 0, gone
+    undone = kgtool("undo", "last", *at)
+    assert undone.status == 0, undone
+    assert clients.committed(franz.bootstrap, group) == {("payments", 0): 0}
+
+
+@pytest.mark.parametrize("command", ["coordinator", "explain", "describe --expiry", "export"])
+def test_no_offsets_topic_is_named(franz: Kfake, tmp_path: Path, command: str) -> None:
+    """It was "does not host this topic-partition", or "no group has ever committed anything"."""
+    argv = ["export", "--out", str(tmp_path / "out")]
+    if command != "export":
+        argv = [*command.split(), *([] if command == "coordinator" else ["--group"]), "known-001"]
+        argv = [word for word in argv if word != "--group"] if command == "explain" else argv
+    done = kgtool(*argv, "--bootstrap-server", franz.bootstrap, "--timeout", "8000")
+    assert "has no topic __consumer_offsets" in done.stderr + done.stdout, done
+    assert "does not host this" not in done.stderr + done.stdout, done
+
+
+def test_an_empty_offsetfetch_is_no_group_without_offsets(franz: Kfake) -> None:
+    franz.fail(offset_fetch.Request.KEY, empty=True)
+    done = kgtool(
+        "describe", "--group", "known-001", "--bootstrap-server", franz.bootstrap, "-o", "json"
+    )
+    assert franz.struck()
+    (error,) = done.document["errors"]
+    assert (done.status, error["name"], error["code"]) == (1, "INCOMPLETE_ANSWER", None), done
