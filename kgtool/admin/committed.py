@@ -184,8 +184,6 @@ def _read(
 def _committed(group: str, row: Any, names: TopicNames = None) -> Committed | KgError:
     if row.error_code == codes.GROUP_ID_NOT_FOUND:
         return {}  # some brokers tell a group that does not exist from one without offsets
-    if row.error_code == codes.GROUP_ID_NOT_FOUND:
-        return {}  # Kafka says so only to members; others' brokers of a group without offsets
     if row.error_code:
         return denied.explain(broker_error(row.error_code), denied.DESCRIBE, group=group)
     offsets: Committed = {}
