@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +15,11 @@ from kgtool.admin.groups import list_groups as list_operation
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError, NotKafka, ResolveFailed
 from kgtool.net.session import Session
+from tests.cli.run import call
 from tests.net.conftest import Run
 from tests.net.ear import Ear
 from tests.net.test_tls import trust
+from tests.support.clients import commit, create_topic, unique
 from tests.support.secure import ALICE, SecureKafka, plain
 
 NAME = "many.example.org"
@@ -27,12 +29,15 @@ NAME = "many.example.org"
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """Names of our own making; the rest is looked up as usual."""
     known: dict[str, list[str]] = {}
+    """No addresses: no such name."""
     real = socket.getaddrinfo
 
     def look_up(host: bytes | str | None, port: int, *args: Any, **options: Any) -> list[Any]:
         name = host.decode() if isinstance(host, bytes) else host
         if name not in known:
             return real(host, port, *args, **options)
+        if not known[name]:
+            raise socket.gaierror(-2, "Name or service not known")
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (ip, port)) for ip in known[name]]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
@@ -231,3 +236,30 @@ def test_several_bad_addresses_are_told_by_the_most_telling_reason(
         with pytest.raises(NotKafka):
             session.connect()
         assert time.monotonic() - began < 1.5
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("what", ["certificate", "name", "port"])
+def test_what_is_wrong_at_a_coordinator_is_told_at_once(
+    what: str, secure: SecureKafka, names: dict[str, list[str]], list_groups: Run,
+    client_file: Callable[..., str], capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Bootstrap is fine; the address that the broker advertises leads elsewhere."""
+    port, group = secure.ports["TLS"], unique("g")
+    commit(secure.cluster.bootstrap, group, {(create_topic(secure.cluster.bootstrap, group), 0): 0})
+    names["localhost"] = [] if what == "name" else ["127.0.0.97"]
+    said = {"certificate": "is not for the host name", "name": "can't be resolved",
+            "port": "is a web server"}[what]  # fmt: skip
+    made = {"certificate": lambda: Ear(secure.ports["OTHER"], "127.0.0.97", port),
+            "port": lambda: WebServer("127.0.0.97", port),
+            "name": contextlib.ExitStack}[what]()  # fmt: skip
+    argv = ["describe", "--group", group, "--bootstrap-server", f"127.0.0.1:{port}"]
+    argv += ["--command-config", client_file(**trust(secure))]
+    try:
+        began = time.monotonic()
+        result = call(capsys, *argv)
+        took = time.monotonic() - began
+    finally:
+        made.close()
+    assert result.status == 4 and said in result.err, result
+    assert took < 4, took
