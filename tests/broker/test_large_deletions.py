@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kgtool.admin import batches
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from tests.cli.run import Result, call
@@ -82,6 +83,21 @@ def test_a_group_larger_than_a_batch(
     ready.wait_for_coordinators(small.state)
     assert clients.committed(small.bootstrap, group) == {}
     assert sum(line["kind"] == "offset" for line in journal(tmp_path)) == PARTITIONS + 1
+
+
+@pytest.mark.parametrize("small", ["4.3.1"], indirect=True)
+def test_a_limit_that_is_not_told_is_found_by_halves(
+    small: Cluster, topic: str, kgtool: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the login may not describe the configs of __consumer_offsets."""
+    monkeypatch.setattr(batches, "FEW_BYTES", 10**9)
+    groups = [clients.unique("group") for _ in range(3)]
+    for group, partitions in zip(groups, (PARTITIONS, 200, 200), strict=True):
+        commit(small, group, topic, partitions)
+    argv = [word for group in groups for word in ("--group", group)]
+    result = kgtool("delete", *argv, "--yes")
+    assert result.status == 0, result
+    assert not set(groups) & clients.group_ids(small.bootstrap)
 
 
 def test_offsets_of_a_group_larger_than_a_batch(

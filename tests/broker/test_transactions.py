@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
+from kgtool.admin import transactions
+from kgtool.errors import TimedOut
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.outcomes import Outcome
@@ -64,6 +66,11 @@ def pending(
     producer.abort_transaction(30)
 
 
+def only(errors: list[Any]) -> Any:
+    (error,) = errors
+    return error
+
+
 def _status(here: Open) -> Any:
     rows = here.run("describe", *here.named).json["results"]
     found: dict[tuple[str, int], str] = {(here.fresh, 0): ""}
@@ -94,6 +101,30 @@ def test_groups_are_not_deleted(pending: Open, bootstrap: str, outcome: Outcome)
         assert forced.status == 0, forced
         assert not {pending.known, pending.fresh} & clients.group_ids(bootstrap)
         cell.says("refused; done with --force")
+
+
+def test_a_large_cluster_is_asked_for_all_its_partitions(
+    pending: Open, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "PARTITIONS_AT_ONCE", 1)
+    result = pending.run("delete", "--group", pending.fresh, "--yes")
+    assert only(result.json["errors"])["name"] == "UNSTABLE_OFFSET_COMMIT"
+    assert pending.fresh in clients.group_ids(bootstrap)
+
+
+def test_a_group_that_could_not_be_asked_is_not_deleted(
+    pending: Open, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(_cluster: Any, wanted: Any) -> Iterator[Any]:
+        return dict.fromkeys(wanted, TimedOut("b1:9092 did not answer."))
+        yield
+
+    monkeypatch.setattr(transactions, "fetch_selected", silent)
+    result = pending.run("delete", "--group", pending.fresh, "--yes")
+    error = only(result.json["errors"])
+    assert (error["name"], "--force" in error["hint"]) == ("TIMEOUT", True)
+    assert "can't be told: b1:9092 did not answer." in error["message"]
+    assert pending.fresh in clients.group_ids(bootstrap)
 
 
 def test_offsets_are_not_deleted(pending: Open, bootstrap: str, outcome: Outcome) -> None:
