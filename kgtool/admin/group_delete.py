@@ -18,7 +18,7 @@ from kgtool.admin.committed import Committed, fetch_committed, fetch_on
 from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type
 from kgtool.admin.hidden import HiddenOffsets
 from kgtool.admin.images import BeforeChange, Check, GroupChange, announce_deletion, unreadable
-from kgtool.admin.offset_delete import delete_partitions
+from kgtool.admin.partition_delete import delete_partitions
 from kgtool.admin.pending import pending_transaction
 from kgtool.admin.resend import (
     SEND_AGAIN,

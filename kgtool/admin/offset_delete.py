@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.admin.agreed import value_digest
-from kgtool.admin.batches import batch_bytes, send_parts, split
-from kgtool.admin.batches import tombstone_bytes as _bytes
-from kgtool.admin.committed import Committed, fetch_on
-from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type, is_subscribed
+from kgtool.admin.committed import Committed
+from kgtool.admin.groups import UNKNOWN_TYPES, describe_with_type
+from kgtool.admin.holders import holders_hint, is_held
 from kgtool.admin.images import (
     BeforeChange,
     Check,
@@ -19,21 +18,19 @@ from kgtool.admin.images import (
     take_images,
 )
 from kgtool.admin.lag import LogEnds
+from kgtool.admin.partition_delete import delete_partitions
 from kgtool.admin.pending import pending_error, pending_partitions
-from kgtool.admin.resend import SEND_AGAIN, change_by_coordinator, is_unsettled
 from kgtool.admin.reset_committed import fetch_selected
 from kgtool.admin.topics import log_ends
 from kgtool.client import denied
-from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, fetch_metadata, too_old
-from kgtool.client.ops import READING_SHARE, Call, Operation, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,
     GroupOffsetDeletions,
     ItemError,
-    Member,
     OffsetDeletion,
     Target,
     TopicPartition,
@@ -338,132 +335,6 @@ def _all_failed(
     return GroupOffsetDeletions(group, rows, error)
 
 
-def delete_partitions(
-    cluster: Cluster,
-    wanted: Mapping[str, list[TopicPartition]],
-    had: Mapping[str, Committed] | None = None,
-) -> Operation[dict[str, Any]]:
-    """Send one OffsetDelete a group, those of one coordinator pipelined.
-
-    The answer of each group is an error code (or a ``KgError``) for each partition, or the error
-    of all of it.
-
-    :param had: what was there before. Where an answer got lost it tells what has been deleted;
-        without it nothing is sent twice.
-    """
-    left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
-    settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
-
-    most = max((sum(_bytes(g, at) for at in parts) for g, parts in left.items()), default=0)
-    limit = yield from batch_bytes(most)
-
-    def send(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        parts = [
-            part
-            for group in ids
-            for part in split([(group, at) for at in left[group]], lambda i: _bytes(*i), limit)
-        ]
-        found = yield from send_parts(parts, lambda part: Call(broker, _request(part)), _read)
-        return {group: _sort(group, left, settled[group], found) for group in ids}
-
-    def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        now = yield from fetch_on(cluster, broker, ids)
-        return {g: _verdict(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
-
-    what = "its offsets were deleted"
-    answers = yield from change_by_coordinator(cluster, list(left), send, look, what)
-    for group, answer in answers.items():
-        if isinstance(answer, dict):
-            settled[group].update(answer)
-        elif settled[group]:
-            settled[group].update(dict.fromkeys(left[group], answer))
-        else:
-            continue
-        answers[group] = settled[group]
-    return {**settled, **answers}
-
-
-def _verdict(
-    left: dict[str, list[TopicPartition]],
-    settled: dict[TopicPartition, Any],
-    group: str,
-    before: Committed | None,
-    now: Committed | KgError,
-) -> Any:
-    """Sort a group's partitions into those that are gone, changed since, and still as they were."""
-    if isinstance(now, KgError):
-        return now
-    same = []
-    for partition in left[group]:
-        value = now.get(partition)
-        if value is None:
-            settled[partition] = codes.NONE
-        elif before is not None and value_digest(value) == value_digest(before.get(partition)):
-            same.append(partition)
-        else:
-            settled[partition] = _changed_since(group)
-    left[group] = same
-    return SEND_AGAIN if same else {}
-
-
-def _changed_since(group: str) -> KgError:
-    return ChangedMeanwhile(
-        f"The answer of group '{group}' to the deletion got lost, and there is another offset now.",
-        hint="Look with kgtool describe, and repeat the command if it is to go.",
-    )
-
-
-_Item = tuple[str, TopicPartition]
-"""A group and one of its partitions."""
-
-
-def _request(part: list[_Item]) -> offset_delete.Request:
-    topics: dict[str, list[Any]] = {}
-    for _, partition in part:
-        row = offset_delete.RequestPartition(partition=partition.partition)
-        topics.setdefault(partition.topic, []).append(row)
-    return offset_delete.Request(
-        group_id=part[0][0],
-        topics=[
-            offset_delete.RequestTopic(name=name, partitions=rows) for name, rows in topics.items()
-        ],
-    )
-
-
-def _read(part: list[_Item], reply: Any) -> dict[_Item, Any]:
-    """Return a code for each partition, or the error of all of them."""
-    if isinstance(reply, KgError):
-        return dict.fromkeys(part, reply)
-    if reply.error_code:
-        return dict.fromkeys(part, broker_error(reply.error_code))
-    found = {
-        TopicPartition(topic.name, row.partition): row.error_code
-        for topic in reply.topics
-        for row in topic.partitions
-    }
-    return {item: found[item[1]] if item[1] in found else _left_out(item[1]) for item in part}
-
-
-def _left_out(partition: TopicPartition) -> KgError:
-    return left_out(offset_delete.Request, str(partition))
-
-
-def _sort(
-    group: str,
-    left: dict[str, list[TopicPartition]],
-    settled: dict[TopicPartition, Any],
-    found: Mapping[_Item, Any],
-) -> Any:
-    """Return the codes of a group's partitions, or what keeps some of them from being known."""
-    answers = {at: found[group, at] for at in left[group]}
-    errors = {at: answer for at, answer in answers.items() if isinstance(answer, KgError)}
-    if not errors:
-        return answers
-    settled.update({at: answer for at, answer in answers.items() if at not in errors})
-    left[group] = list(errors)
-    return next(filter(is_unsettled, errors.values()), next(iter(errors.values())))
-
-
 def _outcome(cluster: Cluster, item: _Asked, answer: Any) -> GroupOffsetDeletions:
     if isinstance(answer, KgError):
         answer = denied.explain(answer, denied.DELETE_OFFSETS, group=item.group)
@@ -494,37 +365,11 @@ def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> 
     if isinstance(outcome, int):
         hint = None
         if outcome == codes.GROUP_SUBSCRIBED_TO_TOPIC:
-            hint = _holders(item.description, partition.topic)
+            hint = holders_hint(item.description, partition.topic)
         outcome = broker_error(outcome, hint=hint)
     reason = denied.explain(outcome, denied.DELETE_OFFSETS, topic=partition.topic)
     error = ItemError.of(reason, Target(item.group, *partition))
     return OffsetDeletion(item.group, *partition, error.status, error)
-
-
-def _is_held(member: Member, topic: str) -> bool:
-    """Foresee whether the coordinator takes a member for a subscriber of a topic.
-
-    What a KIP-848 regex stands for is only in the coordinator's memory and log. But it hands out
-    every partition of every topic that matches, so one that nobody has or is about to get no
-    longer matches; and where that is not so yet, the coordinator still refuses by itself. A
-    classic subscription that can't be read counts as one to everything
-    (``ClassicGroup.isSubscribedToTopic``).
-    """
-    if any(name == topic for name, _ in member.target or ()):
-        return True
-    subscribed = is_subscribed([member], topic)
-    if subscribed is None and member.subscribed is not None:
-        return False
-    return subscribed is not False
-
-
-def _holders(description: GroupDescription, topic: str) -> str:
-    """Name who is in the way: members that hold the topic or subscribe to it."""
-    holders = [m for m in description.members if _is_held(m, topic)]
-    # A static member by the name that its owner gave it: that is what remove-members takes.
-    names = sorted(f"{m.client_id} on {m.host} ({m.instance_id or m.member_id})" for m in holders)
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"Subscribed to {topic}: {shown}." if names else "Stop the group's members first."
 
 
 def _with_unknown(
@@ -546,7 +391,7 @@ def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
             rows.append(_failed(item, partition, item.refused[partition]))
         elif (missing := _missing(cluster, partition)) is not None:
             rows.append(_failed(item, partition, missing))
-        elif any(_is_held(member, partition.topic) for member in item.description.members):
+        elif any(is_held(member, partition.topic) for member in item.description.members):
             rows.append(_failed(item, partition, codes.GROUP_SUBSCRIBED_TO_TOPIC))
         else:
             status = "would-delete" if _has_offset(item, partition) else "no-offset"

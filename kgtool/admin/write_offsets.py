@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.admin.commit import NAMES_VERSION, Identity, Outcome, TopicIds, commit_on
-from kgtool.admin.offset_delete import delete_partitions
+from kgtool.admin.partition_delete import delete_partitions
 from kgtool.admin.resend import UNSETTLED
 from kgtool.admin.reset_committed import fetch_selected, selected_on
 from kgtool.client.cluster import (
