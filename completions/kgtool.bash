@@ -123,10 +123,10 @@ _kgtool_options() {
             --out -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "analyze") _kgtool_lines \
-            --rules --retention --check-interval --horizon --as-of --out --only \
+            --rules --retention --wrote --check-interval --horizon --as-of --out --only \
             --overwrite --report --plan --idle --table --bucket --fail-on --strict \
-            --master --conf -b --bootstrap-server --command-config --context --timeout \
-            -o --output --no-color --debug --help ;;
+            --engine --master --conf -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;
         "context add") _kgtool_lines \
@@ -318,6 +318,7 @@ _kgtool_kind() {
         --from) [[ -n $kind ]] || kind="files" ;;
         --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
         --retention) [[ -n $kind ]] || kind="any" ;;
+        --wrote) [[ -n $kind ]] || kind="any" ;;
         --check-interval) [[ -n $kind ]] || kind="any" ;;
         --horizon) [[ -n $kind ]] || kind="any" ;;
         --as-of) [[ -n $kind ]] || kind="any" ;;
@@ -326,6 +327,7 @@ _kgtool_kind() {
         --plan) [[ -n $kind ]] || kind="files" ;;
         --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
         --bucket) [[ -n $kind ]] || kind="any" ;;
+        --engine) [[ -n $kind ]] || kind="words" choices="spark local" ;;
         --master) [[ -n $kind ]] || kind="any" ;;
         --conf) [[ -n $kind ]] || kind="any" ;;
         --property) [[ -n $kind ]] || kind="any" ;;

@@ -2,7 +2,7 @@
 # Put it into ~/.config/fish/completions.
 
 set -g __kgtool_commands 'list' 'describe' 'lag' 'explain' 'doctor' 'peek' 'coordinator' 'diff' 'delete' 'delete-offsets' 'reset-offsets' 'remove-members' 'keep' 'configs' 'cleanup' 'cleanup apply' 'cleanup plan' 'backup' 'restore' 'history' 'undo' 'export' 'analyze' 'context' 'context add' 'context list' 'context remove' 'context use' 'request' 'validate-regex' 'sandbox' 'sandbox down' 'sandbox seed' 'sandbox status' 'sandbox up' 'completion' 'man' 'help' 'version'
-set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --confirm --context --context-b --delete-config --dir --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --kafka-version --key-format --lag --like --map-group --map-topic --master --match --max-delete --member-id --name --only --out --output --password --plan --policy --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --times-from --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch --within -b -g -o -t -w
+set -g __kgtool_valued --add-config --after --api-version --as-of --before --body --bootstrap-server --broker --brokers --bucket --by --by-duration --canary --check-interval --client-id --cluster-b --cluster-id --columns --command-config --command-config-b --conf --config --confirm --context --context-b --delete-config --dir --engine --exclude --expiring-within --fail-on --format --from --from-file --group --horizon --idle --ignore --instance-id --kafka-version --key-format --lag --like --map-group --map-topic --master --match --max-delete --member-id --name --only --out --output --password --plan --policy --prometheus --property --prune --rate --reason --regex --report --retention --rules --secret --shift-by --sort --state --table --timeout --times-from --to-datetime --to-offset --topic --type --user --validate-regex --version --wait-empty --watch --within --wrote -b -g -o -t -w
 
 # The commands on the line so far ("" if there is none yet): "sandbox up".
 function __kgtool_path
@@ -574,7 +574,8 @@ complete -c kgtool -n '__kgtool_in "export"' -l no-color -d 'Never use colours (
 complete -c kgtool -n '__kgtool_in "export"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "export"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l rules -r -f -a 'auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1' -d 'The brokers\' generation; auto: as cluster.json says. Several: a what-if.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l retention -r -f -d 'offsets.retention.minutes, such as 7d (default: cluster.json\'s, or 7d). Several: a what-if.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l retention -r -f -d 'What if offsets.retention.minutes were that, such as 3d; repeatable. One, with no --wrote and no cluster.json, is what the brokers had.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l wrote -r -f -d 'The retention that the brokers had while the log was written, such as 7d; 1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json\'s, or 7d).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l check-interval -r -f -d 'offsets.retention.check.interval.ms, such as 10m (default: likewise). Several: a what-if.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l horizon -r -f -d 'How far to look ahead for losses.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l as-of -r -f -d 'Look at the log as it was then (default: end).'
@@ -588,7 +589,8 @@ complete -c kgtool -n '__kgtool_in "analyze"' -l table -r -f -a 'live removals o
 complete -c kgtool -n '__kgtool_in "analyze"' -l bucket -r -f -d 'Time bucket of the table metrics.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l fail-on -r -f -d 'End with status 5 if there is any: overdue, expiring-within=48h, or losses (a scenario removes what was committed again later).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l strict -d 'Fail (1) where anything at all was unreadable.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l master -r -f -d 'The Spark master.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l engine -r -f -a 'spark local' -d 'local: without Spark and its JVM, for files of this machine.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l master -r -f -d 'The Spark master (default: local[*], or spark-submit\'s).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l conf -r -f -d 'A Spark setting; repeatable.'
 complete -c kgtool -n '__kgtool_in "analyze"' -s b -l bootstrap-server -r -f -d 'The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l command-config -r -F -d 'A Java properties file with the client\'s configuration.'

@@ -100,9 +100,8 @@ class ResetRow(NamedTuple):
 
     ``status``: ``would-reset``, ``reset``, ``no-commit`` (there is nothing to go by, so it is left
     alone, which counts as done), ``skipped`` (because others failed and all or nothing was asked
-    for), ``failed``, ``changed-meanwhile`` or ``unknown``. ``partition`` is None where a topic
-    named without partitions does not exist. ``asked`` is the offset before it was fitted into the
-    log.
+    for) or ``failed``. ``partition`` is None where a topic named without partitions does not exist.
+    ``asked`` is the offset before it was fitted into the log.
     """
 
     group: str

@@ -43,6 +43,8 @@ class Decoded(NamedTuple):
     value_size: Ints
     stretch: Ints | None = None
     """Where other parts of the log may lie between two records, their numbers here differ."""
+    leader_epoch: Ints | None = None
+    """Of the partition's leader, and so of the coordinator that wrote the record."""
 
     def only(self, which: Bools) -> Decoded:
         """Those for which ``which`` is set."""
@@ -56,6 +58,7 @@ class _Headers(NamedTuple):
     at: Ints
     base_offset: Ints
     size: Ints
+    leader_epoch: Ints
     attributes: Ints
     base_timestamp: Ints
     max_timestamp: Ints
@@ -94,6 +97,7 @@ def read_chunk(chunk: Chunk) -> tuple[Decoded, list[Note]]:
         key_size=records.key_size,
         value_at=records.value_at,
         value_size=records.value_size,
+        leader_epoch=headers.leader_epoch[batch],
     )
     return decoded, notes
 
@@ -103,6 +107,7 @@ def _headers(view: View, at: Ints) -> _Headers:
         at=at,
         base_offset=view.i64(at),
         size=view.i32(at + 8) + PREFIX_SIZE,
+        leader_epoch=view.i32(at + PREFIX_SIZE),
         attributes=view.i16(at + ATTRIBUTES_AT),
         base_timestamp=view.i64(at + 27),
         max_timestamp=view.i64(at + 35),

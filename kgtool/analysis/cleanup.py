@@ -7,54 +7,79 @@ plan compares offsets, and the time of the last commit, with what is there then.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.losses import log_ends
-from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.fold.arrays import Ints
+from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.words import when
 from kgtool.safety.plan import DELETE_GROUP, DELETE_OFFSETS, LeftOut, PlanItem, PlannedOffset
 
 EMPTY = "Empty"
 _TYPES = ("classic", "consumer")
-_OFFSET = (
-    "topic", "partition", "offset", "commit_timestamp_ms", "expires_at_ms", "rule", "subscribed",
-    "pending_transaction", "log_end_offset",
-)  # fmt: skip
 
 
-def plan_items(analysis: Analysis, idle_ms: int | None) -> Iterator[PlanItem | LeftOut]:
-    """Decide group by group, in the order of their names; one group at a time is in memory.
+def items(scene: Scene, live: Any, group: Ints) -> Any:
+    """Decide group by group: the rows of ``schema.LIVE`` of these groups → group and decision.
 
-    :param idle_ms: only what nobody has committed for so long before the end of the log.
+    Of what nobody has committed for ``Plan.idle_ms`` before the end of the log only.
     """
-    ids = _topic_ids(analysis.basis.topics)
-    latest_ms = None if idle_ms is None else analysis.end_ms - idle_ms
-    for row in _groups(analysis, latest_ms).toLocalIterator(prefetchPartitions=True):
-        yield from _decide(row.asDict(recursive=True), ids, latest_ms, analysis.end_ms)
-
-
-def _groups(analysis: Analysis, latest_ms: int | None) -> DataFrame:
-    """One row a group that may be of interest, with all its offsets."""
-    protocols = analysis.table("groups").select("group", "protocol_type")
-    ends = log_ends(analysis.session, analysis.basis.topics).drop("log_start_offset")
-    rows = analysis.live.join(ends, ["topic", "partition"], "left")
-    found = rows.groupBy("group").agg(
-        F.first("group_type").alias("type"),
-        F.first("group_state").alias("state"),
-        F.max("commit_timestamp_ms").alias("last_commit_ms"),
-        F.min(F.coalesce(F.col("subscribed"), F.lit(False))).alias("all_subscribed"),
-        F.sort_array(F.collect_list(F.struct(*_OFFSET))).alias("offsets"),
+    plan = scene.plan
+    latest_ms = None if plan.idle_ms is None else plan.end_ms - plan.idle_ms
+    own = scene.states.texts("protocol_type")[scene.states.latest]
+    known = scene.states.of.known[scene.states.latest]
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    found: list[PlanItem | LeftOut] = []
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        number = int(group[order[start]])
+        rows = live.take(pa.array(order[start:end])).to_pylist()
+        whole = _whole(scene, rows, own[number] if known[number] else None)
+        if _is_wanted(whole, latest_ms):
+            found += _decide(whole, plan.topic_ids or {}, latest_ms, plan.end_ms)
+    return pa.table(
+        {
+            "group": pa.array([each.group for each in found], pa.string()),
+            "decision": pa.array([pickle.dumps(each) for each in found], pa.binary()),
+        }
     )
-    is_empty = F.col("state") == EMPTY
+
+
+def decisions(rows: Iterable[Mapping[str, Any]]) -> Iterator[PlanItem | LeftOut]:
+    """What ``items`` decided."""
+    for row in rows:
+        yield pickle.loads(row["decision"])  # noqa: S301 - our own workers' words
+
+
+def _whole(scene: Scene, rows: list[dict[str, Any]], protocol: str | None) -> dict[str, Any]:
+    """One group with all its offsets."""
+    ends = scene.plan.ends or {}
+    for row in rows:
+        row["log_end_offset"] = ends.get((row["topic"], row["partition"]), (None, None))[1]
+    times = [row["commit_timestamp_ms"] for row in rows if row["commit_timestamp_ms"] is not None]
+    return {
+        "group": rows[0]["group"],
+        "type": rows[0]["group_type"],
+        "state": rows[0]["group_state"],
+        "protocol_type": protocol,
+        "last_commit_ms": max(times, default=None),
+        "all_subscribed": all(row["subscribed"] for row in rows),
+        "offsets": sorted(rows, key=lambda row: (row["topic"], row["partition"])),
+    }
+
+
+def _is_wanted(row: Mapping[str, Any], latest_ms: int | None) -> bool:
     # A living group matters only for what nobody subscribes to, an empty one only as a whole.
-    wanted = F.col("state").isNull() | is_empty | ~F.col("all_subscribed")
-    if latest_ms is not None:
-        wanted &= ~F.coalesce(is_empty, F.lit(False)) | (F.col("last_commit_ms") <= latest_ms)
-    return found.where(wanted).join(protocols, "group", "left").orderBy("group")
+    is_empty = row["state"] == EMPTY
+    if row["state"] is not None and not is_empty and row["all_subscribed"]:
+        return False
+    last_ms = row["last_commit_ms"]
+    is_recent = latest_ms is not None and (last_ms is None or last_ms > latest_ms)
+    return not (is_empty and is_recent)
 
 
 def _decide(
@@ -126,12 +151,3 @@ def _offset(found: Mapping[str, Any], ids: Mapping[str, str], action: str) -> Pl
         rule=found["rule"],
         problem="unsubscribed" if action == DELETE_OFFSETS else None,
     )
-
-
-def _topic_ids(topics: Iterable[Any] | None) -> dict[str, str]:
-    """The ids that cluster.json gives to topics."""
-    return {
-        str(topic.get("name")): topic["topic_id"]
-        for topic in topics or ()
-        if isinstance(topic, Mapping) and isinstance(topic.get("topic_id"), str)
-    }

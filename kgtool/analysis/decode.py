@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kgtool.analysis import group_records, offsets, schema
 from kgtool.analysis.batches import REASON_CRC, Decoded, read_chunk
 from kgtool.analysis.lockstep import Bools, Ints
-from kgtool.analysis.rows import Source, batches, file_row, note_rows, read_row, rows
+from kgtool.analysis.rows import Source, batches, epoch_rows, file_row, note_rows, read_row, rows
 from kgtool.analysis.segments import Chunk, Note, chunks
 from kgtool.analysis.tally import Tally
 
@@ -46,6 +46,14 @@ class Detail(NamedTuple):
     """Count the commits of each so long a time; None: don't."""
     tally: Tally | None = None
     """Count what is read there, for whoever waits."""
+    whole: bool = False
+    """Pass on every record: others may have the same ones."""
+    now_ms: int | None = None
+    """Records of later than a day after that are of the future: whoever wrote them had a clock
+    that was wrong."""
+    by_producer: bool = True
+    """Whether a producer id makes a commit transactional, as for the new coordinator; else the
+    batch's transactional bit does."""
 
 
 NO_DETAIL = Detail()
@@ -109,7 +117,8 @@ def decode_part(
     if as_of_ms is not None:
         records = _until(records, as_of_ms, part.position, notes)
     if len(records.log_offset) or lost:
-        yield read_row(source, records, size, lost)
+        yield read_row(source, records, size, lost, detail.now_ms)
+        yield from epoch_rows(source, records)
     if len(records.log_offset):
         yield from _decode(source, records, part.position, notes, detail)
     yield from note_rows(source, notes)
@@ -132,9 +141,9 @@ def _decode(
     markers = _markers(records, np.flatnonzero(control), position, notes)
     yield from batches(source, schema.KIND_MARKER, records, markers)
     index = np.flatnonzero(is_offset)
-    commits = _commits(records, key_type, index, position, notes)
+    commits = _commits(records, index, position, notes, detail)
     yield from _counts(source, records, commits, detail.bucket_ms)
-    rows = _offset_rows(records, key_type, commits, ended, detail.grids)
+    rows = _offset_rows(records, key_type, commits, ended, detail)
     yield from batches(source, schema.KIND_OFFSET, records, rows)
 
 
@@ -153,7 +162,7 @@ class _Commits(NamedTuple):
 
 
 def _commits(
-    records: Decoded, key_type: Ints, index: Ints, position: int, notes: list[Note]
+    records: Decoded, index: Ints, position: int, notes: list[Note], detail: Detail
 ) -> _Commits:
     view = records.view
     sound = offsets.sound_keys(view, records.key_at[index], records.key_size[index])
@@ -164,7 +173,9 @@ def _commits(
     usable = tombstone | values.fine
     _note_values(values, usable, position, notes)
     index = index[usable]
-    pending = (records.producer_id[index] >= 0) & records.transactional[index]
+    pending = records.transactional[index]
+    if detail.by_producer:
+        pending = records.producer_id[index] != -1
     return _Commits(index, tombstone[usable], values.only(usable), pending)
 
 
@@ -173,7 +184,7 @@ def _offset_rows(
     key_type: Ints,
     some: _Commits,
     ended: list[tuple[str, int]],
-    grids: tuple[int, ...],
+    detail: Detail,
 ) -> dict[str, Any]:
     """Columns of the offset rows that matter; ``ended`` are the groups' tombstones."""
     view = records.view
@@ -184,7 +195,9 @@ def _offset_rows(
         epoch = epoch * (int(stretch.max(initial=0)) + 1) + stretch
     creates = _first_commits(keys.group_code[keys.code], epoch, ~some.tombstone)
     at_ms = records.timestamp_ms[some.place]
-    runs = _runs(some, keys, epoch, creates, [_check_after(at_ms, grid) for grid in grids])
+    apart = [_check_after(at_ms, grid) for grid in detail.grids]
+    apart += [np.arange(len(at_ms))] if detail.whole else []
+    runs = _runs(some, keys, epoch, creates, apart)
     keep = runs.last
     index, code, values = some.place[keep], keys.code[keep], some.values
     no_value = some.tombstone[keep]

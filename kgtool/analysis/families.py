@@ -9,9 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 _UUID = r"[0-9a-fA-F]{8}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{12}"
 _DAY = r"(19|20)\d\d[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])"
 _TIME = r"([T_ -]?([01]\d|2[0-3])[:.h-]?[0-5]\d([:.m-]?[0-5]\d)?([.,]\d+)?Z?)?"
@@ -25,7 +22,8 @@ PATTERNS: Final = (
     r"(?<=[A-Za-z])\d{3,}(?![0-9A-Za-z])",
     r"\*([-_.:]*\*)+",
 )
-"""In this order, for Java's and Python's regular expressions alike."""
+"""In this order."""
+_COMPILED = [re.compile(pattern, re.ASCII) for pattern in PATTERNS]
 
 
 def fold(name: str) -> str:
@@ -34,23 +32,6 @@ def fold(name: str) -> str:
     >>> fold("console-consumer-12345"), fold("job-2026-11-21T15:00-7f3a9c21")
     ('console-consumer-*', 'job-*')
     """
-    for pattern in PATTERNS:
-        name = re.sub(pattern, "*", name, flags=re.ASCII)
+    for pattern in _COMPILED:
+        name = pattern.sub("*", name)
     return name
-
-
-def folded(name: Column) -> Column:
-    """``fold`` as a column."""
-    for pattern in PATTERNS:
-        name = F.regexp_replace(name, pattern, "*")
-    return name
-
-
-def with_family(groups: DataFrame) -> DataFrame:
-    """Add ``family`` to a frame that has one row a ``group``."""
-    size = F.count("*").over(Window.partitionBy("folded"))
-    return (
-        groups.withColumn("folded", folded(F.col("group")))
-        .withColumn("family", F.when(size > 1, F.col("folded")).otherwise(F.col("group")))
-        .drop("folded")
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from kgtool.analysis import formats
@@ -17,12 +18,16 @@ _PLACED = (
 
 
 def may_overlap(files: Sequence[InputFile]) -> bool:
-    """Whether two inputs may hold the same record; segments are told apart by their names."""
+    """Whether two inputs may hold the same record.
+
+    Segments of one folder are told apart by their names; those of other folders may be replicas.
+    """
     kinds = {file.format for file in files}
     if formats.PARQUET.name in kinds or len(kinds & set(_PLACED)) > 1:
         return True
-    roots: dict[int, set[str]] = {}
+    folders: dict[int, set[tuple[str, str]]] = {}
     for file in files:
         if file.format in _PLACED:
-            roots.setdefault(file.partition, set()).add(file.root)
-    return any(len(some) > 1 for some in roots.values())
+            folder = file.path.replace(os.sep, "/").rpartition("/")[0]
+            folders.setdefault(file.partition, set()).add((file.root, folder))
+    return any(len(some) > 1 for some in folders.values())

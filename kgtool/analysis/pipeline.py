@@ -1,42 +1,37 @@
-"""Put the job together: inputs → records → tables."""
+"""Put the job together: inputs → decoded logs → the fold of each → tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import reduce
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from py4j.protocol import Py4JError
-from pyspark import StorageLevel
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis import growth, lacks, losses, schema, untold
+from kgtool.analysis import lacks, schema
 from kgtool.analysis.decode import Detail
 from kgtool.analysis.due import Scenario
-from kgtool.analysis.early import Early
-from kgtool.analysis.groups import families, groups
-from kgtool.analysis.history import history
+from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.fold.wrote import Wrote
 from kgtool.analysis.inputs import InputFile
-from kgtool.analysis.live import live
-from kgtool.analysis.metrics import metrics
-from kgtool.analysis.overdue import overdue
-from kgtool.analysis.quality import complete_partitions, quality
-from kgtool.analysis.read import read
-from kgtool.analysis.removals import removals
-from kgtool.analysis.session import is_tiny
+from kgtool.analysis.overlap import may_overlap
+from kgtool.analysis.quality import quality
 from kgtool.analysis.sources import Basis
+from kgtool.analysis.tables import metrics, whatif
 from kgtool.analysis.tally import Tally
-from kgtool.analysis.timeline import timeline
-from kgtool.analysis.together import once, together
-from kgtool.analysis.whatif import Author, lives
+
+NEED_ALL = ("overdue", "whatif", "whatif_families", "losses", "metrics")
+"""Tables that are empty if anything of ``lacks.BLIND`` is missing."""
+OF_ALL = ("quality", "whatif", "metrics")
+"""Small ones that only all log partitions together tell."""
+Order = Sequence[str]
 
 
 class Wanted(NamedTuple):
-    """What will be asked for beyond what is live and what went; it decides what is read."""
+    """What will be asked for beyond what is live and what went; it decides what is computed."""
 
     scenarios: tuple[Scenario, ...] = ()
     """For whatif, whatif_families and losses."""
@@ -46,6 +41,14 @@ class Wanted(NamedTuple):
     """For metrics."""
     tally: Tally | None = None
     """Is told what workers read."""
+    days: int = 7
+    """How many days ahead are told one by one."""
+    report: bool = False
+    """The first rows of every table."""
+    plan: bool = False
+    """What could be deleted, ..."""
+    idle_ms: int | None = None
+    """... of that what was idle for so long."""
 
     def detail(self) -> Detail:
         """What of the past the tables need."""
@@ -56,161 +59,107 @@ class Wanted(NamedTuple):
 NOTHING_MORE = Wanted()
 
 
+class Finish(NamedTuple):
+    """What is done to a table once all log partitions are folded."""
+
+    each: Callable[[Any], Any] = lambda rows: rows
+    sum_by: tuple[str, ...] = ()
+    """Add up all other columns of rows that are equal in these."""
+
+
+class Engine(Protocol):
+    """Who decodes and folds; tables stay where they were made until they are asked for."""
+
+    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
+        """Decode the inputs; the notes about them: rows of ``schema.RECORDS``."""
+
+    def fold(self, plan: Plan) -> None:
+        """Make the tables of every log partition."""
+
+    def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
+        """A small table, whole; or of ``changes`` the rows of some topics."""
+
+    def rows(
+        self, name: str, finish: Finish, order: Order, limit: int | None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of a table; what is missing comes first."""
+
+    def count(self, name: str, column: str, at_most: int | None) -> int:
+        """How many rows have something in that column, up to a number."""
+
+    def write(self, name: str, finish: Finish, place: str) -> None:
+        """Write a table as Parquet files in a folder or at a URL."""
+
+    def put(self, name: str, table: Any) -> None:
+        """Let ``table`` be the one of that name."""
+
+
 class Analysis:
-    """The tables over one set of inputs; frames are lazy, and ``records`` is decoded once."""
+    """The tables over one set of inputs, which is decoded once and folded once."""
 
     def __init__(
-        self, session: SparkSession, files: Sequence[InputFile], basis: Basis,
-        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE, settings: Any = None,
-        early: Early | None = None,
+        self, engine: Engine, files: Sequence[InputFile], basis: Basis,
+        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE,
     ) -> None:  # fmt: skip
-        self.session = session
+        self.engine, self.files, self.basis = engine, files, basis
         self.lacks = reduce(or_, (file.lacks for file in files), 0)
-        self.basis = basis
         self.as_of_ms = as_of_ms
         self.wanted = wanted
-        self._early = early
-        self.records = kept(read(session, files, as_of_ms, wanted.detail(), settings, early))
+        self._made: set[str] = set()
 
-    def read_ahead(self, *names: str, then: Callable[[], Any] = lambda: None) -> Any:
-        """Let Spark read the inputs while the plans of these tables are made; what ``then`` finds.
+    @cached_property
+    def notes(self) -> Any:
+        """What was read of each file, and what was not; asking for it reads the inputs."""
+        detail = self.wanted.detail()._replace(
+            whole=may_overlap(self.files), by_producer=self.basis.rules.new_coordinator,
+            now_ms=time.time_ns() // 1_000_000,
+        )  # fmt: skip
+        return self.engine.read(self.files, self.as_of_ms, detail)
 
-        With little to read both take about as long; with much, plans that hang on whether there are
-        transactions wait for it. What fails is tried again, and told, by
-        whoever wants it. ``then`` is asked as soon as all is read.
+    @cached_property
+    def last_record_ms(self) -> int | None:
+        """Timestamp of the log's newest record, but for those of the future."""
+        read = self._read
+        found = [pc.max(read["timestamp_ms"]).as_py()]
+        found += [] if self.ahead else [pc.max(read["first_ms"]).as_py()]
+        return max((ms for ms in found if ms is not None), default=None)
+
+    @cached_property
+    def ahead(self) -> tuple[int, int] | None:
+        """How many records bear a time of the future, and the latest; None: they are believed.
+
+        If most do, it is the clock of this machine that is wrong.
         """
+        read = self._read
+        count, total = (pc.sum(read[name]).as_py() or 0 for name in ("commits", "records"))
+        return (count, pc.max(read["first_ms"]).as_py()) if 0 < 2 * count <= total else None
 
-        def read() -> Any:
-            self._read()
-            return then()
+    @cached_property
+    def _read(self) -> Any:
+        return self.notes.filter(pc.is_null(self.notes["reason"]))
 
-        wanted = [lambda name=name: getattr(self, name) for name in names]
-        return together([read, *wanted], 1 + len(names))[0]
-
-    def _read(self) -> int | None:
-        with suppress(PySparkException, Py4JError):
-            return self.last_record_ms
-        return None
-
-    @once
-    def quality(self) -> DataFrame:
-        """What was read, and what was not and why."""
-        return quality(self.records)
-
-    @once
-    def timeline(self) -> DataFrame:
-        """Rows of ``schema.TIMELINE``."""
-        if self._early is not None:
-            return kept(self._early.timeline(self.session))
-        return kept(self.records.transform(timeline(self.basis.rules)))
-
-    @once
-    def history(self) -> DataFrame:
-        """An offset's life: see ``analysis.history``."""
-        return kept(self.records.transform(history(self.basis.rules, self._transactional())))
-
-    def _transactional(self) -> bool | None:
-        """Whether there may be transactional commits; None: in some groups."""
-        if self._early is not None:
-            return self._early.has_transactions()
-        if is_tiny(self.session):
-            return True  # what two plans save is less than what they cost
-        return None if self._seen.transactional else False
-
-    @once
-    def live(self) -> DataFrame:
-        """What is committed at the end of the log."""
-        rules, retention_ms = self.basis.rules, self.basis.retention_ms
-        found = self.history.transform(live(self.timeline, rules, retention_ms))
-        return kept(self._told(found, lambda m: untold.hide_live(m, self.timeline, rules)))
-
-    @once
-    def removals(self) -> DataFrame:
-        """Every tombstone of an offset or a group, explained."""
-        complete, basis = complete_partitions(self.records), self.basis
-        explained = removals(self.records, self.timeline, complete, basis.rules, basis.retention_ms)
-        return kept(
-            self._told(
-                self.history.transform(explained),
-                lambda missing: untold.hide_removals(missing, self.records, complete),
-            )
-        )
-
-    @once
-    def overdue(self) -> DataFrame:
-        """What a check ought to have removed."""
-        basis = self.basis
-        return overdue(
-            self.live, self.history, self.timeline, basis.rules, basis.check_interval_ms,
-            self.end_ms,
-        )  # fmt: skip
-
-    @once
-    def families(self) -> DataFrame:
-        """``group, family`` of every group."""
-        return kept(families(self.records))
-
-    @once
-    def groups(self) -> DataFrame:
-        """One row a group."""
-        rules = self.basis.rules
-        found = groups(
-            self.records, self.live, self.removals, self.timeline, self.families, rules
-        )  # fmt: skip
-        return kept(self._told(found, lambda m: untold.hide_groups(m, self.timeline, rules)))
-
-    def _told(self, rows: DataFrame, hide: Callable[[DataFrame], untold.Transform]) -> DataFrame:
-        """The rows without what the inputs can't tell."""
-        if not self.lacks:
-            return rows
-        return rows.transform(hide(untold.untold(self.records)))
-
-    @once
-    def changes(self) -> DataFrame:
-        """Where offsets came and went: see ``growth.changes``."""
-        return growth.changes(self.history)
-
-    @once
-    def metrics(self) -> DataFrame:
-        """KIP-496's counts by time; ``wanted.bucket_ms`` must be given."""
-        bucket_ms = self.wanted.bucket_ms
-        assert bucket_ms is not None
-        return metrics(self.records, self.removals, self.changes, self.basis.rules, bucket_ms)
-
-    @once
-    def lives(self) -> DataFrame:
-        """Rows of ``schema.LIVES``; ``wanted.scenarios`` must be given."""
-        author = Author(self.basis.rules, self.basis.retention_ms)
-        until = self.end_ms + self.wanted.horizon_ms
-        return kept(
-            self.records.transform(lives(self.removals, author, self.wanted.scenarios, until))
-        )
-
-    @once
-    def scenarios(self) -> DataFrame:
-        """What the numbers of scenarios mean."""
-        return losses.scenario_frame(self.session, self.wanted.scenarios)
-
-    @once
-    def whatif(self) -> DataFrame:
-        """One row a scenario."""
-        return losses.whatif(self.lives, self.scenarios, self.end_ms)
-
-    @once
-    def whatif_families(self) -> DataFrame:
-        """One row a scenario and family."""
-        return losses.whatif_families(self.lives, self.scenarios, self.families, self.end_ms)
-
-    @once
-    def losses(self) -> DataFrame:
-        """What each scenario loses."""
-        ends = losses.log_ends(self.session, self.basis.topics)
-        return losses.losses(self.lives, self.scenarios, ends, self.end_ms)
-
-    @once
+    @cached_property
     def end_ms(self) -> int:
         """The moment to which the log was read: given, told by the input, or its last record."""
         return self.as_of_ms or self.basis.as_of_ms or self.last_record_ms or 0
+
+    @cached_property
+    def quality(self) -> Any:
+        """What was read, and what was not and why."""
+        return quality(self.notes)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What the fold is asked for."""
+        basis, wanted = self.basis, self.wanted
+        topics = list(_topics(basis.topics))
+        return Plan(
+            basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
+            wanted.scenarios, wanted.horizon_ms, wanted.bucket_ms,
+            {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
+            may_overlap(self.files), wanted.days, wanted.report, wanted.plan, wanted.idle_ms,
+            {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
+        )  # fmt: skip
 
     def names(self) -> list[str]:
         """The tables that can be had of what was wanted."""
@@ -220,41 +169,128 @@ class Analysis:
         without += () if self.wanted.bucket_ms else ("metrics",)
         return [name for name in schema.TABLES if name not in without]
 
-    def table(self, name: str) -> DataFrame:
-        """One of ``schema.TABLES``, with the columns that are declared there."""
-        if name in untold.NEED_ALL and self.lacks & lacks.BLIND:
-            return self.session.createDataFrame([], schema.ddl(schema.TABLES[name]))
-        frame: DataFrame = getattr(self, name)
-        return frame.select(*schema.names(schema.TABLES[name]))
+    def small(self, name: str) -> Any:
+        """One of the small tables that partitions tell, all of them together."""
+        return self._folded.collect(name)
 
-    @property
-    def last_record_ms(self) -> int | None:
-        """Timestamp of the log's newest record."""
-        return self._seen.last_record_ms
+    def rows(
+        self, name: str, order: Order = (), limit: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of one of ``schema.TABLES``."""
+        return self._with(name).rows(name, self._finish(name), order, limit)
 
-    @once
-    def _seen(self) -> _Seen:
-        """Asking for it reads the inputs."""
-        was_read = (F.col("kind") == schema.KIND_QUALITY) & F.col("reason").isNull()
-        is_offset = F.col("kind") == schema.KIND_OFFSET
-        (found,) = self.records.agg(
-            F.max(F.when(was_read, F.col("timestamp_ms"))),
-            F.count(F.when(is_offset, F.col("producer_id"))),
-        ).collect()
-        return _Seen(*found)
+    def count(self, name: str, column: str, at_most: int | None = None) -> int:
+        """How many rows of a table have something in that column, up to a number."""
+        return self._with(name).count(name, column, at_most)
+
+    def write(self, name: str, place: str) -> None:
+        """Write a table as Parquet."""
+        self._with(name).write(name, self._finish(name), place)
+
+    @cached_property
+    def whatif(self) -> list[dict[str, Any]]:
+        """Rows of ``schema.WHATIF``, in the order in which the scenarios were asked for."""
+        if self.lacks & lacks.BLIND:
+            return []
+        return whatif.whatif(self.plan, self.small("totals"), self.small("days"))
+
+    @cached_property
+    def metrics(self) -> Any:
+        """An Arrow table of ``schema.METRICS``."""
+        kinds = schema.arrow(schema.METRICS)
+        if self.lacks & lacks.BLIND:
+            return kinds.empty_table()
+        bucket_ms = self.wanted.bucket_ms
+        assert bucket_ms is not None
+        gone = self.small("deleted")
+        changes = self._folded.collect("changes", pc.unique(gone["topic"]).to_pylist())
+        columns = metrics.metrics(self.small("counted"), gone, changes, bucket_ms)
+        return pa.table([columns[name] for name in kinds.names], schema=kinds)
+
+    @cached_property
+    def families(self) -> frozenset[str]:
+        """What generated names fold into, where more than one does."""
+        names = (
+            self.small("names")
+            .group_by("family")
+            .aggregate([("count", "max"), ("name", "min"), ("name", "max")])
+        )
+        several = pc.or_(
+            pc.greater(names["count_max"], 1), pc.not_equal(names["name_min"], names["name_max"])
+        )
+        return frozenset(names.filter(several)["family"].to_pylist())
+
+    @cached_property
+    def _folded(self) -> Engine:
+        assert self.notes is not None
+        self.engine.fold(self.plan)
+        return self.engine
+
+    def decisions(self) -> Iterator[dict[str, Any]]:
+        """The rows of ``cleanup.items``, by group."""
+        return self._folded.rows("cleanup", Finish(), ("group",), None)
+
+    def _with(self, name: str) -> Engine:
+        """The engine once it has that table."""
+        if name in self._made:
+            return self.engine
+        kinds = schema.arrow(schema.TABLES[name])
+        engine = self.engine if name == "quality" else self._folded
+        if name in NEED_ALL and self.lacks & lacks.BLIND:
+            engine.put(name, kinds.empty_table())
+        elif name == "whatif":
+            engine.put(name, pa.Table.from_pylist(self.whatif, schema=kinds))
+        elif name in OF_ALL:
+            engine.put(name, getattr(self, name))
+        self._made.add(name)
+        return engine
+
+    def _finish(self, name: str) -> Finish:
+        kinds = schema.TABLES[name]
+        if name in NEED_ALL and self.lacks & lacks.BLIND:
+            return Finish()
+        if name == "groups":
+            return Finish(_named(self.families))
+        if name == "whatif_families":
+            by = ("rules", "retention_ms", "check_interval_ms", "family")
+            return Finish(_named(self.families, schema.names(kinds)), by)
+        return Finish(_only(schema.names(kinds)))
 
 
-class _Seen(NamedTuple):
-    """What reading all records tells."""
-
-    last_record_ms: int | None
-    transactional: int
-    """How many rows are of commits within transactions."""
+def _only(names: list[str]) -> Callable[[Any], Any]:
+    return lambda rows: rows.select(names)
 
 
-def kept(frame: DataFrame) -> DataFrame:
-    """The same rows, computed once."""
-    if is_tiny(frame.sparkSession):
-        # Every frame of Spark's own cache costs a class that is made for it and compiled.
-        return frame.localCheckpoint(eager=False)
-    return frame.persist(StorageLevel.MEMORY_AND_DISK)
+def _named(families: frozenset[str], only: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """Give groups that are alone in their family their own name for it."""
+
+    def finish(rows: Any) -> Any:
+        real = pc.is_in(rows["family"], pa.array(sorted(families), pa.string()))
+        family = pc.if_else(real, rows["family"], rows["group"])
+        rows = rows.set_column(rows.schema.get_field_index("family"), "family", family)
+        return rows.select(list(only) or rows.column_names)
+
+    return finish
+
+
+def _topics(
+    topics: Any,
+) -> Iterator[tuple[str, str | None, dict[int, tuple[int | None, int | None]]]]:
+    """Name, id, and log start and end offsets of cluster.json's topics."""
+    for topic in topics or ():
+        if isinstance(topic, Mapping):
+            topic_id = topic.get("topic_id")
+            yield (
+                str(topic.get("name")),
+                topic_id if isinstance(topic_id, str) else None,
+                {
+                    each["partition"]: (_whole(each.get("log_start_offset")),
+                                        _whole(each.get("log_end_offset")))
+                    for each in topic.get("partitions") or ()
+                    if isinstance(each, Mapping) and isinstance(each.get("partition"), int)
+                },
+            )  # fmt: skip
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 2**63 else None

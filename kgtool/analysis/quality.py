@@ -2,62 +2,69 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections import defaultdict
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
-from kgtool.analysis.decode import REASON_AFTER
+from kgtool.analysis.fold.log import UNREAD_BATCHES
 
-_OF_UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
-"""Reasons whose records are not among those that were counted as read."""
+_FIELDS = ("path", "partition", "reason", "records", "bytes", "position", "damage", "log_offset",
+           "offset")  # fmt: skip
 
-
-def quality(records: DataFrame) -> DataFrame:
-    """Rows of ``schema.RECORDS`` → rows of ``schema.QUALITY``."""
-    notes = records.where(F.col("kind") == schema.KIND_QUALITY)
-    by_reason = notes.groupBy("path", "partition", "reason").agg(
-        F.sum("records").alias("records"),
-        F.sum("bytes").alias("bytes"),
-        F.min("position").alias("position"),
-        F.coalesce(F.max("damage"), F.lit(False)).alias("damage"),
-        F.min("log_offset").alias("first_offset"),
-        F.max("offset").alias("last_offset"),
-    )
-    was_read = F.col("reason").isNull()
-    unread = F.col("reason").isin(*_OF_UNREAD_BATCHES)
-    in_chunks = was_read | (unread & F.col("records").isNotNull())
-    problem = F.struct("reason", "records", "bytes", "position", "damage")
-    # Bytes of batches within a chunk are counted with the chunk.
-    apart = was_read | (~unread & (F.col("bytes") > 0))
-    skipped = F.sum(F.when(~was_read, F.col("records")).otherwise(0))
-    total = F.sum(F.when(in_chunks, F.col("records")).otherwise(0))
-    partition = F.when(F.min("partition") == F.max("partition"), F.min("partition"))
-    return by_reason.groupBy("path").agg(
-        # A partition that is not told has a negative number.
-        F.when(partition >= 0, partition).alias("partition"),
-        F.sum(F.when(apart, F.coalesce("bytes", F.lit(0))).otherwise(0)).alias("bytes"),
-        total.alias("records"),
-        (total - skipped).alias("decoded"),
-        skipped.alias("skipped"),
-        F.max("damage").alias("damaged"),
-        F.min("first_offset").alias("first_offset"),
-        F.max("last_offset").alias("last_offset"),
-        F.array_sort(F.collect_list(F.when(~was_read, problem))).alias("problems"),
-    )
+_Reasons = dict[tuple[int, str | None], list[dict[str, Any]]]
 
 
-def complete_partitions(records: DataFrame) -> DataFrame:
-    """Partitions of ``__consumer_offsets`` of which every record since offset 0 was read."""
-    was_read = (F.col("kind") == schema.KIND_QUALITY) & F.col("reason").isNull()
-    by_partition = (
-        records.where(was_read)
-        .groupBy("partition")
-        .agg(
-            F.min("log_offset").alias("first"),
-            F.max("offset").alias("last"),
-            F.sum("records").alias("count"),
-        )
-    )
-    gapless = (F.col("first") == 0) & (F.col("count") == F.col("last") + 1)
-    return by_partition.where(gapless).select("partition")
+def quality(notes: Any) -> Any:
+    """Rows of ``schema.RECORDS`` of the kind quality → an Arrow table of ``schema.QUALITY``."""
+    files: dict[str, _Reasons] = {}
+    for note in notes.select(_FIELDS).to_pylist():
+        of_file = files.setdefault(note["path"], defaultdict(list))
+        of_file[note["partition"], note["reason"]].append(note)
+    rows = [_row(path, of_file) for path, of_file in files.items()]
+    return pa.Table.from_pylist(rows, schema=schema.arrow(schema.QUALITY))
+
+
+def _row(path: str, by_reason: _Reasons) -> dict[str, Any]:
+    size = total = skipped = 0
+    problems, firsts, lasts = [], [], []
+    for (_, reason), notes in by_reason.items():
+        records, length = (_sum(notes, name) for name in ("records", "bytes"))
+        if reason is None or reason in UNREAD_BATCHES:
+            total += records or 0
+        # Bytes of batches within a chunk are counted with the chunk.
+        if reason is None or reason not in UNREAD_BATCHES:
+            size += length or 0
+        firsts += [note["log_offset"] for note in notes if note["log_offset"] is not None]
+        lasts += [note["offset"] for note in notes if note["offset"] is not None]
+        if reason is not None:
+            skipped += records or 0
+            problems.append(
+                {
+                    "reason": reason,
+                    "records": records,
+                    "bytes": length,
+                    "position": min((note["position"] for note in notes), default=None),
+                    "damage": any(note["damage"] for note in notes),
+                }
+            )
+    partitions = {partition for partition, _ in by_reason}
+    one = partitions.pop() if len(partitions) == 1 else -1
+    return {
+        "path": path,
+        "partition": one if one >= 0 else None,
+        "bytes": size,
+        "records": total,
+        "decoded": total - skipped,
+        "skipped": skipped,
+        "damaged": any(problem["damage"] for problem in problems),
+        "first_offset": min(firsts, default=None),
+        "last_offset": max(lasts, default=None),
+        "problems": sorted(problems, key=lambda each: (each["reason"], each["position"] or 0)),
+    }
+
+
+def _sum(notes: list[dict[str, Any]], name: str) -> int | None:
+    values = [note[name] for note in notes if note[name] is not None]
+    return sum(values) if values else None

@@ -1,4 +1,4 @@
-"""From the inputs to one frame of ``schema.RECORDS``, whatever they are and wherever they lie."""
+"""From the inputs to one frame of blobs, whatever they are and wherever they lie."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from kgtool.analysis import formats, schema
 from kgtool.analysis.decode import Detail, decode_splits
-from kgtool.analysis.early import Early
 from kgtool.analysis.inputs import InputFile
-from kgtool.analysis.overlap import may_overlap
+from kgtool.analysis.packed import BLOBS, packed
 from kgtool.analysis.readers import SPLIT_BYTES, parts, ranges, split_of, split_rows
 
 TASK_BYTES = 16 << 20
@@ -27,14 +25,8 @@ def read(
     as_of_ms: int | None,
     detail: Detail,
     settings: Any = None,
-    early: Early | None = None,
 ) -> DataFrame:
-    """The records of all inputs; ``settings`` are those of a live cluster among them.
-
-    ``early`` has them already, where that was worth it.
-    """
-    if early is not None:
-        return early.frame(session, detail.tally)
+    """The records of all inputs; ``settings`` are those of a live cluster among them."""
     remote = [file for file in files if file.is_remote]
     tables = [file for file in files if file.format == formats.PARQUET.name]
     plain = [file for file in files if not file.is_remote or file in tables]
@@ -53,7 +45,7 @@ def read(
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
-    return _once(whole) if may_overlap(files) else whole
+    return whole
 
 
 def _plain(
@@ -82,15 +74,8 @@ def _plain(
     decode = partial(
         decode_splits, as_of_ms=as_of_ms, detail=detail, parts=partial(parts, settings=settings)
     )
-    return splits.mapInArrow(decode, schema.ddl(schema.RECORDS))
+    return splits.mapInArrow(packed(decode), BLOBS)
 
 
 def _bytes(file: InputFile) -> int:
     return TASK_BYTES if file.format == formats.CLUSTER.name else file.size
-
-
-def _once(records: DataFrame) -> DataFrame:
-    """Every record of the log once, whichever inputs have it."""
-    kept = F.col("kind").isin(schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_MARKER)
-    placed = records.where(kept).dropDuplicates(["kind", "partition", "log_offset"])
-    return records.where(~kept).unionByName(placed)

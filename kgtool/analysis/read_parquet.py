@@ -10,9 +10,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis import parquet_rows, schema
+from kgtool.analysis import parquet_rows
 from kgtool.analysis.decode import Detail
 from kgtool.analysis.inputs import TOPIC, InputFile
+from kgtool.analysis.packed import BLOBS, packed
 from kgtool.errors import ConfigError
 
 _GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
@@ -21,7 +22,7 @@ _GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
 def read_parquet(
     session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail
 ) -> list[DataFrame]:
-    """One frame of ``schema.RECORDS`` for each argument that has Parquet.
+    """One frame of blobs for each argument that has Parquet.
 
     Raises ConfigError if columns are missing where only Spark can look.
     """
@@ -32,8 +33,7 @@ def read_parquet(
         roots.setdefault(file.root, []).append(file)
     decode = partial(parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail)
     return [
-        _rows(session, root, some).mapInArrow(decode, schema.ddl(schema.RECORDS))
-        for root, some in roots.items()
+        _rows(session, root, some).mapInArrow(packed(decode), BLOBS) for root, some in roots.items()
     ]
 
 

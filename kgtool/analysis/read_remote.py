@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis import formats, schema
+from kgtool.analysis import formats
 from kgtool.analysis.decode import Detail, decode_part
 from kgtool.analysis.inputs import InputFile
+from kgtool.analysis.packed import BLOBS, packed
 from kgtool.analysis.readers import OTHER_TOPIC, REASON_OTHER_TOPIC, read_block, section
 from kgtool.analysis.remote import Links
 from kgtool.analysis.rows import Source, file_row, note_rows
@@ -42,7 +43,7 @@ class Job(NamedTuple):
 def read_remote(
     session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail
 ) -> list[DataFrame]:
-    """Frames of ``schema.RECORDS``."""
+    """Frames of blobs."""
     groups: dict[str, list[InputFile]] = {}
     for file in files:
         groups.setdefault(file.separator, []).append(file)
@@ -60,7 +61,7 @@ def _segments(
     links = Links(session, files)
     rows = session.read.format("binaryFile").options(**links.options).load(links.paths())
     decode = partial(decode_segments, job=Job(files, as_of_ms, detail))
-    return rows.select("path", "content").mapInArrow(decode, schema.ddl(schema.RECORDS))
+    return rows.select("path", "content").mapInArrow(packed(decode), BLOBS)
 
 
 def decode_segments(tables: Iterable[Any], job: Job) -> Iterator[Any]:
@@ -95,7 +96,7 @@ def _texts(
     )
     headings = _headings(rows) if files[0].format in DUMPS else {}
     decode = partial(decode_texts, job=Job(files, as_of_ms, detail, separator, headings))
-    return rows.mapInArrow(decode, schema.ddl(schema.RECORDS))
+    return rows.mapInArrow(packed(decode), BLOBS)
 
 
 def _headings(rows: DataFrame) -> dict[tuple[int, int], str]:

@@ -1,4 +1,4 @@
-"""What the HTML report shows: a dictionary that fits into JSON, counted by Spark.
+"""What the HTML report shows: a dictionary that fits into JSON.
 
 Of tables only the first rows come back, those that matter most; everything else is totals.
 """
@@ -7,24 +7,27 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import growth, lacks, schema
-from kgtool.analysis.gather import gather
+from kgtool.analysis.fold.arrays import ints
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.summary import summary
+from kgtool.analysis.tables.totals import (
+    FAMILIES,
+    ROWS,
+    SIZES,
+    first_rows,
+    merged_families,
+)
 from kgtool.analysis.words import DAY_MS, duration
 
-ROWS = 2000
-"""Of a table: what a browser sorts and searches at once."""
 LONGEST = 300
 """Characters of a name: Kafka lets a group's have 32,767 bytes."""
 BUCKETS = 1500
 """Of the metrics' charts."""
 EXACT = 1 << 53
 """Up to here a browser's numbers are exact."""
-FAMILIES = 14
 MOST_DAYS = 92
 """Ahead."""
 CURVE_DAYS = 366
@@ -44,19 +47,16 @@ _LEFT_OUT: Final = ("problems", "topic_id", "days")
 
 def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     """Everything that the report shows."""
-    days = max(1, min(analysis.wanted.horizon_ms // DAY_MS, MOST_DAYS))
-    facts = summary(analysis, days=days, with_whatif=True)
+    days = days_ahead(analysis.wanted.horizon_ms)
+    facts = summary(analysis, with_whatif=True)
     live = facts["live_offsets"]
     bucket_ms = _bucket_ms(analysis.wanted.bucket_ms, facts)
-    families = analysis.groups.transform(growth.family_sizes(FAMILIES))
-    found = gather(
-        {
-            **{f"rows {name}": _first_rows(analysis, name) for name in TITLES},
-            "groups": analysis.groups.agg(F.count("*").alias("rows")),
-            "families": families.withColumn("family", _cut("family")),
-            "metrics": _buckets(analysis.table("metrics"), bucket_ms),
-        }
-    )
+    sizes = analysis.small("sizes")
+    sums = [("groups", "sum"), *((name, "sum") for name in SIZES), ("last_seen_ms", "max")]
+    families = sorted(
+        merged_families(sizes, sums, "groups"),
+        key=lambda row: (-row["live_offsets"], -row["groups"], row["family"]),
+    )[:FAMILIES]
     return {
         "cluster_id": cluster_id,
         "summary": facts,
@@ -65,48 +65,53 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
         "bucket_ms": bucket_ms,
         "growth": _columns(facts["growth"], ("at_ms", "offsets", "groups")),
         "days": _days(facts["next_days"], days) if facts["untold"] < live or not live else [],
-        "families": sorted(
-            found["families"], key=lambda row: (-row["live_offsets"], row["family"])
-        ),
+        "families": [
+            {**{name: value for name, value in row.items() if name != "name"},
+             "family": _cut(row["family"])}
+            for row in families
+        ],
         "whatif": [_scenario(row, analysis) for row in facts["whatif"]],
         "scenario_columns": [_column(name) for name in _SCENARIO],
         "metrics": _columns(
-            _every_bucket(found["metrics"], bucket_ms), ("bucket_start_ms", *_COUNTERS)
+            _every_bucket(_buckets(analysis.metrics, bucket_ms), bucket_ms),
+            ("bucket_start_ms", *_COUNTERS),
         ),
         "tables": [
-            _table(name, found[f"rows {name}"], total)
-            for name, total in _totals(facts, found["groups"][0]["rows"]).items()
+            _table(name, _first_rows(analysis, name), total)
+            for name, total in _totals(facts, analysis.count("groups", "group")).items()
         ],
-    }
+    }  # fmt: skip
+
+
+def days_ahead(horizon_ms: int) -> int:
+    """How many days the report looks ahead."""
+    return max(1, min(horizon_ms // DAY_MS, MOST_DAYS))
 
 
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _first_rows(analysis: Analysis, name: str) -> DataFrame:
-    frame = analysis.table(name)
+def _first_rows(analysis: Analysis, name: str) -> list[dict[str, Any]]:
     if name == "quality":
-        reasons = F.transform("problems", lambda problem: problem["reason"])
-        frame = frame.withColumn("reasons", F.array_join(F.array_distinct(reasons), "; "))
-    orders: dict[str, list[Column]] = {
-        "groups": [F.desc("live_offsets"), F.col("group")],
-        "live": [F.asc_nulls_last("expires_at_ms"), F.col("group")],
-        "losses": [F.asc_nulls_last("committed_again_ms"), F.col("lost_at_ms")],
-        "removals": [F.desc("removed_at_ms"), F.col("group")],
-        "overdue": [F.desc("overdue_ms"), F.col("group")],
-        "quality": [F.desc("damaged"), F.col("path")],
-    }
-    kept = [column for column in frame.columns if column not in _LEFT_OUT]
-    first = frame.select(*kept).orderBy(*orders[name]).limit(ROWS)
-    names = {column: _cut(column) for column in (*NAMES, "reasons") if column in kept}
-    return first.withColumns({**names, "#": F.monotonically_increasing_id()})
+        rows: list[dict[str, Any]] = analysis.quality.to_pylist()
+        rows.sort(key=lambda row: (not row["damaged"], row["path"]))
+        for row in rows:
+            row["reasons"] = "; ".join(dict.fromkeys(each["reason"] for each in row["problems"]))
+    elif analysis.lacks & lacks.BLIND and name in ("overdue", "losses"):
+        rows = []
+    else:
+        found = analysis.small(f"first {name}")
+        rows = first_rows(name, found).to_pylist() if len(found) else []
+    for row in rows[:ROWS]:
+        if name == "groups" and row["family"] not in analysis.families:
+            row["family"] = row["group"]
+        row.update({text: _cut(row[text]) for text in (*NAMES, "reasons") if row.get(text)})
+    return rows[:ROWS]
 
 
-def _cut(name: str) -> Column:
+def _cut(text: str) -> str:
     """A name with an ellipsis where it is too long to be shown."""
-    text = F.col(name)
-    short = F.concat(F.substring(text, 1, LONGEST - 1), F.lit("…"))
-    return F.when(F.length(text) > LONGEST, short).otherwise(text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _totals(facts: dict[str, Any], groups: int) -> dict[str, int]:
@@ -125,7 +130,6 @@ def _table(name: str, rows: list[dict[str, Any]], total: int) -> dict[str, Any]:
     names = [column for column in schema.names(schema.TABLES[name]) if column not in _LEFT_OUT]
     names += ["reasons"] if name == "quality" else []
     title, note = TITLES[name]
-    rows.sort(key=lambda row: int(row["#"]))
     return {
         "name": name,
         "title": title,
@@ -183,13 +187,15 @@ def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
     return max(-(-step // wanted_ms), 1) * wanted_ms
 
 
-def _buckets(metrics: DataFrame, bucket_ms: int) -> DataFrame:
-    at = F.col("bucket_start_ms")
-    start = at - F.pmod(at, F.lit(bucket_ms))
-    sums = metrics.groupBy(start.alias("bucket_start_ms")).agg(
-        *[F.sum(name).alias(name) for name in _COUNTERS]
-    )
-    return sums.orderBy(F.desc("bucket_start_ms")).limit(BUCKETS)
+def _buckets(metrics: Any, bucket_ms: int) -> list[dict[str, Any]]:
+    start = ints(metrics["bucket_start_ms"]) // bucket_ms * bucket_ms
+    rows = metrics.set_column(0, "bucket_start_ms", pa.array(start))
+    found = rows.group_by("bucket_start_ms").aggregate([(name, "sum") for name in _COUNTERS])
+    found = found.select(["bucket_start_ms", *(f"{name}_sum" for name in _COUNTERS)])
+    found = found.rename_columns(["bucket_start_ms", *_COUNTERS])
+    last = found.sort_by([("bucket_start_ms", "descending")]).slice(0, BUCKETS)
+    buckets: list[dict[str, Any]] = last.to_pylist()
+    return buckets
 
 
 def _every_bucket(rows: list[dict[str, Any]], bucket_ms: int) -> list[dict[str, Any]]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks, schema
 from kgtool.analysis.batches import Decoded
 from kgtool.analysis.segments import Note
 
+AHEAD_MS = 86_400_000
+"""How far clocks may differ."""
 MAX_NOTES = 100
 """Notes a file and chunk; damage beyond that is told as one."""
 
@@ -57,21 +60,39 @@ def _column(values: Any, kind: Any) -> Any:
     return values if isinstance(values, pa.Array) else pa.array(values, type=kind)
 
 
-def read_row(source: Source, records: Decoded, size: int, lost: int = 0) -> Any:
+def read_row(
+    source: Source, records: Decoded, size: int, lost: int = 0, now_ms: int | None = None
+) -> Any:
     """The quality row that counts what was read; ``lost`` records more could not be used."""
     # A place in a file is no offset.
     has_offsets = len(records.log_offset) and not source.lacks & lacks.TIMES
     at_ms = records.timestamp_ms
+    past = at_ms if now_ms is None else at_ms[at_ms <= now_ms + AHEAD_MS]
     columns = {
         "path": [source.path],
         "log_offset": [int(records.log_offset.min()) if has_offsets else None],
         "offset": [int(records.log_offset.max()) if has_offsets else None],
-        "timestamp_ms": [int(at_ms.max()) if len(at_ms) else None],
+        "timestamp_ms": [int(past.max()) if len(past) else None],
+        "first_ms": [int(at_ms.max()) if len(past) < len(at_ms) else None],
+        "commits": [len(at_ms) - len(past)],
         "records": [len(at_ms) + lost],
         "bytes": [size],
         "lacks": [source.lacks],
     }
     return rows(source, schema.KIND_QUALITY, 1, columns)
+
+
+def epoch_rows(source: Source, records: Decoded) -> Iterator[Any]:
+    """A row for the first record of each epoch of the partition's leader."""
+    if records.leader_epoch is None or not len(records.log_offset):
+        return
+    epoch, first = np.unique(records.leader_epoch, return_index=True)
+    columns = {
+        "log_offset": records.log_offset[first],
+        "timestamp_ms": records.timestamp_ms[first],
+        "commits": epoch,
+    }
+    yield rows(source, schema.KIND_EPOCH, len(first), columns)
 
 
 def note_rows(source: Source, notes: list[Note]) -> Iterator[Any]:

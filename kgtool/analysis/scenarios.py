@@ -8,7 +8,7 @@ from typing import Any
 
 from kgtool.analysis import sources
 from kgtool.analysis.due import Scenario
-from kgtool.analysis.sources import Basis
+from kgtool.analysis.sources import UNTOLD_RETENTION, Basis, Phases
 from kgtool.errors import UsageError
 from kgtool.retention.rules import RULE_SETS
 
@@ -22,26 +22,22 @@ def choose(
     rules: Sequence[str],
     retentions_ms: Sequence[int],
     intervals_ms: Sequence[int],
+    wrote: Phases = (),
 ) -> tuple[Basis, tuple[Scenario, ...]]:
     """The basis, by which removals are explained, and the scenarios of a what-if.
 
-    One value given is what the broker had. Of several, each is a scenario, and the broker had what
-    cluster.json says, or else the first of them.
+    The brokers had the retentions of ``wrote``, or else what cluster.json says, or else a single
+    retention given, or else the default. Of rules and intervals one value given is what they had;
+    several are scenarios, in whatever order.
 
     :raises UsageError: too many scenarios.
     """
     told = sources.basis(manifest, AUTO, None, None)
-    unknown = {words.rpartition(" ")[0] for words in told.assumed}
-
-    def one(values: Sequence[Any], what: str) -> Any:
-        return values[0] if len(values) == 1 or (values and what in unknown) else None
-
-    basis = sources.basis(
-        manifest,
-        one(rules, "rules") or AUTO,
-        one(retentions_ms, "retention"),
-        one(intervals_ms, "check interval"),
-    )
+    retention = next((ms for _, ms in wrote[-1:]), None)
+    if retention is None and len(retentions_ms) == 1 and UNTOLD_RETENTION in told.assumed:
+        retention = retentions_ms[0]
+    basis = sources.basis(manifest, _only(rules) or AUTO, retention, _only(intervals_ms))
+    basis = basis._replace(changes=wrote[1:] and tuple(wrote))
     sets = [basis.rules if name == AUTO else RULE_SETS[name] for name in rules or (AUTO,)]
     scenarios = tuple(
         dict.fromkeys(
@@ -59,3 +55,13 @@ def choose(
             f"each combination; up to {MOST} are played at once."
         )
     return basis, scenarios
+
+
+def _only(values: Sequence[Any]) -> Any:
+    """The value, if there is one and no other."""
+    return values[0] if len(values) == 1 else None
+
+
+def as_it_was(basis: Basis) -> Scenario:
+    """The scenario that is no what-if."""
+    return Scenario(basis.rules, basis.retention_ms, basis.check_interval_ms)

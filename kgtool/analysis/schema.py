@@ -6,6 +6,7 @@ Each schema is a list of ``(name, type)`` with Spark's SQL type names; ``ddl`` t
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 Schema = tuple[tuple[str, str], ...]
@@ -18,6 +19,7 @@ KIND_GROUP: Final = "group"
 KIND_MARKER: Final = "marker"
 KIND_QUALITY: Final = "quality"
 KIND_COUNT: Final = "count"
+KIND_EPOCH: Final = "epoch"
 
 SPLITS: Final[Schema] = (
     ("path", "string"),
@@ -70,8 +72,10 @@ RECORDS: Final[Schema] = (
     ("detail", "struct<" + ",".join(f"{n}:{t}" for n, t in GROUP_DETAIL) + ">"),
     # transaction markers
     ("committed", "boolean"),
+    # epoch: the first record of each epoch of the partition's leader, which is `commits`
     # count: `commits` offsets were committed in the time bucket that starts at timestamp_ms
     # quality: what was read of path (reason null; log_offset to offset, records of them there),
+    # (the newest is of timestamp_ms, but for `commits` of them that are of the future: of first_ms)
     # or why `records` of it, or `bytes` at `position`, were not; of offsets and groups `bytes` is
     # the size of the record's key and value
     ("path", "string"),
@@ -84,76 +88,6 @@ RECORDS: Final[Schema] = (
     ("lacks", "int"),
 )
 """One row for each record that matters, and the notes about each file."""
-
-TIMELINE: Final[Schema] = (
-    ("partition", "int"),
-    ("group", "string"),
-    ("log_offset", "bigint"),
-    ("timestamp_ms", "bigint"),
-    ("known", "boolean"),
-    ("group_type", "string"),
-    ("group_state", "string"),
-    ("protocol_type", "string"),
-    ("generation", "int"),
-    ("state_since_ms", "bigint"),
-    ("entered_ms", "bigint"),
-    ("topics", "array<string>"),
-    ("judged_since_ms", "bigint"),
-    ("released", "map<string,bigint>"),
-    ("dated_before_ms", "bigint"),
-    ("dated_until_ms", "bigint"),
-    ("converted_from", "bigint"),
-    ("converted_at_once", "boolean"),
-    ("members", "int"),
-)
-"""A group's state from one log offset on. ``known`` is false where the coordinator does not have
-the group; ``state_since_ms`` is currentStateTimestamp, ``entered_ms`` the time of the record that
-brought the state; ``topics`` null means not known. An offset of a topic has been judged by its
-time alone since ``released[topic]``, or else since ``judged_since_ms`` (null: always).
-Until ``dated_until_ms`` all offsets shared a date, ``dated_before_ms``, that no longer counts.
-``converted_from`` is the log offset of the tombstone that ended this group's life as another type,
-``converted_at_once`` whether that was in the same write."""
-
-HAPPENED: Final[Schema] = (
-    ("log_partition", "int"),
-    ("group", "string"),
-    ("position", "bigint"),
-    ("at_ms", "bigint"),
-    ("event", "string"),
-    ("topic", "string"),
-    ("topic_partition", "int"),
-    ("offset", "bigint"),
-    ("commit_timestamp_ms", "bigint"),
-    ("expire_timestamp_ms", "bigint"),
-    ("log_offset", "bigint"),
-    ("first_ms", "bigint"),
-    ("continued", "boolean"),
-    ("producer_id", "bigint"),
-    ("committed", "boolean"),
-    ("key_type", "int"),
-    ("tombstone", "boolean"),
-    ("detail", "struct<" + ",".join(f"{n}:{t}" for n, t in GROUP_DETAIL) + ">"),
-    ("wipe", "boolean"),
-)
-"""What clients did to a group, for the replay; ``position`` is the log offset at which it counts,
-``log_offset`` that of the record."""
-
-LIVES: Final[Schema] = (
-    ("scenario", "int"),
-    ("log_partition", "int"),
-    ("group", "string"),
-    ("role", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("from_ms", "bigint"),
-    ("until_ms", "bigint"),
-    ("expired", "boolean"),
-    ("rule", "string"),
-    ("offset", "bigint"),
-    ("commit_timestamp_ms", "bigint"),
-    ("again_ms", "bigint"),
-)
-"""``replay.Life`` of everything in every scenario, which is a number here."""
 
 LIVE: Final[Schema] = (
     ("group", "string"),
@@ -334,12 +268,7 @@ def arrow(schema: Schema) -> Any:
     """The ``pyarrow.Schema`` with the same columns."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    details = pa.struct([(name, _arrow_type(kind)) for name, kind in GROUP_DETAIL])
-    fields = [
-        (name, details if kind.startswith("struct<") else _arrow_type(kind))
-        for name, kind in schema
-    ]
-    return pa.schema(fields)
+    return pa.schema([(name, _arrow_type(kind)) for name, kind in schema])
 
 
 def _arrow_type(kind: str) -> Any:
@@ -350,7 +279,10 @@ def _arrow_type(kind: str) -> Any:
         "int": pa.int32(),
         "bigint": pa.int64(),
         "boolean": pa.bool_(),
-        "array<string>": pa.list_(pa.string()),
-        "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
     }
+    if kind.startswith("array<"):
+        return pa.list_(_arrow_type(kind[len("array<") : -1]))
+    if kind.startswith("struct<"):
+        fields = re.findall(r"(\w+):(\w+(?:<[^<>]*>)?)", kind[len("struct<") : -1])
+        return pa.struct([(name, _arrow_type(each)) for name, each in fields])
     return simple[kind]

@@ -16,12 +16,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from kgtool.analysis import class_archive
-from kgtool.errors import AnalysisError, MissingExtra
+from kgtool.errors import AnalysisError, MissingExtra, UsageError
 
 JAVA_HINT = (
     "Spark needs Java 17 or newer: install it (for example: apt install openjdk-17-jre-headless) "
     "or point JAVA_HOME at it."
 )
+LOCAL = "local[*]"
+"""The master where nobody names one."""
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ARCHIVE_S = 60
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -30,35 +32,20 @@ SIZED = "spark.kgtool.sized"
 BYTES_PER_SHUFFLE_PARTITION = 64 << 20
 ELSEWHERE_PARTITIONS = 16
 """At least, on other machines than this one; Spark puts small ones together."""
-TINY_BYTES = 4 << 20
-"""Up to here a query runs for less time than it takes to plan it well, to plan it anew between its
-stages, or to compile it (measured, with one partition: 18 instead of 26 CPU seconds for 10,000
-records on a busy machine, where a bare session with an empty job took 14)."""
-_IS_TINY = "spark.kgtool.tiny"
-"""Setting of ours: that this session is for so little."""
-_TINY = {
-    _IS_TINY: "true",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.constraintPropagation.enabled": "false",
-    # Every task that sums up or sorts takes one, as large as the heap allows: up to 64 MB.
-    "spark.buffer.pageSize": "1m",
-}
-_LOOKED_UP = (
-    "functions", "PythonUtils", "org.apache.spark.sql.functions",
-    "org.apache.spark.sql.expressions.Window",
-)  # fmt: skip
-"""Classes of the JVM by the names under which PySpark looks them up, each time anew."""
+ONE_TASK_BYTES = 16 << 20
+"""Up to here one task does it all."""
 SMALL_BYTES = 64 << 20
 """Up to here most of the time goes into starting: the JVM's first compiler alone is then faster
 (measured: 32 instead of 56 CPU seconds for a log of 50 kB, analyzed twice)."""
 
 
-def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any:
+def build_session(master: str | None, conf: Mapping[str, str], input_bytes: int) -> Any:
     """A SparkSession on ``master``; ``conf`` has the last word about every setting.
 
-    Raises MissingExtra without pyspark, AnalysisError without Java or if Spark does not start.
+    Under spark-submit it is the one that is there, with its own master and settings.
+
+    Raises MissingExtra without pyspark, AnalysisError without Java or if Spark does not start,
+    UsageError if ``master`` is given beside spark-submit's.
     """
     try:
         import numpy  # noqa: F401
@@ -69,8 +56,11 @@ def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any
             f"analyze needs {error.name}, which is not installed",
             hint="pip install 'kgtool[analyze]'",
         ) from None
-    _check_java()
     root = str(Path(__file__).resolve().parents[2])
+    if is_submitted():
+        return _submitted(SparkSession.builder, master, conf, root)
+    _check_java()
+    master = master or LOCAL
     _set_environment(root, is_local=master.startswith("local"))
     settings = {**_settings(master, input_bytes), **conf}
     if PARTITIONS not in conf:
@@ -90,39 +80,23 @@ def build_session(master: str, conf: Mapping[str, str], input_bytes: int) -> Any
         server.handle_error = lambda *_: None
     if not master.startswith("local"):
         _ship_code(session, root)
-    elif input_bytes <= TINY_BYTES:
-        _talk_less(session)
     return session
 
 
-class _Known:
-    """A class of the JVM, whose members are looked up there once."""
-
-    def __init__(self, of: Any) -> None:
-        self._of = of
-
-    def __getattr__(self, name: str) -> Any:
-        member = getattr(self._of, name)
-        setattr(self, name, member)
-        return member
+def is_submitted() -> bool:
+    """Whether spark-submit has started this process: the JVM is there, and knows the master."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _talk_less(session: Any) -> None:
-    """Save more than half of the calls into the JVM that making the plans takes.
-
-    Functions are looked up once, and what Python no longer needs the JVM keeps: a few thousand
-    small objects. (Spark itself forgets a finished shuffle with them, so this is not for large
-    inputs.)
-    """
-    jvm = session.sparkContext._jvm
-    for name in _LOOKED_UP:
-        setattr(jvm, name, _Known(getattr(jvm, name)))
-    session.sparkContext._gateway.gateway_property.enable_memory_management = False
-
-
-def is_tiny(session: Any) -> bool:
-    """Whether there is so little to read that making plans takes longest."""
-    return bool(session.conf.get(_IS_TINY, "false") == "true")
+def _submitted(builder: Any, master: str | None, conf: Mapping[str, str], root: str) -> Any:
+    if master is not None:
+        raise UsageError("--master is spark-submit's own here: give it before the program.")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if not session.sparkContext.master.startswith("local"):
+        _ship_code(session, root)
+    return session
 
 
 def end_session(session: Any) -> None:
@@ -173,7 +147,7 @@ def fit(session: Any, input_bytes: int) -> None:
 def _partitions(master: str, input_bytes: int) -> int:
     """How many tasks share a shuffle's data."""
     if master.startswith("local"):
-        least = 1 if input_bytes <= TINY_BYTES else os.cpu_count() or 2
+        least = 1 if input_bytes <= ONE_TASK_BYTES else os.cpu_count() or 2
     else:
         least = ELSEWHERE_PARTITIONS
     return max(least, min(input_bytes // BYTES_PER_SHUFFLE_PARTITION, 2000))
@@ -243,12 +217,8 @@ def _settings(master: str, input_bytes: int) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # Times in tables are integers; nothing else may depend on the machine's zone.
         "spark.sql.session.timeZone": "UTC",
-        # No limit by bytes: Spark would ask after every row how many there are, and a column of
-        # structs counts all of its rows for that (measured: 120 of 214 CPU seconds of a replay).
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Trying out how each column of what is kept gets smallest takes longer than all else that
-        # Spark does with what workers decoded (measured, 8 M records: 13 instead of 7 CPU seconds).
+        # What is kept are blobs, which are compressed already.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
     if master.startswith("local"):
@@ -258,8 +228,6 @@ def _settings(master: str, input_bytes: int) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-        if input_bytes <= TINY_BYTES:
-            settings |= _TINY
     return settings
 
 

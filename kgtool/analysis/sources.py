@@ -18,6 +18,7 @@ __all__ = ["Basis", "basis", "find", "join", "tell"]
 DEFAULT_RULES = retention.RULES_4_1
 DEFAULT_RETENTION_MS = 7 * 86_400_000
 """offsets.retention.minutes is 10080 since 2.0."""
+UNTOLD_RETENTION = "retention 7d"
 DEFAULT_INTERVAL_MS = 600_000
 """offsets.retention.check.interval.ms."""
 
@@ -34,6 +35,11 @@ def join(one: Inputs, other: Inputs) -> Inputs:
     )
 
 
+Phases = tuple[tuple[int, int], ...]
+BEGINNING = -(2**62)
+"""From when the first retention was there."""
+
+
 class Basis(NamedTuple):
     """By what removals are judged, and where that was learnt."""
 
@@ -46,6 +52,13 @@ class Basis(NamedTuple):
     """What nobody told, in words: ``rules 4.1``."""
     topics: list[Any] | None = None
     """cluster.json's ``topics``: log start and end offsets when the export was taken."""
+    changes: Phases = ()
+    """Where the retention changed while the log was written: from when on which one."""
+
+    @property
+    def wrote(self) -> Phases:
+        """The retentions that the brokers had, the last one being ``retention_ms``."""
+        return self.changes or ((BEGINNING, self.retention_ms),)
 
 
 def basis(
@@ -68,7 +81,7 @@ def basis(
         retention_ms = minutes * 60_000
     if retention_ms is None:
         retention_ms = DEFAULT_RETENTION_MS
-        assumed.append("retention 7d")
+        assumed.append(UNTOLD_RETENTION)
     if check_interval_ms is None:
         check_interval_ms = _whole(configs.get("offsets.retention.check.interval.ms"))
     if check_interval_ms is None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.remote import Store
 from kgtool.analysis.session import cause_of
 from kgtool.errors import AnalysisError, UsageError
 
@@ -33,6 +32,8 @@ def check_folder(out: str, *, overwrite: bool) -> None:
 
 def check_url(session: Any, out: str, *, overwrite: bool) -> None:
     """The same of a URL, once there is a session (UsageError)."""
+    from kgtool.analysis.remote import Store
+
     if not is_url(out):
         return
     try:
@@ -56,11 +57,11 @@ def write_tables(analysis: Analysis, out: str, only: Sequence[str] = ()) -> list
 
     Raises AnalysisError.
     """
-    base = out.rstrip("/") if is_url(out) else Path(out).absolute().as_uri()
+    base = out.rstrip("/") if is_url(out) else str(Path(out).absolute())
     written = []
     for name in dict.fromkeys(only) or analysis.names():
         try:
-            analysis.table(name).write.mode("overwrite").parquet(f"{base}/{name}")
+            analysis.write(name, f"{base}/{name}")
         except Exception as error:
             why = cause_of(str(error))
             raise AnalysisError(f"{out.rstrip('/')}/{name} could not be written: {why}") from error

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pyspark.errors import PySparkException
-
 
 class Tally(NamedTuple):
     """Counts of Spark's (accumulators); workers add to them, a task's count when it ends."""
@@ -41,6 +39,25 @@ class State(NamedTuple):
         return self.bytes < self.total_bytes or (not self.total_bytes and not self.records)
 
 
+class Counted:
+    """The same of an engine that has no Spark."""
+
+    def __init__(self) -> None:
+        self.records = self.bytes = 0
+        self.total_bytes = 0
+
+    def see(self, notes: Any) -> None:
+        """Count what these notes say was read."""
+        for row in notes.select(["reason", "records", "bytes"]).to_pylist():
+            if row["reason"] is None:
+                self.records += row["records"] or 0
+                self.bytes += row["bytes"] or 0
+
+    def look(self) -> State:
+        """The state now."""
+        return State(self.records, self.bytes, self.total_bytes, 0, 0)
+
+
 class Watch:
     """Tells the state of one session's jobs."""
 
@@ -52,6 +69,7 @@ class Watch:
     def look(self) -> State | None:
         """The state now; None where Spark does not answer (any more)."""
         from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
         try:
             stages = [self._tracker.getStageInfo(at) for at in self._tracker.getActiveStageIds()]

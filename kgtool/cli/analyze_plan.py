@@ -13,11 +13,11 @@ from kgtool.safety.plan import LeftOut, Plan, PlanItem, write
 
 def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -> None:
     """Write the plan, and say what is in it."""
-    from kgtool.analysis.cleanup import plan_items
+    from kgtool.analysis.cleanup import decisions
 
     items: list[PlanItem] = []
     left_out: list[LeftOut] = []
-    for found in plan_items(analysis, idle_ms):
+    for found in decisions(analysis.decisions()):
         if isinstance(found, PlanItem):
             items.append(found)
         else:

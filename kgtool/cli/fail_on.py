@@ -22,16 +22,14 @@ class Warned(NamedTuple):
     def is_met(self, analysis: Any, output: Output) -> bool:
         """Look for it; say on stderr how much of it there is."""
         if self.what == OVERDUE:
-            rows, words = analysis.table("overdue"), "should be gone already (--table overdue)"
+            found = analysis.count("overdue", "expires_at_ms")
+            words = "should be gone already (--table overdue)"
         elif self.what == LOSSES:
-            losses = analysis.table("losses")
-            rows = losses.where(losses["committed_again_ms"].isNotNull())
+            found = analysis.count("losses", "committed_again_ms")
             words = "would have been missed: removed, and committed again later (--table losses)"
         else:
-            limit = analysis.end_ms + self.within_ms
-            rows = analysis.live.where(analysis.live["expires_at_ms"] <= limit)
+            found = analysis.count("live", "expires_at_ms", analysis.end_ms + self.within_ms)
             words = "may go within that time (--table live)"
-        found = rows.count()
         if found:
             output.note(f"--fail-on {self}: {found:,} {words}")
         return bool(found)

@@ -38,30 +38,30 @@ _TELLING = (
 Row = Mapping[str, Any]
 
 
-def put_table(frame: Any, output: Output) -> None:
+def put_table(analysis: Any, name: str, output: Output) -> None:
     """All rows in the formats for programs, the first ones as text."""
-    names = frame.columns
-    output.begin(names, output.cluster_id)
-    keys = [name for name in _ORDER if name in names]
-    ordered = frame.orderBy(*(["group", *keys] if "group" in keys else keys))
+    from kgtool.analysis import schema
+
+    kinds = dict(schema.TABLES[name])
+    output.begin(list(kinds), output.cluster_id)
+    keys = [name for name in _ORDER if name in kinds]
+    order = ["group", *keys] if "group" in keys else keys
     if output.is_text:
-        _put_text(ordered, output)
+        _put_text(list(analysis.rows(name, order, SHOWN_ROWS + 1)), kinds, output)
         return
-    # An iterator, not collect: the rows need not fit into this process.
-    for row in ordered.toLocalIterator(prefetchPartitions=True):
-        output.row(row.asDict(recursive=True))
+    for row in analysis.rows(name, order):
+        output.row(row)
         if output.reader_gone:
             break
 
 
-def _put_text(frame: Any, output: Output) -> None:
-    flat = [field.name for field in frame.schema.fields if "array" not in field.dataType.typeName()]
-    rows = frame.select(*flat).limit(SHOWN_ROWS + 1).collect()
-    shown = [row.asDict() for row in rows[:SHOWN_ROWS]]
+def _put_text(rows: list[Row], kinds: Mapping[str, str], output: Output) -> None:
+    flat = [name for name, kind in kinds.items() if not kind.startswith("array")]
+    shown = rows[:SHOWN_ROWS]
     if output.table_width is not None:
         put_fitting(flat, shown, output)
     else:
-        numeric = [name for name, kind in frame.dtypes if kind in ("int", "bigint")]
+        numeric = [name for name in flat if kinds[name] in ("int", "bigint")]
         _put_whole(flat, shown, numeric, output)
     if len(rows) > SHOWN_ROWS:
         output.note(f"Only the first {SHOWN_ROWS} rows: -o ndjson, or --out DIR, gives all.")

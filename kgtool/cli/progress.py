@@ -30,9 +30,10 @@ class Progress:
     Until somebody has set ``look`` Spark is starting, which takes a few seconds.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, start: str = "Starting Spark") -> None:
         self.look: Callable[[], State | None] | None = None
         self._stream = stream or sys.stderr
+        self._start = start
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._quiet_until = 0.0
@@ -45,7 +46,7 @@ class Progress:
         if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
             try:
                 # At once: while Spark starts its own stderr goes elsewhere, and this one's with it.
-                self._draw("Starting Spark")
+                self._draw(self._start)
                 self._thread.start()
             except BaseException:  # an interruption: nobody calls __exit__ then
                 self.close()

@@ -18,7 +18,7 @@ GRACE_S = 0.2
 class Spark:
     """The session, from when it is needed."""
 
-    def __init__(self, master: str, conf: dict[str, str]) -> None:
+    def __init__(self, master: str | None, conf: dict[str, str]) -> None:
         self._master, self._conf = master, conf
         self._session: Any = None
 

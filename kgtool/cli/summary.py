@@ -97,7 +97,7 @@ def _head(facts: dict[str, Any], page: Page) -> None:
     )
     page.say(
         "Rules",
-        f"{facts['rules']}: retention {duration(facts['retention_ms'])}, checked every "
+        f"{facts['rules']}: retention {_retention(facts)}, checked every "
         f"{duration(facts['check_interval_ms'])}",
     )
     page.say("Live", f"{count(facts['live_offsets'], 'offset')} of "
@@ -118,6 +118,13 @@ def _head(facts: dict[str, Any], page: Page) -> None:
             f"(__consumer_offsets {where})",
             terminal.RED,
         )
+
+
+def _retention(facts: dict[str, Any]) -> str:
+    """What the brokers had; where it changed, from when on."""
+    first, *others = facts["wrote"] or [facts]
+    later = [f", {duration(each['retention_ms'])} from {when(each['from_ms'])}" for each in others]
+    return duration(first["retention_ms"]) + "".join(later)
 
 
 def _growth(curve: list[dict[str, Any]], page: Page) -> None:

@@ -12,8 +12,9 @@ from kgtool.errors import UsageError
 
 if TYPE_CHECKING:  # generic since Click 8.4
     _Number = click.ParamType[int]
+    _Phases = click.ParamType[tuple[tuple[int, int], ...]]
 else:
-    _Number = click.ParamType
+    _Number = _Phases = click.ParamType
 
 
 def _option(param: click.Parameter | None) -> str:
@@ -56,3 +57,27 @@ class Moment(_Number):
                 f"--{_option(param)} takes a time such as 2026-11-21T15:00:00Z, now-2h or "
                 f"milliseconds since the epoch, not '{value}'."
             ) from error
+
+
+class Wrote(_Phases):
+    """The retention while a log was written: ``7d``, or ``1d@TIME,7d@TIME`` where it changed."""
+
+    name = "wrote"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[int, int], ...]:
+        """Read it: from when on (ms since the epoch) which retention (ms), in that order."""
+        if isinstance(value, tuple):
+            return value
+        option, phases = _option(param), []
+        for part in str(value).split(","):
+            span, at, since = part.partition("@")
+            start = Moment().convert(since, param, ctx) if at else -(2**62)
+            phases.append((start, offsetspec.span_ms(span, option)))
+        if [start for start, _ in phases] != sorted({start for start, _ in phases}):
+            raise UsageError(
+                f"--{option} takes a duration such as 7d, or several with the times from which on "
+                f"they counted, earliest first: 1d@2026-01-01,7d@2026-03-01; not '{value}'."
+            )
+        return tuple(phases)

@@ -119,6 +119,9 @@ class RuleSet(NamedTuple):
     """3.8 - 4.0: a group is marked with every transaction that commits for it, and a transaction's
     end takes the mark away only from groups that it still holds an offset for. Where a tombstone
     had dropped the last one (OffsetDelete, a deleted topic), the group stays for ever."""
+    rebalancing_is_stable: bool = False
+    """2.4 - 2.8.1, 3.0.0, 3.1.0 (KAFKA-13636): a group in the middle of a rebalance loses what it
+    no longer subscribes to, as if it were Stable."""
     minus_one_is_past: bool = False
     """2.1.x only: a v1 value with expireTimestamp -1 ("none") is read as a time long gone."""
 
@@ -184,6 +187,8 @@ RULE_SETS: Final = {
 }
 """By the contract's names, oldest first."""
 
+RULES_13636: Final = RULES_2_4._replace(rebalancing_is_stable=True)
+"""2.4 to 2.8.1, 3.0.0 and 3.1.0 exactly; the others of ``RULES_2_4`` have the mend."""
 RULES_2_1_X: Final = RULES_2_1._replace(minus_one_is_past=True)
 """2.1.0 and 2.1.1 exactly; 2.2 and 2.3 are ``RULES_2_1``."""
 
@@ -203,7 +208,8 @@ def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool = False)
     if new_coordinator and release >= (3, 7):
         return RULES_3_7_NEW
     if release >= (2, 4):
-        return RULES_2_4
+        unmended = release <= (2, 7) or version[:3] in ((2, 8, 0), (2, 8, 1), (3, 0, 0), (3, 1, 0))
+        return RULES_13636 if unmended else RULES_2_4
     if release >= (2, 2):
         return RULES_2_1
     return RULES_2_1_X if release == (2, 1) else RULES_PRE_2_1
@@ -334,7 +340,8 @@ def _kept_whole(rules: RuleSet, group: GroupSnapshot) -> str | None:
     if is_simple(group) or group.state == STATE_EMPTY:
         return None
     if group.type == TYPE_CLASSIC:
-        if group.state in (STATE_PREPARING_REBALANCE, STATE_COMPLETING_REBALANCE):
+        moving = group.state in (STATE_PREPARING_REBALANCE, STATE_COMPLETING_REBALANCE)
+        if moving and not rules.rebalancing_is_stable:
             return RULE_REBALANCING
         if not rules.reads_subscriptions or group.protocol_type != CONSUMER_PROTOCOL:
             return RULE_LIVE_GROUP

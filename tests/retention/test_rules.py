@@ -132,7 +132,7 @@ def test_an_open_transaction_protects_since_3_8_only(rules: RuleSet) -> None:
     ("version", "new", "name"),
     [
         ((0, 9, 0, 1), False, "pre-2.1"), ((2, 0, 1), False, "pre-2.1"), ((2, 2), False, "2.1"),
-        ((2, 3, 1), False, "2.1"), ((2, 4), False, "2.4"), ((3, 6, 0), True, "2.4"),
+        ((2, 3, 1), False, "2.1"), ((2, 8, 2), False, "2.4"), ((3, 6, 0), True, "2.4"),
         ((3, 7, 0), True, "3.7-new"), ((3, 7, 0), False, "2.4"), ((3, 8, 1), True, "3.8-new"),
         ((3, 9, 1), False, "2.4"), ((3, 9, 1), True, "3.8-new"), ((4, 0, 0), False, "3.8-new"),
         ((4, 1, 0), False, "4.1"), ((4, 3, 1), True, "4.1"), ((5,), False, "4.1"),
@@ -144,6 +144,20 @@ def test_a_brokers_version_tells_its_rules(version: tuple[int, ...], new: bool, 
 
 def test_2_1_itself_has_its_quirk() -> None:
     assert rules_for_broker((2, 1, 1)) == RULE_SETS["2.1"]._replace(minus_one_is_past=True)
+
+
+@pytest.mark.parametrize("version", [(2, 4), (2, 7, 2), (2, 8, 1), (3, 0, 0), (3, 1, 0)])
+def test_kafka_13636_takes_a_rebalance_for_stable(version: tuple[int, ...]) -> None:
+    rules = rules_for_broker(version)
+    assert rules == r.RULES_13636 and rules.name == "2.4"
+    for state in ("PreparingRebalance", "CompletingRebalance"):
+        group = classic(state)
+        assert verdict(rules, group, CommittedOffset(CTS), "t1", R) == verdict(
+            rules, classic("Stable"), CommittedOffset(CTS), "t1", R
+        )
+        assert verdict(RULE_SETS["2.4"], group, CommittedOffset(CTS), "t1", R) == Verdict(
+            None, r.RULE_REBALANCING
+        )
 
 
 def _goes(name: str, *, before: bool, pending: bool, state: str = "Empty") -> bool:

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from kgtool.analysis.local import Local
+from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.session import build_session
+from tests.support.tables import Make
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +18,12 @@ def spark() -> Iterator[Any]:
     session = build_session("local[2]", {}, 0)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session", params=["local", "spark"])
+def engine(request: pytest.FixtureRequest) -> Make:
+    """What makes an engine of each kind."""
+    if request.param == "local":
+        return Local
+    session = request.getfixturevalue("spark")
+    return lambda: OnSpark(session)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.spark
 TRUTH = Path(__file__).parents[1] / "data" / "retention-truth"
 HOUR_MS = 3_600_000
 NOW_MS = 1_795_265_000_000
+ENGINES = ("local", "spark")
 RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
 
 
@@ -74,9 +75,10 @@ def test_modules_that_lie_about_are_left_alone(export: Path, tmp_path: Path) -> 
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_export_tells_what_expires_next(engine: str, export: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
-    result = analyze(export, "--out", out)
+    result = analyze(export, "--out", out, "--engine", engine)
     assert result.returncode == 0, result.stderr
     # What cluster.json says is not assumed, and Spark keeps quiet.
     assert result.stderr.splitlines() == [
@@ -99,16 +101,17 @@ def test_an_export_tells_what_expires_next(export: Path, tmp_path: Path) -> None
         "oldest": NOW_MS + 12 * HOUR_MS,
     }
 
-    refused = analyze(export, "--out", out)
+    refused = analyze(export, "--out", out, "--engine", engine)
     assert refused.returncode == 2
     assert "--overwrite" in refused.stderr and refused.stderr.count("\n") == 1
     assert {path.name for path in out.iterdir()} == set(schema.TABLES)
     assert tuple(schema.TABLES) == TABLES
 
 
-def test_only_some_tables(export: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_only_some_tables(engine: str, export: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
-    result = analyze(export, "--out", out, "--only", "live", "--only", "whatif")
+    result = analyze(export, "--out", out, "--only", "live", "--only", "whatif", "--engine", engine)
     assert result.returncode == 0, result.stderr
     assert result.stderr == f"Wrote live, whatif to {out}\n"
     assert {path.name for path in out.iterdir()} == {"live", "whatif"}
@@ -124,10 +127,11 @@ def test_only_some_tables(export: Path, tmp_path: Path) -> None:
     assert "--out DIR" in refused.stderr and refused.stderr.count("\n") == 1
 
 
-def test_table_as_json_and_as_of(export: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_table_as_json_and_as_of(engine: str, export: Path) -> None:
     result = analyze(
-        export, "--table", "live", "-o", "json", "--rules", "2.4", "--retention", "10h",
-        "--as-of", NOW_MS - 20 * HOUR_MS,
+        export, "--table", "live", "-o", "json", "--rules", "2.4", "--wrote", "10h",
+        "--as-of", NOW_MS - 20 * HOUR_MS, "--engine", engine,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["cluster_id"] == "abc-cluster"
@@ -143,7 +147,8 @@ def test_table_as_json_and_as_of(export: Path) -> None:
     ]  # fmt: skip
 
 
-def test_damage_is_named_and_the_rest_is_analyzed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_damage_is_named_and_the_rest_is_analyzed(engine: str, tmp_path: Path) -> None:
     shutil.copytree(TRUTH / "4.3.1" / "segments", tmp_path / "segments")
     garbage = tmp_path / "segments" / "__consumer_offsets-9.00000000000000000000.log"
     garbage.write_bytes(b"this is not a segment\n" * 100)
@@ -151,7 +156,7 @@ def test_damage_is_named_and_the_rest_is_analyzed(tmp_path: Path) -> None:
     cut.write_bytes(cut.read_bytes()[:-5])
     result = analyze(
         tmp_path, tmp_path / "nowhere", "--retention", "60s", "--rules", "4.1",
-        "--check-interval", "5s", "--table", "quality", "-o", "json",
+        "--check-interval", "5s", "--table", "quality", "-o", "json", "--engine", engine,
     )  # fmt: skip
     assert result.returncode == 3, result.stderr
     errors = result.stderr.splitlines()
@@ -169,9 +174,10 @@ def test_damage_is_named_and_the_rest_is_analyzed(tmp_path: Path) -> None:
     assert len(json.loads(result.stdout)["errors"]) == 2
 
 
-def test_nothing_readable(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_readable(engine: str, tmp_path: Path) -> None:
     path = writer.segment(tmp_path, b"\xff" * 500)
-    result = analyze(path, "-o", "json")
+    result = analyze(path, "-o", "json", "--engine", engine)
     assert result.returncode == 2
     assert rows_of(result) == []
     last = result.stderr.splitlines()[-1]
@@ -185,7 +191,10 @@ def test_nothing_readable(tmp_path: Path) -> None:
         (["{tmp}"], 2, "{tmp} has nothing of __consumer_offsets"),
         (["{tmp}/a.log"], 2, "{tmp}/a.log is empty."),
         (["{tmp}/orders-0/00000000000000000000.log"], 2, "a segment of topic orders, not of"),
-        (["{tmp}", "--retention", "7"], 2, "--retention takes a number with a unit"),
+        (["{tmp}", "--retention", "7"], 2, "--retention takes a duration such as 30s"),
+        (["{tmp}", "--wrote", "7d@2026-03-01,1d@2026-01-01"], 2, "earliest first"),
+        (["{tmp}", "--engine", "local", "--conf", "a=b"], 2, "leave --engine local out"),
+        (["s3a://b/x", "--engine", "local"], 2, "s3a://b/x needs Spark"),
         (["{tmp}", "--as-of", "soon"], 2, "--as-of takes a time"),
         (["{tmp}", "--conf", "spark"], 2, "--conf takes KEY=VALUE, not 'spark'."),
         (["{tmp}", "--rules", "5.0"], 2, "pre-2.1"),
@@ -193,12 +202,12 @@ def test_nothing_readable(tmp_path: Path) -> None:
         (["{tmp}", "--check-interval", "0ms"], 2, "--check-interval 0ms: it must be longer"),
         (["{tmp}", "--fail-on", "anything"], 2, "--fail-on takes overdue, losses or expiring-wi"),
         (["{tmp}", "--fail-on", "expiring-within"], 2, "such as expiring-within=48h"),
-        (["{tmp}", "--retention", "-7d"], 2, "--retention takes a number with a unit"),
+        (["{tmp}", "--retention", "-7d"], 2, "--retention takes a duration such as 30s"),
         (["{tmp}", "--table", "lossses"], 2, "not 'lossses' (did you mean losses?)"),
         (["{tmp}", "--table", "everything"], 2, "--table takes live, removals, overdue,"),
         (["{tmp}", "--report", "{tmp}"], 2, "is a folder: name a file"),
         (["{tmp}", "--report", "{tmp}/none/r.html"], 2, "the folder {tmp}/none does not exist"),
-        (["{tmp}", "--bucket", "-1h"], 2, "--bucket takes a number with a unit"),
+        (["{tmp}", "--bucket", "-1h"], 2, "--bucket takes a duration such as 30s"),
         ([], 2, "PATH"),
     ],
 )

@@ -124,7 +124,7 @@ def test_fail_on_ends_with_5_and_says_how_many(export: Path) -> None:
         ["4.1,", "3d,", "1h", "2", "1", "2", "2", "2"],
     ]
     # By 3 days, weekly's offset of day 8 would have been gone for long: the broker keeps 10 days.
-    quiet = analyze(export, "--fail-on", "overdue", "-o", "json", "--retention", "3d")
+    quiet = analyze(export, "--fail-on", "overdue", "-o", "json", "--wrote", "3d")
     assert quiet.returncode == 5
     assert rows_of(quiet)[0]["overdue"] == 1 and rows_of(quiet)[0]["whatif"] == []
 

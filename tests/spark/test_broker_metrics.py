@@ -15,6 +15,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from kgtool.analysis import sources
 from kgtool.analysis.cluster import find_cluster
+from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.config import Settings
 from kgtool.sandbox import broker as sandbox_broker
@@ -23,6 +24,7 @@ from kgtool.sandbox.cluster import Cluster
 from tests.broker.live_world import HELD, _commit_with_retention
 from tests.cli.run import kgtool
 from tests.support import clients
+from tests.support.tables import rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 BEAN = "kafka.server:type=group-coordinator-metrics"
@@ -89,15 +91,14 @@ def test_the_log_tells_what_the_broker_counted(spark: Any, watched: Watched, tmp
     inputs = find_cluster(settings, int(time.time() * 1000))
     basis = sources.basis(inputs.manifest, "auto", None, None)
     wanted = Wanted(bucket_ms=60_000)
-    analysis = Analysis(spark, inputs.files, basis, None, wanted, settings)
-    rows = analysis.table("metrics").collect()
+    analysis = Analysis(OnSpark(spark, settings), inputs.files, basis, None, wanted)
+    rows = rows_of(analysis, "metrics")
     found = Counted(
         sum(row.offset_commits for row in rows),
         sum(row.offset_expirations for row in rows),
         sum(row.offset_deletions for row in rows),
         sum(row.group_completed_rebalances for row in rows),
     )
-    spark.catalog.clearCache()
     assert found == Counted(OFFSETS, expirations=2, deletions=1, rebalances=2)
     if basis.rules.name == "4.1":
         # 4.1 to 4.3 count the records of a check again and again (facts, 2.7).

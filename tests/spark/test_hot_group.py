@@ -1,4 +1,4 @@
-"""One group with 80 % of all records: no task gets it all, and nothing is miscounted."""
+"""One group with 80 % of all records: what is moved is a few blobs, and nothing is miscounted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
 RECORDS = 400_000
 
 
-def test_no_task_gets_it_all(tmp_path: Path) -> None:
+def test_no_row_is_moved_and_none_is_miscounted(tmp_path: Path) -> None:
     expected = biglog.write(tmp_path / "log", RECORDS)
     events = tmp_path / "events"
     events.mkdir()
     result = subprocess.run(
         [sys.executable, "-c", RUN, "analyze", str(tmp_path / "log"), "-o", "json",
-         # As with much more to read: other plans, and nothing small is put together again.
          "--conf", "spark.sql.shuffle.partitions=8",
-         "--conf", "spark.sql.adaptive.coalescePartitions.enabled=false",
          *eventlog.options(events)],
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
@@ -35,7 +33,7 @@ def test_no_task_gets_it_all(tmp_path: Path) -> None:
     assert summary["live_groups"] == expected.live_groups
     assert sum(row["removals"] for row in summary["removals"]) == expected.removals
     assert expected.hot_records > 0.79 * expected.records
-    shuffles = [stage for stage in eventlog.stages(events) if sum(stage.records) > 10_000]
+    shuffles = [stage for stage in eventlog.stages(events) if sum(stage.records)]
     assert shuffles
     for stage in shuffles:
-        assert max(stage.records) < 0.5 * sum(stage.records), stage.line()
+        assert sum(stage.records) < 1000, stage.line()

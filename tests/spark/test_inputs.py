@@ -17,6 +17,7 @@ import pytest
 
 from kgtool.analysis import sources
 from kgtool.analysis.find import find
+from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.remote import find_remote
 from kgtool.analysis.tables_out import check_url, write_tables
@@ -25,6 +26,7 @@ from kgtool.sandbox.jars import class_path, kafka_jars
 from kgtool.sandbox.java import find_java
 from kgtool.sandbox.tools import tool_class
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, raw, truth
+from tests.support.tables import dicts
 
 pytestmark = pytest.mark.spark
 DATA = Path(__file__).parents[1] / "data"
@@ -39,13 +41,10 @@ BASIS = sources.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
 
 def tables(spark: Any, inputs: Any, rules: str = "4.1") -> Rows:
     basis = sources.basis(None, rules, RETENTION_MS, INTERVAL_MS)
-    analysis = Analysis(spark, inputs.files, basis)
-    found = {
-        name: [row.asDict(recursive=True) for row in analysis.table(name).collect()]
-        for name in ("live", "removals", "quality", "groups", "overdue")
+    analysis = Analysis(OnSpark(spark), inputs.files, basis)
+    return {
+        name: dicts(analysis, name) for name in ("live", "removals", "quality", "groups", "overdue")
     }
-    spark.catalog.clearCache()
-    return found
 
 
 def as_set(rows: Iterable[dict[str, Any]], *without: str) -> Counter[tuple[Any, ...]]:
@@ -198,9 +197,8 @@ def test_tables_on_another_file_system(spark: Any, whole: Rows, tmp_path: Path) 
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.far.link./out", tmp_path.as_uri())
     check_url(spark, "viewfs://far/out/tables", overwrite=False)
-    analysis = Analysis(spark, find([str(SEGMENTS)]).files, BASIS)
+    analysis = Analysis(OnSpark(spark), find([str(SEGMENTS)]).files, BASIS)
     written = write_tables(analysis, "viewfs://far/out/tables/")
-    spark.catalog.clearCache()
     assert {"live", "removals", "quality", "groups", "overdue"} <= set(written)
     for name in ("live", "removals"):
         found = parquet.read_table(tmp_path / "tables" / name).to_pylist()

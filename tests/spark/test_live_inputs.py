@@ -18,6 +18,7 @@ from kgtool.analysis.pipeline import Analysis
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from tests.support import clients
+from tests.support.tables import Make, dicts
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
@@ -120,26 +121,25 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-def live(spark: Any, path: Path) -> tuple[Committed, list[dict[str, Any]]]:
+def live(engine: Make, path: Path) -> tuple[Committed, list[dict[str, Any]]]:
     inputs = find([str(path)])
-    analysis = Analysis(spark, inputs.files, sources.basis(None, "4.1", None, None))
-    rows = [row.asDict() for row in analysis.table("live").collect()]
-    quality = [row.asDict(recursive=True) for row in analysis.table("quality").collect()]
-    spark.catalog.clearCache()
+    analysis = Analysis(engine(), inputs.files, sources.basis(None, "4.1", None, None))
+    rows = dicts(analysis, "live")
+    quality = dicts(analysis, "quality")
     found = {(row["group"], row["topic"], row["partition"]): row["offset"] for row in rows}
     assert len(found) == len(rows)
     return found, quality
 
 
 def test_batches_that_the_broker_compressed_and_later_compacted(
-    spark: Any, world: World, tmp_path: Path
+    engine: Make, world: World, tmp_path: Path
 ) -> None:
     written = batches(world.folder)
     assert {codec for codec, _, _ in written} >= set(CODECS)
     expected = world.committed()
     assert len(expected) == 16
     # The broker's data folder as it is: other topics, indexes and checkpoints beside the log.
-    found, quality = live(spark, world.folder.parent)
+    found, quality = live(engine, world.folder.parent)
     assert found == expected
     assert [row["problems"] for row in quality] == [[]] * len(quality)
     assert sum(row["records"] for row in quality) == sum(count for _, count, _ in written)
@@ -148,7 +148,7 @@ def test_batches_that_the_broker_compressed_and_later_compacted(
     now = world.committed()
     folder = world.folder.parent
     world.kafka.stop(keep_data=True)  # the cleaner replaces files under the reader's hands
-    found, quality = live(spark, folder)
+    found, quality = live(engine, folder)
     assert {key: found[key] for key in expected} == expected
     assert found.keys() == now.keys()
     assert [row["problems"] for row in quality if row["damaged"]] == []

@@ -18,6 +18,7 @@ from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.support import clients
+from tests.support.tables import Make, dicts
 
 pytestmark = pytest.mark.spark
 RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
@@ -34,15 +35,12 @@ TIMES = {
 }  # fmt: skip
 
 
-def tables(spark: Any, path: Path) -> dict[str, list[dict[str, Any]]]:
+def tables(engine: Make, path: Path) -> dict[str, list[dict[str, Any]]]:
     basis = sources.basis(None, "4.1", 7 * DAY_MS, None)
-    analysis = Analysis(spark, find([str(path)]).files, basis)
-    found = {
-        name: [row.asDict(recursive=True) for row in analysis.table(name).collect()]
-        for name in ("live", "removals", "overdue", "groups", "quality")
+    analysis = Analysis(engine(), find([str(path)]).files, basis)
+    return {
+        name: dicts(analysis, name) for name in ("live", "removals", "overdue", "groups", "quality")
     }
-    spark.catalog.clearCache()
-    return found
 
 
 def commit(at: int, group: str, ms: int = NOW_MS, topic: str = "t") -> bytes:
@@ -50,10 +48,10 @@ def commit(at: int, group: str, ms: int = NOW_MS, topic: str = "t") -> bytes:
     return writer.batch(at, [raw])
 
 
-def test_every_odd_character(spark: Any, tmp_path: Path) -> None:
+def test_every_odd_character(engine: Make, tmp_path: Path) -> None:
     groups = [commit(at, name) for at, name in enumerate(NAMES)]
     topics = [commit(len(NAMES) + at, "g", topic=name) for at, name in enumerate(NAMES)]
-    found = tables(spark, writer.segment(tmp_path, b"".join([*groups, *topics])))
+    found = tables(engine, writer.segment(tmp_path, b"".join([*groups, *topics])))
     live = {(row["group"], row["topic"]): row["offset"] for row in found["live"]}
     assert live == {
         **{(name, "t"): at for at, name in enumerate(NAMES)},
@@ -62,22 +60,22 @@ def test_every_odd_character(spark: Any, tmp_path: Path) -> None:
     assert {row["group"] for row in found["groups"]} == {*NAMES, "g"}
 
 
-def test_invalid_utf_8(spark: Any, tmp_path: Path) -> None:
+def test_invalid_utf_8(engine: Make, tmp_path: Path) -> None:
     key = writer.offset_key("XXXX").replace(b"XXXX", b"a\xff\xc3b")
     data = writer.batch(0, [Raw(key, writer.offset_value(7, NOW_MS), NOW_MS)])
-    found = tables(spark, writer.segment(tmp_path, data + commit(1, "sound")))
+    found = tables(engine, writer.segment(tmp_path, data + commit(1, "sound")))
     assert {row["group"]: row["offset"] for row in found["live"]} == {
         "a\ufffd\ufffdb": 7, "sound": 1,
     }  # fmt: skip
     assert [row["damaged"] for row in found["quality"]] == [False]
 
 
-def test_clocks_that_are_wrong(spark: Any, tmp_path: Path) -> None:
+def test_clocks_that_are_wrong(engine: Make, tmp_path: Path) -> None:
     data = b"".join(commit(at, name, ms) for at, (name, ms) in enumerate(TIMES.items()))
     # Backwards: what was written last counts, whatever its time.
     again = len(TIMES)
     data += commit(again, "backwards", NOW_MS) + commit(again + 1, "backwards", NOW_MS - 9 * DAY_MS)
-    found = tables(spark, writer.segment(tmp_path, data))
+    found = tables(engine, writer.segment(tmp_path, data))
     live = {row["group"]: row for row in found["live"]}
     assert {name: row["commit_timestamp_ms"] for name, row in live.items()} == {
         **TIMES, "backwards": NOW_MS - 9 * DAY_MS,

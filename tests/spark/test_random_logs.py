@@ -25,6 +25,7 @@ from kgtool.retention.history import Entry, History, read_entry
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.writer import CONTROL, TRANSACTIONAL, Raw, batch
 from tests.retention.logs import subscription
+from tests.support.tables import Make, rows_of
 
 pytestmark = pytest.mark.spark
 START_MS = 1_795_265_000_000
@@ -202,13 +203,13 @@ def write_log(
 
 
 @pytest.mark.parametrize("name", RULE_SETS)
-def test_same_rows_as_the_replay(spark: Any, tmp_path: Path, name: str) -> None:
+def test_same_rows_as_the_replay(engine: Make, tmp_path: Path, name: str) -> None:
     rules = RULE_SETS[name]
     # A Scala coordinator never met the records of KIP-848.
     entries = write_log(tmp_path, SEED, kip_848=rules.new_coordinator)
     basis = sources.basis(None, name, RETENTION_MS, 5000)
-    analysis = Analysis(spark, sources.find([str(tmp_path)]).files, basis)
-    found = Counter(map(tuple, analysis.table("removals").collect()))
+    analysis = Analysis(engine(), sources.find([str(tmp_path)]).files, basis)
+    found = Counter(map(tuple, rows_of(analysis, "removals")))
     expected = Counter(row[:7] for row in audit(entries, rules, RETENTION_MS))
     assert sum(expected.values()) > 500
     assert {row[4] for row in expected} >= {"expired", "explicit", "group-empty", None}
@@ -221,7 +222,7 @@ def test_same_rows_as_the_replay(spark: Any, tmp_path: Path, name: str) -> None:
         Counter(
             (r.group, r.topic, r.partition, r.offset, r.commit_timestamp_ms, r.rule,
              r.expires_at_ms, r.pending_transaction)
-            for r in analysis.table("live").collect()
+            for r in rows_of(analysis, "live")
         ),
         Counter(
             (*e.key, e.stored.value.offset, e.stored.committed.commit_timestamp_ms,
@@ -229,7 +230,6 @@ def test_same_rows_as_the_replay(spark: Any, tmp_path: Path, name: str) -> None:
             for e in history.live()
         ),
     )  # fmt: skip
-    spark.catalog.clearCache()
 
 
 def _same(found: Counter[Any], expected: Counter[Any]) -> None:

@@ -21,6 +21,7 @@ from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.retention.truth import DATA, INTERVAL_MS, RETENTION_MS, truth
 from tests.spark.test_random_logs import _fast_crc
 from tests.support.browser import Page, browser
+from tests.support.tables import Make
 
 pytestmark = pytest.mark.spark
 DAY_MS = 86_400_000
@@ -38,23 +39,23 @@ def chromium() -> Iterator[Page]:
         yield page
 
 
-def collect(spark: Any, folder: Path, as_of_ms: int | None, **times: int) -> dict[str, Any]:
+def collect(engine: Make, folder: Path, as_of_ms: int | None, **times: int) -> dict[str, Any]:
     basis = sources.basis(None, "4.1", times["retention_ms"], times["interval_ms"])
     scenarios = tuple(
         Scenario(RULE_SETS[name], basis.retention_ms, basis.check_interval_ms)
         for name in ("4.1", "2.4")
     )
-    wanted = Wanted(scenarios, 3 * DAY_MS, times["bucket_ms"])
+    wanted = Wanted(scenarios, 3 * DAY_MS, times["bucket_ms"], days=3, report=True)
     analysis = Analysis(
-        spark, sources.find([str(folder)]).files, basis, as_of_ms, wanted
+        engine(), sources.find([str(folder)]).files, basis, as_of_ms, wanted
     )  # fmt: skip
     return report_data.collect(analysis, "q40DS-_XRlyDdWH1nhdT2g")
 
 
-def test_the_report_of_a_real_broker(spark: Any, chromium: Page, tmp_path: Path) -> None:
+def test_the_report_of_a_real_broker(engine: Make, chromium: Page, tmp_path: Path) -> None:
     recorded = truth(RUN)
     data = collect(
-        spark, DATA / "retention-truth" / RUN / "segments", recorded.stop_ms,
+        engine, DATA / "retention-truth" / RUN / "segments", recorded.stop_ms,
         retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
     )  # fmt: skip
     path = tmp_path / "report.html"
@@ -87,10 +88,10 @@ def test_the_report_of_a_real_broker(spark: Any, chromium: Page, tmp_path: Path)
     assert rows == ["4.1", "2.4"]
 
 
-def test_an_input_that_tells_little(spark: Any, chromium: Page, tmp_path: Path) -> None:
+def test_an_input_that_tells_little(engine: Make, chromium: Page, tmp_path: Path) -> None:
     """What the console consumer printed: no times, no groups. Nothing is made up for it."""
     data = collect(
-        spark, DATA / "export-samples" / "4.3.1.offsets-formatter.txt", None,
+        engine, DATA / "export-samples" / "4.3.1.offsets-formatter.txt", None,
         retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
     )  # fmt: skip
     summary = data["summary"]
@@ -109,7 +110,7 @@ def test_an_input_that_tells_little(spark: Any, chromium: Page, tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
-def strange(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+def strange(engine: Make, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """A report of many groups, some of them with names of the worst kind."""
     folder = tmp_path_factory.mktemp("strange")
     keys = [offset_key(f"group-{number}x") for number in range(MANY)]
@@ -120,7 +121,9 @@ def strange(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[
         for at, key in enumerate(keys)
     ]
     segment(folder / "segments", batch(0, raws, crc=_fast_crc))
-    data = collect(spark, folder, NOW_MS, retention_ms=DAY_MS, interval_ms=60_000, bucket_ms=60_000)
+    data = collect(
+        engine, folder, NOW_MS, retention_ms=DAY_MS, interval_ms=60_000, bucket_ms=60_000
+    )
     path = folder / "report.html"
     report.write(path, data)
     return data, path

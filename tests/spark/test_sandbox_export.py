@@ -15,12 +15,14 @@ import pytest
 from kgtool.analysis import sources
 from kgtool.analysis.cluster import find_cluster
 from kgtool.analysis.find import find
+from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.pipeline import Analysis
 from kgtool.config import Settings
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.seed import seed
 from kgtool.sandbox.watcher import Silent
 from tests.cli.run import kgtool
+from tests.support.tables import dicts
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 RETENTION_MS, INTERVAL_MS = 60_000, 5_000
@@ -86,10 +88,8 @@ def tables(spark: Any, inputs: Any, *names: str, settings: Any = None) -> dict[s
     basis = sources.basis(inputs.manifest, "auto", None, None)
     assert (basis.retention_ms, basis.check_interval_ms) == (RETENTION_MS, INTERVAL_MS)
     assert basis.assumed == []
-    analysis = Analysis(spark, inputs.files, basis, settings=settings)
-    found = {name: [row.asDict() for row in analysis.table(name).collect()] for name in names}
-    spark.catalog.clearCache()
-    return found
+    analysis = Analysis(OnSpark(spark, settings), inputs.files, basis)
+    return {name: dicts(analysis, name) for name in names}
 
 
 def test_every_tombstone_is_explained(spark: Any, world: World, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kgtool.analysis import growth, sources
 from kgtool.analysis.pipeline import Analysis, Wanted
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, Truth, truth
+from tests.support.tables import Make, rows_of
 
 pytestmark = pytest.mark.spark
 DATA = Path(__file__).parents[1] / "data" / "retention-truth"
@@ -21,21 +22,21 @@ LOADED_BY_NONE = 3
 
 
 @pytest.fixture(scope="module", params=RULES)
-def run(request: pytest.FixtureRequest, spark: Any) -> tuple[str, Analysis, Truth]:
+def run(request: pytest.FixtureRequest, engine: Make) -> tuple[str, Analysis, Truth]:
     name = request.param
     found = sources.find([str(DATA / name / "segments")])
     basis = sources.basis(None, RULES[name], RETENTION_MS, INTERVAL_MS)
     recorded = truth(name)
     # The broker ran on after its last record, so everything due until then has to be gone.
     wanted = Wanted(bucket_ms=BUCKET_MS)
-    return name, Analysis(spark, found.files, basis, recorded.stop_ms, wanted), recorded
+    return name, Analysis(engine(), found.files, basis, recorded.stop_ms, wanted), recorded
 
 
 def test_nothing_is_overdue_but_where_the_broker_could_not_load(
     run: tuple[str, Analysis, Truth],
 ) -> None:
     name, analysis, recorded = run
-    rows = analysis.table("overdue").collect()
+    rows = rows_of(analysis, "overdue")
     assert {row.log_partition for row in rows} == ({LOADED_BY_NONE} if name == "2.0.1" else set())
     if name == "2.0.1":
         offsets = [row for row in rows if row.topic is not None]
@@ -47,7 +48,7 @@ def test_nothing_is_overdue_but_where_the_broker_could_not_load(
 
 def test_metrics_count_what_the_log_shows(run: tuple[str, Analysis, Truth]) -> None:
     name, analysis, recorded = run
-    rows = analysis.table("metrics").collect()
+    rows = rows_of(analysis, "metrics")
     commits = Counter(
         row["timestamp"] // BUCKET_MS
         for row in recorded.records
@@ -75,10 +76,10 @@ def test_rebalances_are_new_generations_with_members(run: tuple[str, Analysis, T
         if value["members"] and generations.get(group) != value["generation"]:
             expected[group] += 1
         generations[group] = value["generation"]
-    rows = {row.group: row for row in analysis.table("groups").collect()}
+    rows = {row.group: row for row in rows_of(analysis, "groups")}
     assert {name: row.rebalances for name, row in rows.items() if row.rebalances} == expected
     assert sum(expected.values()) == sum(
-        row.group_completed_rebalances for row in analysis.table("metrics").collect()
+        row.group_completed_rebalances for row in rows_of(analysis, "metrics")
     )
 
 
@@ -86,7 +87,7 @@ def test_groups_are_all_there_with_their_commits_and_their_size(
     run: tuple[str, Analysis, Truth],
 ) -> None:
     _, analysis, recorded = run
-    rows = {row.group: row for row in analysis.table("groups").collect()}
+    rows = {row.group: row for row in rows_of(analysis, "groups")}
     mine = [row for row in recorded.records if not row["control"]]
     commits = Counter(
         group_of(row) for row in mine if key_type(row) in (0, 1) and row["value"] is not None
@@ -98,17 +99,17 @@ def test_groups_are_all_there_with_their_commits_and_their_size(
             seen.setdefault(group_of(row), []).append(row["timestamp"])
     for name, times in seen.items():
         assert (rows[name].first_seen_ms, rows[name].last_seen_ms) == (min(times), max(times))
-    live = Counter(row.group for row in analysis.table("live").collect())
+    live = Counter(row.group for row in rows_of(analysis, "live"))
     assert {name: row.live_offsets for name, row in rows.items() if row.live_offsets} == live
-    states = {row.group: row.group_state for row in analysis.table("live").collect()}
+    states = {row.group: row.group_state for row in rows_of(analysis, "live")}
     assert all(rows[name].group_state == (state or "Dead") for name, state in states.items())
     assert all(rows[name].bytes > 20 for name in live)
 
 
 def test_growth_ends_with_what_is_live(run: tuple[str, Analysis, Truth]) -> None:
     _, analysis, recorded = run
-    curve = growth.curve(analysis.changes, recorded.stop_ms)
-    live = analysis.table("live").collect()
+    curve = growth.curve(analysis.small("curve"), recorded.stop_ms)
+    live = rows_of(analysis, "live")
     assert curve[0]["offsets"] == curve[0]["groups"] == 0
     assert curve[-1] == {
         "at_ms": recorded.stop_ms, "offsets": len(live), "groups": len({r.group for r in live})

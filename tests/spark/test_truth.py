@@ -14,6 +14,7 @@ from kgtool.retention.audit import audit
 from kgtool.retention.history import History, read_entry
 from kgtool.retention.rules import RULE_SETS
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, raw, truth
+from tests.support.tables import Make, rows_of
 
 pytestmark = pytest.mark.spark
 DATA = Path(__file__).parents[1] / "data" / "retention-truth"
@@ -35,14 +36,12 @@ class Tables(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=RULES)
-def tables(request: pytest.FixtureRequest, spark: Any) -> Tables:
+def tables(request: pytest.FixtureRequest, engine: Make) -> Tables:
     run = request.param
     found = sources.find([str(DATA / run)])
     basis = sources.basis(None, RULES[run], RETENTION_MS, INTERVAL_MS)
-    analysis = Analysis(spark, found.files, basis)
-    return Tables(
-        run, *[analysis.table(name).collect() for name in ("live", "removals", "quality")]
-    )
+    analysis = Analysis(engine(), found.files, basis)
+    return Tables(run, *[rows_of(analysis, name) for name in ("live", "removals", "quality")])
 
 
 def test_every_removal_after_the_restart_has_its_cause(tables: Tables) -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from kgtool.analysis import sources
 from kgtool.analysis.due import Scenario
+from kgtool.analysis.fold.arrays import NONE
+from kgtool.analysis.fold.blobs import unpack
+from kgtool.analysis.fold.lives import ROLES, lives
+from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.tables.removals import removals
 from kgtool.retention.counterfactual import without_expiry
 from kgtool.retention.rules import RULE_SETS
 from kgtool.retention.simulation import Removed, simulate
 from tests.analysis.replayed import play
 from tests.spark.test_random_logs import RETENTION_MS, START_MS, write_log
+from tests.support.tables import Make, rows_of
 
 pytestmark = pytest.mark.spark
 HORIZON_MS = 300_000
@@ -33,20 +41,54 @@ SCENARIOS = tuple(
 )
 
 
+class Played(NamedTuple):
+    """A life, with names."""
+
+    scenario: int
+    role: str
+    group: str
+    topic: str | None
+    partition: int | None
+    from_ms: int
+    until_ms: int | None
+    expired: bool
+    offset: int
+
+
+def played(analysis: Analysis) -> Iterator[Played]:
+    """Everything that the fold plays."""
+    local = Local()
+    local.read(analysis.files, None, analysis.wanted.detail())
+    for partition, blobs in local._blobs.items():
+        scene = Scene(partition, unpack(blobs), analysis.plan)
+        found = lives(scene, removals(scene))
+        groups = scene.log.groups.to_pylist()
+        columns = scene.key_columns(found.key)
+        for at, key in enumerate(found.key.tolist()):
+            until = int(found.until_ms[at])
+            yield Played(
+                int(found.scenario[at]), ROLES[found.role[at]], groups[found.group[at]],
+                columns["topic"][at].as_py(),
+                None if key < 0 else int(columns["partition"][at]),
+                int(found.from_ms[at]), None if until == NONE else until,
+                bool(found.expired[at]), int(found.offset[at]),
+            )  # fmt: skip
+
+
 @pytest.mark.parametrize("written_by", ["2.4", "4.1"])
 def test_spark_removes_what_the_simulation_does(
-    spark: Any, tmp_path: Path, written_by: str
+    engine: Make, tmp_path: Path, written_by: str
 ) -> None:
     author = RULE_SETS[written_by]
     entries = write_log(tmp_path, 11, kip_848=author.new_coordinator, groups_in_all=45)
     basis = sources.basis(None, written_by, RETENTION_MS, 5000)
     wanted = Wanted(SCENARIOS, HORIZON_MS)
-    analysis = Analysis(spark, sources.find([str(tmp_path)]).files, basis, None, wanted)
-    lives = analysis.lives.collect()
+    analysis = Analysis(engine(), sources.find([str(tmp_path)]).files, basis, None, wanted)
+    found_lives = list(played(analysis))
     end = analysis.end_ms
     assert end == max(entry.timestamp_ms for entry in entries)
-    rows = {(row.rules, row.retention_ms): row for row in analysis.table("whatif").collect()}
-    lost = Counter((row.rules, row.retention_ms) for row in analysis.table("losses").collect())
+    rows = {(row.rules, row.retention_ms): row for row in rows_of(analysis, "whatif")}
+    lost = Counter((row.rules, row.retention_ms) for row in rows_of(analysis, "losses"))
     partitions = {
         number: without_expiry([e for e in entries if e.partition == number], author, RETENTION_MS)
         for number in {entry.partition for entry in entries}
@@ -64,7 +106,7 @@ def test_spark_removes_what_the_simulation_does(
             ]
         found = Counter(
             Removed(row.until_ms, row.group, row.topic, row.partition)
-            for row in lives
+            for row in found_lives
             if row.scenario == number
             and (row.role == "tombstone" or (row.role == "offset" and row.expired))
         )
@@ -82,9 +124,8 @@ def test_spark_removes_what_the_simulation_does(
         assert sum(day.removed_offsets for day in row.days) == row.removed_offsets > 50
         there = {
             (row.group, row.topic, row.partition, row.from_ms, row.offset)
-            for row in lives
+            for row in found_lives
             if row.scenario == number and row.role == "offset"
             and row.from_ms <= end and (row.until_ms is None or row.until_ms > end)
         }  # fmt: skip
         assert {each[:3] + each[4:] for each in there} == {each[:3] + each[4:] for each in left}
-    spark.catalog.clearCache()

@@ -19,6 +19,7 @@ from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.writer import Raw, batch, segment
 from tests.retention.logs import Log
+from tests.support.tables import Make, rows_of
 
 pytestmark = pytest.mark.spark
 HOUR_MS = 3_600_000
@@ -180,7 +181,7 @@ Tables = dict[str, list[Any]]
 
 
 @pytest.fixture(scope="module")
-def tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+def tables(engine: Make, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     folder = tmp_path_factory.mktemp("log")
     write(folder)
     basis = sources.basis(MANIFEST, "auto", None, None)
@@ -190,9 +191,9 @@ def tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Tables:
         for rules, retention, interval in SCENARIOS
     )
     wanted = Wanted(scenarios, HORIZON_DAYS * DAY_MS, DAY_MS)
-    analysis = Analysis(spark, sources.find([str(folder)]).files, basis, None, wanted)
+    analysis = Analysis(engine(), sources.find([str(folder)]).files, basis, None, wanted)
     names = [name for name in analysis.names() if name != "quality"]
-    return {name: analysis.table(name).collect() for name in names}
+    return {name: rows_of(analysis, name) for name in names}
 
 
 def scenario_of(row: Any) -> Key:

@@ -20,7 +20,7 @@ from kgtool.cli.options import CONNECTION, connection_params, make_settings, out
 from kgtool.cli.output import Output
 from kgtool.cli.progress import Progress
 from kgtool.cli.spark import Spark, interruptible
-from kgtool.cli.times import Duration, Moment
+from kgtool.cli.times import Duration, Moment, Wrote
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.retention.rules import RULE_SETS
@@ -30,11 +30,6 @@ TABLES = (
     "quality",
 )  # fmt: skip
 FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
-PLANNED_AHEAD: dict[str | None, tuple[str, ...]] = {
-    None: ("live", "removals"), "live": ("live",), "removals": ("removals",),
-    **dict.fromkeys(FROM_SCENARIOS, ("lives",)),
-}  # fmt: skip
-"""What Spark can make a plan of while it reads, by --table."""
 NAMED_FILES = 20
 UNKNOWN_BYTES = 1 << 30
 """Taken for the size of inputs that only Spark can look at."""
@@ -58,8 +53,11 @@ UNKNOWN_BYTES = 1 << 30
               default=["auto"], show_default="auto",
               help="The brokers' generation; auto: as cluster.json says. Several: a what-if.")
 @click.option("--retention", multiple=True, type=Duration(), metavar="DURATION",
-              help="offsets.retention.minutes, such as 7d (default: cluster.json's, or 7d). "
-                   "Several: a what-if.")
+              help="What if offsets.retention.minutes were that, such as 3d; repeatable. One, with "
+                   "no --wrote and no cluster.json, is what the brokers had.")
+@click.option("--wrote", type=Wrote(), metavar="DURATION", default=(),
+              help="The retention that the brokers had while the log was written, such as 7d; "
+                   "1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).")
 @click.option("--check-interval", multiple=True, type=Duration(), metavar="DURATION",
               help="offsets.retention.check.interval.ms, such as 10m (default: likewise). "
                    "Several: a what-if.")
@@ -86,8 +84,11 @@ UNKNOWN_BYTES = 1 << 30
               help="End with status 5 if there is any: overdue, expiring-within=48h, or losses "
                    "(a scenario removes what was committed again later).")
 @click.option("--strict", is_flag=True, help="Fail (1) where anything at all was unreadable.")
-@click.option("--master", default="local[*]", show_default=True, metavar="URL",
-              help="The Spark master.")
+@click.option("--engine", type=click.Choice(["spark", "local"]), default="spark",
+              show_default=True,
+              help="local: without Spark and its JVM, for files of this machine.")
+@click.option("--master", metavar="URL",
+              help="The Spark master (default: local[*], or spark-submit's).")
 @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; repeatable.")
 @connection_params
 @output_options
@@ -110,12 +111,37 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     did: whoever had lost his offsets would have gone on differently.
     """
     conf = _conf(options["conf"])
+    is_local = options["engine"] == "local"
+    if is_local and (conf or options["master"]):
+        raise UsageError("--master and --conf are for Spark: leave --engine local out.")
     settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
-    with _extra():
-        from kgtool.analysis.session import job_failures
     with _extra():
         _check_targets(options)
     inputs = _inputs(paths, settings)
+    if is_local:
+        _check_local(inputs, settings, options["out"])
+        found = _analyze(None, inputs, output, options, settings)
+    else:
+        found = _on_spark(conf, inputs, output, options, settings)
+    status = output.finish()
+    return exits.FOUND if found and status == exits.DONE else status
+
+
+def _check_local(inputs: Any, settings: Any, out: str | None) -> None:
+    """Refuse what only Spark can read or write."""
+    from kgtool.analysis.tables_out import is_url
+
+    urls = [*inputs.remote, *([out] if out is not None and is_url(out) else [])]
+    if urls or settings is not None:
+        what = urls[0] if urls else "A live cluster"
+        raise UsageError(f"{what} needs Spark: leave --engine local out.")
+
+
+def _on_spark(
+    conf: dict[str, str], inputs: Any, output: Output, options: dict[str, Any], settings: Any
+) -> bool:
+    with _extra():
+        from kgtool.analysis.session import job_failures
     spark = Spark(options["master"], conf)
     try:
         with interruptible(), job_failures():
@@ -123,49 +149,66 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
                 from kgtool.analysis.remote import find_remote
 
                 inputs = find_remote(spark.start(UNKNOWN_BYTES), inputs)
-            found = _analyze(spark, inputs, output, options, settings)
+            return _analyze(spark, inputs, output, options, settings)
     finally:
         spark.stop()
-    status = output.finish()
-    return exits.FOUND if found and status == exits.DONE else status
 
 
 def _analyze(
-    spark: Spark, inputs: Any, output: Output, options: dict[str, Any], settings: Any
+    spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any
 ) -> bool:
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
     from kgtool.analysis import scenarios
-    from kgtool.analysis.early import Early, is_little
     from kgtool.analysis.pipeline import Analysis
-    from kgtool.analysis.tables_out import check_url
-    from kgtool.analysis.tally import Tally, Watch
 
     basis, played = scenarios.choose(
-        inputs.manifest, options["rules"], options["retention"], options["check_interval"]
-    )
+        inputs.manifest, options["rules"], options["retention"], options["check_interval"],
+        options["wrote"],
+    )  # fmt: skip
+    # A single scenario that is what was is only of interest beside others.
+    asks = played != (scenarios.as_it_was(basis),)
     output.begin((), (inputs.manifest or {}).get("cluster_id"))
     _say(output, inputs, basis)
     _check(inputs, options)
     for problem in inputs.problems:
         output.failed(_failure(problem))
-    with _progress(output) as progress:
-        wanted, as_of_ms = _wanted(options, played), options["as_of"]
-        early = None
-        if is_little(options["master"], inputs.files):
-            early = Early(inputs.files, as_of_ms, wanted.detail(), basis.rules)
-        session = spark.start(sum(file.size for file in inputs.files))
-        if options["out"] is not None:
-            check_url(session, options["out"], overwrite=options["overwrite"])
-        tally = Tally.of(session)
-        progress.look = Watch(session, tally, _total_bytes(inputs)).look
+    start = "Starting" if spark is None else "Starting Spark"
+    with _progress(output, start) as progress:
+        wanted, as_of_ms = _wanted(options, played, asks), options["as_of"]
+        engine, tally = _engine(spark, inputs, options, settings, progress)
         wanted = wanted._replace(tally=tally)
-        analysis = Analysis(session, inputs.files, basis, as_of_ms, wanted, settings, early)
+        analysis = Analysis(engine, inputs.files, basis, as_of_ms, wanted)
         return _run(analysis, output, options)
 
 
-def _wanted(options: dict[str, Any], played: tuple[Any, ...]) -> Any:
+def _engine(
+    spark: Spark | None, inputs: Any, options: dict[str, Any], settings: Any, progress: Progress
+) -> tuple[Any, Any]:
+    """Who does it, and who counts what is read."""
+    from kgtool.analysis.tally import Tally, Watch
+
+    if spark is None:
+        from kgtool.analysis.local import Local
+
+        local = Local()
+        local.counted.total_bytes = _total_bytes(inputs)
+        progress.look = local.counted.look
+        return local, None
+    from kgtool.analysis.on_spark import OnSpark
+    from kgtool.analysis.tables_out import check_url
+
+    session = spark.start(sum(file.size for file in inputs.files))
+    if options["out"] is not None:
+        check_url(session, options["out"], overwrite=options["overwrite"])
+    tally = Tally.of(session)
+    progress.look = Watch(session, tally, _total_bytes(inputs)).look
+    return OnSpark(session, settings), tally
+
+
+def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any:
     """What has to be read of the past for what was asked: a live table needs little of it."""
     from kgtool.analysis.pipeline import Wanted
+    from kgtool.analysis.report_data import days_ahead
 
     table = options["table"]
     only = options["only"]
@@ -173,19 +216,22 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...]) -> Any:
     replays = (
         everything
         or bool({table, *only} & set(FROM_SCENARIOS))
-        or (table is None and len(played) > 1)
+        or (table is None and asks)
         or any(condition.what == LOSSES for condition in options["fail_on"])
     )
     counts = everything or "metrics" in (table, *only)
     return Wanted(
-        played if replays else (), options["horizon"], options["bucket"] if counts else None
-    )
+        played if replays else (), options["horizon"], options["bucket"] if counts else None,
+        days=7 if options["report"] is None else days_ahead(options["horizon"]),
+        report=options["report"] is not None, plan=options["plan"] is not None,
+        idle_ms=options["idle"],
+    )  # fmt: skip
 
 
 @contextmanager
-def _progress(output: Output) -> Iterator[Progress]:
-    """Tell on a terminal how far Spark is, until there are results."""
-    with Progress() as progress:
+def _progress(output: Output, start: str) -> Iterator[Progress]:
+    """Tell on a terminal how far it is, until there are results."""
+    with Progress(start=start) as progress:
         output.before_writing = lambda is_result: (
             progress.close() if is_result else progress.make_way()
         )
@@ -256,21 +302,25 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     """Put out what was asked for; whether any --fail-on is met."""
     from kgtool.analysis import tables_out
     from kgtool.analysis.summary import damaged_files
+    from kgtool.analysis.words import when
 
-    damaged = analysis.read_ahead(
-        *PLANNED_AHEAD.get(options["table"], ()),
-        then=lambda: damaged_files(analysis.quality, NAMED_FILES),
-    )
+    damaged = damaged_files(analysis.quality, NAMED_FILES)
     if analysis.last_record_ms is None:
         first = _sentence(damaged[0]) if damaged else "There is no record in it."
         raise ConfigError(f"Nothing could be read. {first}")
+    if analysis.ahead is not None:
+        count, latest_ms = analysis.ahead
+        output.note(
+            f"Note: {count:,} records bear a time of the future (up to {when(latest_ms)}): a clock "
+            f"was wrong. The log is taken to end {when(analysis.end_ms)}."
+        )
     if options["strict"] and damaged:
         raise AnalysisError(_sentence(damaged[0]))
     output.done += 1
     for file in damaged:
         output.failed(_failure(_sentence(file)))
     if options["table"]:
-        put_table(analysis.table(options["table"]), output)
+        put_table(analysis, options["table"], output)
     facts = _report(analysis, output, options["report"])
     if not options["table"]:
         _put_summary(analysis, output, facts)
@@ -316,13 +366,13 @@ def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] 
 
 
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
+    from kgtool.analysis.scenarios import as_it_was
     from kgtool.analysis.summary import summary
     from kgtool.cli.summary import WIDTH, Page, render
 
-    several = len(analysis.wanted.scenarios) > 1
-    facts = facts or summary(analysis, with_whatif=several)
-    # One scenario is what was; it is only of interest beside others.
-    facts["whatif"] = facts["whatif"] if several else []
+    asks = analysis.wanted.scenarios not in ((), (as_it_was(analysis.basis),))
+    facts = facts or summary(analysis, with_whatif=asks)
+    facts["whatif"] = facts["whatif"] if asks else []
     output.row(facts)
     width = output.table_width or WIDTH
     output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))
@@ -340,7 +390,7 @@ def _say(output: Output, inputs: Any, basis: Any) -> None:
         why = "cluster.json does not say" if inputs.manifest else "there is no cluster.json"
         output.note(
             f"Note: {why}, so these are assumed: {', '.join(basis.assumed)} "
-            f"(--rules, --retention, --check-interval)."
+            f"(--rules, --wrote, --check-interval)."
         )
 
 

@@ -1,0 +1,1 @@
+"""One partition of the log, folded in numpy: no shuffle, no window, no join."""

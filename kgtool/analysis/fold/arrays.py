@@ -1,0 +1,187 @@
+"""Windows in numpy: what comes before and behind a row among rows of the same key.
+
+Rows are sorted by key, and within a key in the order that counts; ``key`` is an integer a row.
+A missing integer is ``NONE``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = Any
+"""``NDArray[np.bool_]``; numpy's own types lose that in every other expression."""
+NONE = -(2**63)
+MAX = 2**63 - 1
+
+
+class Runs:
+    """Rows of equal keys that follow each other."""
+
+    def __init__(self, key: Ints) -> None:
+        self.size = len(key)
+        self.is_first = np.ones(self.size, dtype=np.bool_)
+        self.is_first[1:] = key[1:] != key[:-1]
+        self.is_last = np.ones(self.size, dtype=np.bool_)
+        self.is_last[:-1] = self.is_first[1:]
+        self.index = np.arange(self.size, dtype=np.int64)
+        self.start: Ints = np.maximum.accumulate(np.where(self.is_first, self.index, 0))
+
+    def lag(self, values: NDArray[Any], default: Any) -> NDArray[Any]:
+        """The value of the row before."""
+        moved = np.empty_like(values)
+        moved[1:] = values[:-1]
+        moved[self.is_first] = default
+        return moved
+
+    def lead(self, values: NDArray[Any], default: Any) -> NDArray[Any]:
+        """The value of the row behind."""
+        moved = np.empty_like(values)
+        moved[:-1] = values[1:]
+        moved[self.is_last] = default
+        return moved
+
+    def sum_before(self, values: NDArray[Any]) -> Ints:
+        """The sum over all rows before."""
+        total = np.cumsum(values, dtype=np.int64) - values
+        return np.asarray(total - total[self.start] if self.size else total, dtype=np.int64)
+
+    def last_before(self, which: Bools) -> Ints:
+        """Index of the last row before for which ``which`` is set; -1: there is none."""
+        seen = np.maximum.accumulate(np.where(which, self.index, -1))
+        return np.asarray(self.lag(np.where(seen >= self.start, seen, -1), -1), dtype=np.int64)
+
+
+def greatest_so_far(which: Bools, start: Ints, *order: Ints) -> Ints:
+    """Index of the greatest row so far of those with ``which``, of the same key; -1: none.
+
+    ``order`` are the columns that are compared, the most important one first.
+    """
+    some = np.flatnonzero(which)
+    best = np.full(len(which), -1, dtype=np.int64)
+    if not some.size:
+        return best
+    columns = [column[some] for column in reversed(order)]
+    sorted_rows = some[np.lexsort((*columns, start[some]))]
+    rank = np.full(len(which), -1, dtype=np.int64)
+    rank[sorted_rows] = np.arange(len(sorted_rows))
+    top = np.maximum.accumulate(rank)
+    found = sorted_rows[np.maximum(top, 0)]
+    same = (top >= 0) & (start[found] == start)
+    best[same] = found[same]
+    return best
+
+
+def as_of(keys: Ints, at: Ints, ask_keys: Ints, ask_at: Ints, *, before: bool) -> Ints:
+    """For each question the index of the last row of its key, up to (``before``: below) its place.
+
+    The rows are sorted by ``keys`` and ``at``. -1: there is none.
+    """
+    return _same(keys, ask_keys, _places(keys, at, ask_keys, ask_at, before=before) - 1)
+
+
+def following(keys: Ints, at: Ints, ask_keys: Ints, ask_at: Ints) -> Ints:
+    """The index of the first row of its key behind its place, likewise."""
+    return _same(keys, ask_keys, _places(keys, at, ask_keys, ask_at, before=False))
+
+
+def _places(keys: Ints, at: Ints, ask_keys: Ints, ask_at: Ints, *, before: bool) -> Ints:
+    values, rank = np.unique(np.concatenate([at, ask_at]), return_inverse=True)
+    rows = keys * (len(values) + 1) + rank[: len(at)]
+    asked = ask_keys * (len(values) + 1) + rank[len(at) :]
+    return np.searchsorted(rows, asked, side="left" if before else "right").astype(np.int64)
+
+
+def _same(keys: Ints, ask_keys: Ints, found: Ints) -> Ints:
+    if not len(keys):
+        return np.full(len(ask_keys), -1, dtype=np.int64)
+    inside = (found >= 0) & (found < len(keys))
+    same = inside & (keys[np.where(inside, found, 0)] == ask_keys)
+    return np.where(same, found, -1)
+
+
+def codes(*columns: Ints) -> Ints:
+    """One integer a row, equal where all columns are."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, inverse = np.unique(column, return_inverse=True)
+        code = code * (int(inverse.max(initial=0)) + 1) + inverse
+        _, code = np.unique(code, return_inverse=True)
+    return code.astype(np.int64)
+
+
+def any_of(code: Ints, which: Bools) -> Bools:
+    """Whether any row with the same code has ``which``; codes are small integers."""
+    found = np.bincount(code[which], minlength=int(code.max(initial=0)) + 1) > 0
+    return np.asarray(found[code], dtype=np.bool_)
+
+
+def max_of(code: Ints, values: Ints) -> Ints:
+    """The greatest value of all rows with the same code."""
+    top = np.full(int(code.max(initial=0)) + 1, NONE, dtype=np.int64)
+    np.maximum.at(top, code, values)
+    return top[code]
+
+
+def extreme(size: int, code: Ints, values: Ints, *, least: bool = False) -> Ints:
+    """The greatest, or least, value of each code; NONE where a code has no row."""
+    result = np.full(size, MAX if least else NONE, dtype=np.int64)
+    if least:
+        np.minimum.at(result, code, values)
+        seen = np.bincount(code, minlength=size) > 0
+        return np.where(seen, result, NONE)
+    np.maximum.at(result, code, values)
+    return result
+
+
+def plus(values: Ints, duration: int | Ints) -> Ints:
+    """The sum, which stops at the end of int64 as a broker's does."""
+    return np.asarray(np.minimum(values, MAX - duration) + duration, dtype=np.int64)
+
+
+def ints(column: Any) -> Ints:
+    """An Arrow column of integers; NONE where it is null."""
+    if column.null_count:
+        column = column.cast(pa.int64()).fill_null(NONE)
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def bools(column: Any) -> Bools:
+    """An Arrow column of flags; False where it is null."""
+    if column.null_count:
+        column = column.fill_null(False)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def arrow_ints(values: Ints, kind: Any = None) -> Any:
+    """An Arrow array; null where it is NONE."""
+    missing = values == NONE
+    kind = kind or pa.int64()
+    plain = np.where(missing, 0, values) if missing.any() else values
+    return pa.array(plain, mask=missing if missing.any() else None).cast(kind)
+
+
+def words(code: NDArray[Any], texts: Any) -> Any:
+    """The text of each code; null for -1."""
+    dictionary = texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())
+    missing = code < 0
+    indices = pa.array(np.maximum(code, 0), mask=missing if missing.any() else None)
+    if not len(dictionary):
+        return pa.nulls(len(code), pa.string())
+    return dictionary.take(indices).cast(pa.string())
+
+
+def texts(column: Any) -> tuple[Ints, Any]:
+    """(code of each text, the texts); -1 for null."""
+    if isinstance(column, pa.ChunkedArray):
+        if pa.types.is_dictionary(column.type):
+            column = column.unify_dictionaries()
+        column = column.combine_chunks()
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return ints(encoded.indices.fill_null(-1)), encoded.dictionary

@@ -1,0 +1,110 @@
+"""What was decoded, as bytes that can be moved: Arrow tables of one kind and log partition each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from kgtool.analysis import schema
+
+BYTES = 8 << 20
+"""Of one blob, at most, before it is compressed."""
+_RECORD = ("log_offset", "timestamp_ms")
+COLUMNS: Final = {
+    schema.KIND_OFFSET: (
+        *_RECORD, "group", "tombstone", "producer_id", "topic", "topic_partition", "offset",
+        "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "commits", "first_ms",
+        "creates_group", "bytes",
+    ),
+    schema.KIND_GROUP: (*_RECORD, "group", "key_type", "tombstone", "detail", "bytes"),
+    schema.KIND_MARKER: (*_RECORD, "producer_id", "committed"),
+    schema.KIND_COUNT: ("timestamp_ms", "commits"),
+    schema.KIND_EPOCH: (*_RECORD, "commits"),
+    schema.KIND_QUALITY: (
+        *_RECORD, "path", "partition", "reason", "records", "position", "bytes", "damage", "lacks",
+        "offset", "first_ms", "commits",
+    ),
+}  # fmt: skip
+"""Of rows of ``schema.RECORDS``, by their kind."""
+_TEXTS = ("group", "topic", "topic_id", "path")
+
+
+class Blob(NamedTuple):
+    """Some rows."""
+
+    partition: int
+    kind: str
+    data: bytes
+    """An Arrow stream."""
+
+
+Kinds = dict[str, Any]
+"""Arrow tables by kind."""
+
+
+def pack(batches: Iterable[Any]) -> Iterator[Blob]:
+    """Arrow batches of ``schema.RECORDS``, of one kind and partition each, as blobs."""
+    waiting: defaultdict[tuple[int, str], list[Any]] = defaultdict(list)
+    size: defaultdict[tuple[int, str], int] = defaultdict(int)
+    for batch in batches:
+        kind = batch["kind"][0].as_py()
+        key = (batch["partition"][0].as_py(), kind)
+        waiting[key].append(_slim(batch.select(COLUMNS[kind])))
+        size[key] += waiting[key][-1].nbytes
+        if size[key] >= BYTES:
+            yield from _blobs(key, waiting.pop(key))
+            del size[key]
+    for key, some in waiting.items():
+        yield from _blobs(key, some)
+
+
+def _slim(batch: Any) -> Any:
+    columns = [
+        column.dictionary_encode() if name in _TEXTS else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _blobs(key: tuple[int, str], batches: list[Any]) -> Iterator[Blob]:
+    table = pa.Table.from_batches(batches)
+    for data in as_bytes(table):
+        yield Blob(*key, data)
+
+
+def as_bytes(table: Any) -> Iterator[bytes]:
+    """An Arrow table as streams of up to BYTES each, compressed."""
+    table = table.unify_dictionaries().combine_chunks()
+    pieces = -(-table.nbytes // BYTES) or 1
+    step = -(-len(table) // pieces) or 1
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    for at in range(0, max(len(table), 1), step):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+            stream.write_table(table.slice(at, step))
+        yield sink.getvalue().to_pybytes()
+
+
+def from_bytes(data: Any) -> Any:
+    """The Arrow table of a stream."""
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_all()
+
+
+def unpack(blobs: Iterable[tuple[str, Any]]) -> Kinds:
+    """Kind and bytes of one partition's blobs as tables."""
+    some: defaultdict[str, list[Any]] = defaultdict(list)
+    for kind, data in blobs:
+        some[kind].append(from_bytes(data))
+    return {kind: pa.concat_tables(tables) for kind, tables in some.items()}
+
+
+def empty(kind: str) -> Any:
+    """A table of that kind without rows."""
+    batch = schema.arrow(schema.RECORDS).empty_table().select(COLUMNS[kind])
+    return pa.Table.from_batches([_slim(each) for each in batch.to_batches()] or [
+        _slim(pa.RecordBatch.from_pylist([], schema=batch.schema))
+    ])  # fmt: skip

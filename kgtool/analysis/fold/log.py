@@ -1,0 +1,189 @@
+"""One partition of ``__consumer_offsets`` as arrays: what the decoder found, keys as numbers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from kgtool.analysis import group_records, schema
+from kgtool.analysis.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
+from kgtool.analysis.decode import REASON_AFTER
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
+from kgtool.analysis.fold.blobs import Kinds, empty
+
+UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
+"""Reasons whose records are not among those that were counted as read."""
+
+
+class Offsets(NamedTuple):
+    """Commits and tombstones in log order; one array entry each."""
+
+    log_offset: Ints
+    at_ms: Ints
+    key: Ints
+    """Group, topic and partition: an index into ``Log.keys``."""
+    tombstone: Bools
+    producer_id: Ints
+    """NONE: an ordinary commit."""
+    offset: Ints
+    commit_ms: Ints
+    expire_ms: Ints
+    topic_id: Ints
+    bytes: Ints
+    commits: Ints
+    """Records that the row stands for: superseded ones are dropped while decoding."""
+    first_ms: Ints
+    creates: Bools
+
+
+class Keys(NamedTuple):
+    """Group, topic and partition of each key."""
+
+    group: Ints
+    topic: Ints
+    partition: Ints
+
+
+class Own(NamedTuple):
+    """The groups' own records in log order."""
+
+    log_offset: Ints
+    at_ms: Ints
+    group: Ints
+    key_type: Ints
+    tombstone: Bools
+    bytes: Ints
+    generation: Ints
+    members: Ints
+    since_ms: Ints
+    key: Ints
+    """Which of a group's own keys it is."""
+    detail: Any
+    """Arrow structs."""
+
+
+class Markers(NamedTuple):
+    """Ends of transactions in log order."""
+
+    log_offset: Ints
+    at_ms: Ints
+    producer_id: Ints
+    committed: Bools
+
+
+class Log:
+    """What was decoded of one partition, in any order."""
+
+    def __init__(self, kinds: Kinds, *, doubled: bool) -> None:
+        """:param doubled: whether the same record may be there more than once."""
+        self._doubled, self._kinds = doubled, kinds
+        self.notes = _rows(kinds, schema.KIND_QUALITY)
+        self.counts = _rows(kinds, schema.KIND_COUNT)
+        offsets = _in_order(kinds, schema.KIND_OFFSET, doubled)
+        own = _in_order(kinds, schema.KIND_GROUP, doubled)
+        both = [*offsets["group"].chunks, *own["group"].chunks]
+        group, self.groups = texts(pa.chunked_array(both))
+        self.offsets, self.keys = self._offsets(offsets, group[: len(offsets)])
+        self.own = _own(own, group[len(offsets) :])
+        markers = _in_order(kinds, schema.KIND_MARKER, doubled)
+        self.markers = Markers(
+            ints(markers["log_offset"]), ints(markers["timestamp_ms"]),
+            ints(markers["producer_id"]), bools(markers["committed"]),
+        )  # fmt: skip
+
+    def _offsets(self, rows: Any, group: Ints) -> tuple[Offsets, Keys]:
+        topic, self.topics = texts(rows["topic"])
+        topic_id, self.topic_ids = texts(rows["topic_id"])
+        partition = ints(rows["topic_partition"])
+        key = codes(group, topic, partition)
+        first = np.zeros(int(key.max(initial=-1)) + 1, dtype=np.int64)
+        first[key[::-1]] = np.arange(len(key))[::-1]
+        at_ms, first_ms = ints(rows["timestamp_ms"]), ints(rows["first_ms"])
+        found = Offsets(
+            ints(rows["log_offset"]), at_ms, key, bools(rows["tombstone"]),
+            ints(rows["producer_id"]), ints(rows["offset"]), ints(rows["commit_timestamp_ms"]),
+            ints(rows["expire_timestamp_ms"]), topic_id, ints(rows["bytes"]),
+            ints(rows["commits"]), np.where(first_ms == NONE, at_ms, first_ms),
+            bools(rows["creates_group"]),
+        )  # fmt: skip
+        return found, Keys(group[first], topic[first], partition[first])
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return len(self.groups)
+
+    @cached_property
+    def lacks(self) -> int:
+        """Bits of ``kgtool.analysis.lacks``: what the inputs can't tell of this partition."""
+        missing = 0
+        for bits in pc.unique(self.notes["lacks"]).to_pylist():
+            missing |= bits or 0
+        return missing
+
+    @cached_property
+    def moved_ms(self) -> int:
+        """When another broker became this partition's coordinator for the last time; or NONE."""
+        rows = _rows(self._kinds, schema.KIND_EPOCH)
+        epoch, place = ints(rows["commits"]), ints(rows["log_offset"])
+        if not len(epoch) or epoch.max() == epoch.min():
+            return NONE
+        newest = np.flatnonzero(epoch == epoch.max())
+        first = newest[np.argmin(place[newest])]
+        return int(ints(rows["timestamp_ms"])[first])
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every record since offset 0 was read."""
+        read = self.notes.filter(pc.is_null(self.notes["reason"]))
+        chunks = zip(*(read[name].to_pylist() for name in ("log_offset", "offset", "records")),
+                     strict=True)  # fmt: skip
+        known = sorted(chunk for chunk in chunks if chunk[0] is not None)
+        if not self._doubled:
+            count = sum(records for _, _, records in known)
+            return bool(known) and known[0][0] == 0 and count == max(at for _, at, _ in known) + 1
+        behind = 0
+        for first, last, records in known:
+            if first <= behind and records == last - first + 1:
+                behind = max(behind, last + 1)
+        return bool(known) and behind == max(at for _, at, _ in known) + 1
+
+
+def _rows(kinds: Kinds, kind: str) -> Any:
+    return kinds[kind] if kind in kinds else empty(kind)
+
+
+def _in_order(kinds: Kinds, kind: str, doubled: bool) -> Any:
+    rows = _rows(kinds, kind)
+    place = ints(rows["log_offset"])
+    if doubled:
+        _, first = np.unique(place, return_index=True)
+        return rows.take(pa.array(first)) if len(first) < len(place) or _is_mixed(place) else rows
+    return rows.take(pa.array(np.argsort(place, kind="stable"))) if _is_mixed(place) else rows
+
+
+def _is_mixed(place: Ints) -> bool:
+    return bool((place[1:] < place[:-1]).any())
+
+
+def _own(rows: Any, group: Ints) -> Own:
+    detail = rows["detail"].combine_chunks()
+    key_type = ints(rows["key_type"])
+    member, _ = texts(detail.field("member"))
+    regex, _ = texts(detail.field("regex"))
+    return Own(
+        ints(rows["log_offset"]), ints(rows["timestamp_ms"]), group, key_type,
+        bools(rows["tombstone"]), ints(rows["bytes"]), ints(detail.field("generation")),
+        ints(detail.field("members")), ints(detail.field("state_since_ms")),
+        codes(group, key_type, member, regex), detail,
+    )  # fmt: skip
+
+
+def ends_group(own: Own) -> Bools:
+    """Which records are the null value that ends their group."""
+    ends = np.isin(own.key_type, group_records.GROUP_TYPES)
+    return np.asarray(own.tombstone & ends, dtype=np.bool_)

@@ -1,0 +1,140 @@
+"""What the tables of one log partition are made of, each computed once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from kgtool.analysis import schema
+from kgtool.analysis.due import Scenario
+from kgtool.analysis.families import fold
+from kgtool.analysis.fold import rules_columns as rc
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, arrow_ints, words
+from kgtool.analysis.fold.blobs import Kinds
+from kgtool.analysis.fold.log import Log
+from kgtool.analysis.fold.offsets import History, history
+from kgtool.analysis.fold.states import States
+from kgtool.analysis.fold.wrote import Wrote, verdict
+from kgtool.retention import rules as r
+from kgtool.retention.rules import RuleSet
+
+
+class Plan(NamedTuple):
+    """What is asked of the log; the same for every partition."""
+
+    rules: RuleSet
+    wrote: Wrote
+    """The retention that the brokers had while the log was written."""
+    interval_ms: int
+    end_ms: int
+    """The moment to which the log was read."""
+    scenarios: tuple[Scenario, ...] = ()
+    horizon_ms: int = 0
+    bucket_ms: int | None = None
+    ends: dict[tuple[str, int], tuple[int | None, int | None]] | None = None
+    """cluster.json's log start and end of topics' partitions."""
+    doubled: bool = False
+    """Whether the same record may have been read more than once."""
+    days: int = 7
+    """How many days ahead are told one by one."""
+    report: bool = False
+    """Whether the first rows of the tables are wanted."""
+    cleanup: bool = False
+    """Whether what could be deleted is wanted, ..."""
+    idle_ms: int | None = None
+    """... of that what was idle for so long."""
+    topic_ids: dict[str, str] | None = None
+    """cluster.json's ids of topics."""
+
+
+class Judged(NamedTuple):
+    """What becomes of stored offsets; one array entry each."""
+
+    rule: Ints
+    """Number of the rule; -1 where nothing is stored."""
+    due_ms: Ints
+    """The rule's time; NONE: never."""
+    expires_ms: Ints
+    """The earliest moment at which the broker may remove it: not before the rule's time, and not
+    before the record that took away the offset's last protection."""
+
+
+class Scene:
+    """One partition of the log, and what is asked of it."""
+
+    def __init__(self, partition: int, kinds: Kinds, plan: Plan) -> None:
+        self.partition, self.plan = partition, plan
+        self.log = Log(kinds, doubled=plan.doubled)
+        self.states = States(self.log, plan.rules)
+
+    @cached_property
+    def families(self) -> Any:
+        """What each group's name folds into, as an Arrow array."""
+        return pa.array([fold(name) for name in self.log.groups.to_pylist()], pa.string())
+
+    @cached_property
+    def history(self) -> History:
+        """What happened to every offset."""
+        return history(self.log, self.plan.rules)
+
+    def offset(self, key: Ints, stored: Ints, state: Ints, pending: Bools) -> rc.Offset:
+        """Stored offsets as the rules look at them; ``stored`` are indices, -1 for none."""
+        log = self.log
+        topic = self.states.topic(state, log.keys.topic[key])
+        return rc.Offset(
+            log.offsets.commit_ms[stored], log.offsets.expire_ms[stored], topic.holds, pending
+        )
+
+    def judge(self, rows: Ints, state: Ints) -> Judged:
+        """The verdicts on what ``history`` has at these rows, the group being in that state."""
+        plan, past, states = self.plan, self.history, self.states
+        stored = past.stored[rows]
+        offset = self.offset(past.key[rows], stored, state, past.pending[rows])
+        due, rule = verdict(plan.rules, states.of.at(state), offset, plan.wrote)
+        expires = np.maximum(due, past.stored_ms[rows])
+        if not plan.rules.fixed_at_commit:
+            topic = states.topic(state, self.log.keys.topic[past.key[rows]])
+            dated = states.ints("dated_before_ms")[state]
+            redated = (rule != rc.RULE[r.RULE_EXPLICIT]) & (dated != NONE)
+            redated &= offset.commit_ms < dated
+            until = np.where(redated, states.ints("dated_until_ms")[state], NONE)
+            expires = np.maximum(expires, np.maximum(topic.released_ms, until))
+            if plan.rules.pending_protects_offset:
+                expires = np.maximum(expires, past.pending_ended_ms[rows])
+        has, never = stored >= 0, due == NONE
+        return Judged(
+            np.where(has, rule, -1), np.where(has, due, NONE), np.where(has & ~never, expires, NONE)
+        )
+
+    def table(self, name: str, columns: dict[str, Any], extra: schema.Schema = ()) -> Any:
+        """An Arrow table of these columns: codes of texts must be texts already."""
+        kinds = (*schema.TABLES[name], *extra)
+        target = schema.arrow(kinds)
+        arrays = [_column(columns[field.name], field.type) for field in target]
+        return pa.Table.from_arrays(arrays, schema=target)
+
+    def key_columns(self, key: Ints) -> dict[str, Any]:
+        """group, topic and partition of keys; null for -1."""
+        keys, log = self.log.keys, self.log
+        none = key < 0
+        return {
+            "group": words(keys.group[key], log.groups),
+            "topic": words(np.where(none, -1, keys.topic[key]), log.topics),
+            "partition": np.where(none, NONE, keys.partition[key]),
+        }
+
+
+def _column(values: Any, kind: Any) -> Any:
+    if isinstance(values, pa.Array):
+        return values.cast(kind)
+    if values.dtype == np.int64:
+        return arrow_ints(values, kind)
+    return pa.array(values, kind)
+
+
+def choice(names: tuple[str, ...], code: Ints) -> Any:
+    """The names of these numbers as an Arrow array; null for -1."""
+    return words(code, names)

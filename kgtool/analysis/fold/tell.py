@@ -1,0 +1,64 @@
+"""All tables of one log partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kgtool.analysis import cleanup
+from kgtool.analysis.fold.blobs import Kinds
+from kgtool.analysis.fold.lives import lives
+from kgtool.analysis.fold.scene import Plan, Scene
+from kgtool.analysis.tables import groups, live, metrics, overdue, removals, totals, whatif
+
+Tables = Iterator[tuple[str, Any]]
+
+
+def tell(partition: int, kinds: Kinds, plan: Plan) -> Tables:
+    """(name, Arrow table) of all that one partition of the log says."""
+    scene = Scene(partition, kinds, plan)
+    for name, table in _tables(scene):
+        yield name, table
+        if plan.report and name in totals.FIRST:
+            yield f"first {name}", totals.first_rows(name, table)
+
+
+def _tables(scene: Scene) -> Tables:
+    plan = scene.plan
+    gone = removals.removals(scene)
+    found = live.live(scene)
+    yield from _of_live(scene, found)
+    went = removals.table(scene, gone)
+    yield "removals", went
+    yield "gone", totals.gone(went)
+    late = overdue.table(scene, found)
+    yield "overdue", late
+    yield "late", totals.late(scene.partition, late)
+    everybody = groups.table(scene, found, gone)
+    yield "groups", everybody
+    yield "names", totals.names(everybody)
+    yield "sizes", totals.sizes(everybody)
+    changes = metrics.changes(scene)
+    yield "curve", totals.curve(changes, plan.end_ms)
+    if plan.bucket_ms is not None:
+        yield "changes", changes
+        yield "counted", metrics.counted(scene, gone)
+        yield "deleted", metrics.deleted(scene, gone)
+    if plan.scenarios:
+        yield from _whatif(scene, gone)
+
+
+def _of_live(scene: Scene, found: live.Live) -> Tables:
+    table = live.table(scene, found)
+    yield "live", table
+    yield from totals.of_live(scene, table, found.group)
+    if scene.plan.cleanup:
+        yield "cleanup", cleanup.items(scene, table, found.group)
+
+
+def _whatif(scene: Scene, gone: removals.Removals) -> Tables:
+    played = lives(scene, gone)
+    yield "losses", whatif.losses(scene, played)
+    yield "totals", whatif.totals(scene, played)
+    yield "days", whatif.days(scene, played)
+    yield "whatif_families", whatif.families(scene, played)

@@ -1,0 +1,183 @@
+"""The engine without Spark: the same decoder and fold in processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from kgtool.analysis import formats, parquet_rows, schema
+from kgtool.analysis.decode import Detail, decode_splits
+from kgtool.analysis.fold.blobs import Blob, as_bytes, empty, from_bytes, pack, unpack
+from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.fold.tell import tell
+from kgtool.analysis.inputs import TOPIC, InputFile
+from kgtool.analysis.pipeline import Finish, Order
+from kgtool.analysis.readers import parts, ranges, split_of
+from kgtool.analysis.tally import Counted
+
+HERE_BYTES = 8 << 20
+"""Up to here starting processes takes longer than they save."""
+
+
+class Local:
+    """Decodes, folds and keeps the tables in memory."""
+
+    def __init__(self, processes: int | None = None) -> None:
+        self.counted = Counted()
+        self._processes = processes or os.cpu_count() or 1
+        self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
+        self._tables: defaultdict[str, list[Any]] = defaultdict(list)
+        self._here = True
+
+    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
+        """Decode the inputs; the notes about them."""
+        self._here = sum(file.size for file in files) <= HERE_BYTES or self._processes == 1
+        rows = [piece for file in files for piece in ranges(split_of(file))]
+        decode = partial(_decode, as_of_ms=as_of_ms, detail=detail._replace(tally=None))
+        notes = [empty(schema.KIND_QUALITY)]
+        for blobs in self._each(decode, rows):
+            for blob in blobs:
+                self._blobs[blob.partition].append((blob.kind, blob.data))
+                if blob.kind == schema.KIND_QUALITY:
+                    notes.append(from_bytes(blob.data))
+                    self.counted.see(notes[-1])
+        return _plain(pa.concat_tables(notes))
+
+    def fold(self, plan: Plan) -> None:
+        """Make the tables of every log partition."""
+        work = sorted(self._blobs.items(), key=lambda each: -sum(len(data) for _, data in each[1]))
+        self._blobs.clear()
+        for found in self._each(partial(_fold, plan=plan), work):
+            for name, data in found:
+                self._tables[name].append(from_bytes(data))
+
+    def _each(self, do: Callable[[Any], Any], work: Sequence[Any]) -> Iterator[Any]:
+        if self._here or len(work) < 2:
+            yield from map(do, work)
+            return
+        # Not a copy of this process: it has threads.
+        with ProcessPoolExecutor(self._processes, get_context("spawn")) as pool:
+            yield from pool.map(do, work)
+
+    def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
+        """A table, whole, or its rows of some topics."""
+        table = pa.concat_tables(self._tables[name], promote_options="permissive")
+        return table if topics is None else of_topics(table, topics)
+
+    def rows(
+        self, name: str, finish: Finish, order: Order, limit: int | None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of a table; what is missing comes first."""
+        table = self._finished(name, finish)
+        if order:
+            table = _ordered(table, order)
+        for batch in table[:limit].to_batches(max_chunksize=10_000):
+            yield from batch.to_pylist()
+
+    def count(self, name: str, column: str, at_most: int | None) -> int:
+        """How many rows have something in that column, up to a number."""
+        values = self.collect(name)[column]
+        if at_most is None:
+            return int(len(values) - values.null_count)
+        return int(pc.sum(pc.less_equal(values, at_most)).as_py() or 0)
+
+    def write(self, name: str, finish: Finish, place: str) -> None:
+        """Write a table as Parquet in a folder."""
+        import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+        folder = Path(place)
+        staging = folder.with_name(f".{folder.name}.writing")
+        for old in (staging, folder):
+            shutil.rmtree(old, ignore_errors=True)
+        staging.mkdir(parents=True)
+        table = self._finished(name, finish)
+        table = table.cast(schema.arrow(schema.TABLES[name]))
+        parquet.write_table(table, staging / "part-0.parquet")
+        (staging / "_SUCCESS").touch()
+        staging.rename(folder)
+
+    def put(self, name: str, table: Any) -> None:
+        """Let ``table`` be the one of that name."""
+        self._tables[name] = [table]
+
+    def _finished(self, name: str, finish: Finish) -> Any:
+        table = finish.each(self.collect(name))
+        return summed(table, finish.sum_by) if finish.sum_by else table
+
+
+def _ordered(table: Any, order: Order) -> Any:
+    """Sorted by these columns; what is missing comes first."""
+    kept = table.column_names
+    keys = []
+    for name in order:
+        if table[name].null_count:
+            table = table.append_column(f"has {name}", table[name].is_valid())
+            keys.append((f"has {name}", "ascending"))
+        keys.append((name, "ascending"))
+    return table.sort_by(keys).select(kept)
+
+
+def summed(table: Any, by: Sequence[str]) -> Any:
+    """Add up all columns but those of ``by``."""
+    others = [name for name in table.column_names if name not in by]
+    found = table.group_by(list(by)).aggregate([(name, "sum") for name in others])
+    return found.select([*by, *(f"{name}_sum" for name in others)]).rename_columns([*by, *others])
+
+
+def of_topics(table: Any, topics: Sequence[str]) -> Any:
+    """The rows of some topics."""
+    return table.filter(pc.is_in(table["topic"], pa.array(topics, pa.string())))
+
+
+def _plain(notes: Any) -> Any:
+    """Texts as such, without a dictionary."""
+    index = notes.schema.get_field_index("path")
+    return notes.set_column(index, "path", notes["path"].cast(pa.string()))
+
+
+def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[Blob]:
+    target = schema.arrow(schema.SPLITS)
+    splits = [pa.RecordBatch.from_pylist([row], schema=target)]
+    read = partial(parts, settings=None)
+    found: list[Blob] = list(pack(decode_splits(splits, as_of_ms, detail, read)))
+    if row["format"] == formats.PARQUET.name:
+        tables = _parquet(row["path"])
+        found += pack(parquet_rows.decode_rows(tables, as_of_ms, detail))
+    return found
+
+
+def _parquet(path: str) -> Iterable[Any]:
+    """Batches of ``parquet_rows.INPUT``."""
+    import pyarrow.dataset as ds  # type: ignore[import-untyped]
+
+    table = ds.dataset(path, format="parquet", partitioning="hive")
+    for batch in table.to_batches(filter=ds.field("topic") == TOPIC):
+        at_ms = batch["timestamp"].cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+        columns = {
+            "path": pa.repeat(pa.scalar(path), len(batch)),
+            "partition": batch["partition"].cast(pa.int32()),
+            "offset": batch["offset"].cast(pa.int64()),
+            "timestamp_ms": at_ms.fill_null(0),
+            "key": batch["key"],
+            "value": batch["value"],
+        }
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> list[tuple[str, bytes]]:
+    partition, blobs = work
+    return [
+        (name, data)
+        for name, table in tell(partition, unpack(blobs), plan)
+        for data in as_bytes(table)
+    ]

@@ -1,0 +1,136 @@
+"""The engine on Spark: one task per range decodes, one per log partition folds, nothing is joined.
+
+What decoding and folding gave is kept by Spark, as blobs; only what is small comes to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kgtool.analysis import schema
+from kgtool.analysis.decode import Detail
+from kgtool.analysis.fold.blobs import empty, from_bytes
+from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.inputs import InputFile
+from kgtool.analysis.packed import TABLES, folded, opened
+from kgtool.analysis.pipeline import Finish, Order
+from kgtool.analysis.read import read
+from kgtool.analysis.session import PARTITIONS
+
+FOLDS_PER_TASK = 4
+"""Tasks of the fold for each of a shuffle's: log partitions differ in size."""
+_LARGE = ("live", "removals", "overdue", "groups", "losses", "whatif_families", "changes",
+          "cleanup")  # fmt: skip
+
+
+class OnSpark:
+    """Decodes and folds in the workers of a session."""
+
+    def __init__(self, session: SparkSession, settings: Any = None) -> None:
+        """:param settings: of a live cluster among the inputs."""
+        self.session = session
+        self._settings = settings
+        self._put: dict[str, Any] = {}
+        self._small: dict[str, list[Any]] = {}
+
+    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
+        """Decode the inputs; the notes about them."""
+        blobs = read(self.session, files, as_of_ms, detail, self._settings)
+        self._blobs = blobs.persist(StorageLevel.MEMORY_AND_DISK)
+        found = self._blobs.where(F.col("kind") == schema.KIND_QUALITY).select("data").collect()
+        tables = [empty(schema.KIND_QUALITY), *(from_bytes(bytes(row.data)) for row in found)]
+        notes = pa.concat_tables(tables)
+        path = notes.schema.get_field_index("path")
+        return notes.set_column(path, "path", notes["path"].cast(pa.string()))
+
+    def fold(self, plan: Plan) -> None:
+        """Make the tables of every log partition."""
+        tasks = int(self.session.conf.get(PARTITIONS, "1") or 1)
+        blobs = self._blobs
+        if tasks > 1:
+            blobs = blobs.repartition(tasks * FOLDS_PER_TASK, "partition")
+        else:
+            blobs = blobs.coalesce(1)
+        ordered = blobs.sortWithinPartitions("partition")
+        tables = ordered.mapInArrow(folded(plan), TABLES)
+        self._tables = tables.persist(StorageLevel.MEMORY_AND_DISK)
+        small = self._tables.where(~F.col("name").isin(*_LARGE))
+        for row in small.collect():
+            self._small.setdefault(row.name, []).append(from_bytes(bytes(row.data)))
+        self._blobs.unpersist()
+
+    def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
+        """A small table, whole, or the rows of some topics."""
+        if name in self._put:
+            return self._put[name]
+        if name not in _LARGE:
+            return pa.concat_tables(self._small.get(name, []), promote_options="permissive")
+        frame = self._frame(name, Finish(), CHANGES_DDL)
+        frame = frame.where(F.col("topic").isin(list(topics or ())))
+        return (
+            frame.groupBy("topic", "at_ms")
+            .agg(F.sum("change").alias("change"), F.sum("groups").alias("groups"))
+            .toArrow()
+        )
+
+    def frame(self, name: str, finish: Finish) -> DataFrame:
+        """A table of ``schema.TABLES`` as a frame."""
+        kinds = schema.TABLES[name]
+        if name in self._put:
+            return self.session.createDataFrame(self._put[name].to_pylist(), schema.ddl(kinds))
+        rows = self._frame(name, finish, schema.ddl(kinds))
+        if finish.sum_by:
+            others = [each for each in schema.names(kinds) if each not in finish.sum_by]
+            sums = [F.sum(each).alias(each) for each in others]
+            rows = rows.groupBy(*finish.sum_by).agg(*sums)
+        return rows.select(*schema.names(kinds))
+
+    def _frame(self, name: str, finish: Finish, ddl: str) -> DataFrame:
+        names = [each.split()[0].strip("`") for each in ddl.split(", ")]
+        some = self._tables.where(F.col("name") == name).select("data")
+        return some.mapInArrow(opened(finish.each, names), ddl)
+
+    def rows(
+        self, name: str, finish: Finish, order: Order, limit: int | None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of a table; what is missing comes first."""
+        frame = self._frame(name, finish, CLEANUP_DDL) if name == "cleanup" else self.frame(
+            name, finish
+        )  # fmt: skip
+        frame = frame.orderBy(*order) if order else frame
+        # An iterator where there may be many: they need not fit into this process.
+        found = (
+            frame.toLocalIterator(prefetchPartitions=True)
+            if limit is None
+            else frame.limit(limit).collect()
+        )
+        return (row.asDict(recursive=True) for row in found)
+
+    def count(self, name: str, column: str, at_most: int | None) -> int:
+        """How many rows have something in that column, up to a number."""
+        value = F.col(column)
+        wanted = value.isNotNull() if at_most is None else value <= at_most
+        found: int = self.frame(name, Finish(_same)).where(wanted).count()
+        return found
+
+    def write(self, name: str, finish: Finish, place: str) -> None:
+        """Write a table as Parquet files in a folder or at a URL."""
+        self.frame(name, finish).write.mode("overwrite").parquet(place)
+
+    def put(self, name: str, table: Any) -> None:
+        """Let ``table`` be the one of that name."""
+        self._put[name] = table
+
+
+CHANGES_DDL = "topic string, at_ms bigint, change bigint, groups bigint"
+CLEANUP_DDL = "group string, decision binary"
+
+
+def _same(rows: Any) -> Any:
+    return rows

@@ -1,0 +1,123 @@
+"""One row a group: what it is, what it did, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kgtool.analysis import group_records, lacks
+from kgtool.analysis.fold import rules_columns as rc
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
+from kgtool.analysis.fold.scene import Scene, choice
+from kgtool.analysis.tables.live import Live, unknown_group
+from kgtool.analysis.tables.removals import EXPIRED, Removals
+from kgtool.retention import rules as r
+
+_DEAD = rc.STATE[r.STATE_DEAD]
+
+
+def table(scene: Scene, found: Live, gone: Removals) -> Any:
+    """Rows of ``schema.GROUPS``: every group with a record of its own or an offset.
+
+    ``family`` is what the name would fold into: whether it is alone in it, only all logs tell.
+    """
+    log, missing = scene.log, scene.log.lacks
+    size = log.size
+    unknown = unknown_group(scene, np.arange(size))
+    kind, state, protocol, members = _states(scene)
+    expired = np.bincount(gone.group[gone.cause == EXPIRED], minlength=size)
+    rebalances = np.bincount(log.own.group[completed(scene)], minlength=size)
+    first, last, commit, commits = _seen(scene)
+    is_timeless, no_commit = bool(missing & lacks.TIMES), lacks.TIMES | lacks.COMMIT_TIMES
+    topics = np.unique(found.group * (len(log.topics) + 1) + log.keys.topic[found.key])
+    due = np.where(found.judged.expires_ms == NONE, 2**63 - 1, found.judged.expires_ms)
+    next_ms = extreme(size, found.group, due, least=True)
+    hidden = np.full(size, NONE)
+    columns = {
+        "group": log.groups,
+        "family": scene.families,
+        "group_type": choice(rc.TYPES, np.where(unknown, -1, kind)),
+        "group_state": choice(rc.STATES, np.where(unknown, -1, state)),
+        "protocol_type": words(np.where(unknown, -1, protocol[0]), protocol[1]),
+        "members": np.where(unknown, NONE, members),
+        "commits": hidden if missing & lacks.OFFSETS else commits,
+        "rebalances": hidden if missing & lacks.GROUPS else rebalances,
+        "first_seen_ms": hidden if is_timeless else first,
+        "last_seen_ms": hidden if is_timeless else last,
+        "last_commit_ms": hidden if missing & no_commit else commit,
+        "live_offsets": np.bincount(found.group, minlength=size),
+        "live_topics": np.bincount(topics // (len(log.topics) + 1), minlength=size),
+        "expired_offsets": hidden if missing & lacks.BLIND else expired,
+        "next_expiry_ms": np.where(next_ms == 2**63 - 1, NONE, next_ms),
+        "bytes": _bytes(scene, found),
+        "log_partition": np.full(size, NONE if scene.partition < 0 else scene.partition),
+    }
+    return scene.table("groups", columns)
+
+
+def completed(scene: Scene) -> Ints:
+    """The records with which classic rebalances were completed.
+
+    A completed one writes members under a new generation (``CompletingRebalance`` → ``Stable``,
+    where the coordinators count it); the same generation again is a static member that came back.
+    """
+    own = scene.log.own
+    rows = np.flatnonzero((own.key_type == group_records.GROUP_METADATA) & ~own.tombstone)
+    rows = rows[np.argsort(own.group[rows], kind="stable")]
+    before = Runs(own.group[rows]).lag(own.generation[rows], NONE)
+    is_new = (before == NONE) | (before != own.generation[rows])
+    return np.sort(rows[is_new & (own.members[rows] > 0)])
+
+
+def _seen(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
+    """First and last sign of life, last commit, commits; null values are nobody's sign of life."""
+    log = scene.log
+    offsets, own, size = log.offsets, log.own, log.size
+    of = log.keys.group[offsets.key]
+    group = np.concatenate([of, own.group])
+    at_ms = np.concatenate([offsets.at_ms, own.at_ms])
+    first_ms = np.concatenate([np.minimum(offsets.first_ms, offsets.at_ms), own.at_ms])
+    lives = ~np.concatenate([offsets.tombstone, own.tombstone])
+    first = extreme(size, group[lives], first_ms[lives], least=True)
+    last = extreme(size, group[lives], at_ms[lives])
+    first = np.where(first == NONE, extreme(size, group, at_ms, least=True), first)
+    last = np.where(last == NONE, extreme(size, group, at_ms), last)
+    commit = ~offsets.tombstone
+    commits = np.zeros(size, dtype=np.int64)
+    np.add.at(commits, of[commit], offsets.commits[commit])
+    return first, last, extreme(size, of[commit], offsets.at_ms[commit]), commits
+
+
+def _states(scene: Scene) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
+    """Type, state, protocol (numbers and their names) and members of what is there now."""
+    states, rules = scene.states, scene.plan.rules
+    latest = states.latest
+    group = states.of.at(latest)
+    seen = rc.as_seen_by(rules, group)
+    here: Bools = group.known & (latest >= 0)
+    if not rules.new_coordinator:
+        here &= group.type == rc.TYPE[r.TYPE_CLASSIC]
+    state = np.where(here, seen.state, _DEAD)
+    was = np.full(scene.log.size, -1, dtype=np.int64)
+    known = np.flatnonzero(states.of.known[:-1])
+    was[states.group[known]] = known
+    # Of a group that is gone: what it was.
+    kind = np.where(latest < 0, -1, states.of.type[np.where(was >= 0, was, latest)])
+    names = states.texts("protocol_type")[latest]
+    distinct, number = np.unique(np.where(here, names, ""), return_inverse=True)
+    members = np.where(state == _DEAD, 0, states.ints("members")[latest])
+    return kind, state, (np.where(here, number, -1), distinct), members
+
+
+def _bytes(scene: Scene, found: Live) -> Ints:
+    """The size of a group's newest records, which the coordinator keeps."""
+    log = scene.log
+    total = np.zeros(log.size, dtype=np.int64)
+    np.add.at(total, found.group, log.offsets.bytes[found.stored])
+    own = log.own
+    newest = np.full(int(own.key.max(initial=-1)) + 1, -1, dtype=np.int64)
+    newest[own.key] = np.arange(len(own.key))
+    kept = newest[~own.tombstone[newest]]
+    np.add.at(total, own.group[kept], own.bytes[kept])
+    return total

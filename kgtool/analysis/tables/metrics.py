@@ -1,0 +1,181 @@
+"""The four metrics of KIP-496 (``kafka.server:type=group-coordinator-metrics``) over time.
+
+What the log shows, which is what the brokers' counters should say. Measured: 4.1 to 4.3 over-count
+offset-expiration (they add the running size of the check's records, group after group), and the
+Scala coordinator of 3.9.1 counts a commit of several offsets as one offset-commit.
+
+OffsetDelete, DeleteGroups and a topic's deletion leave the same tombstones, and brokers count only
+OffsetDelete (2.4+) as offset-deletion. They are told apart as far as that goes: DeleteGroups takes
+the group along in the same write (the Scala coordinator writes that down only for a generation
+above 0, so there what empties a group counts as DeleteGroups), and what leaves no offset of a topic
+in any group is taken for the topic's deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from kgtool.analysis.fold.arrays import Bools, Ints, any_of, as_of, codes, ints, texts, words
+from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.tables.groups import completed
+from kgtool.analysis.tables.removals import EXPIRED, EXPLICIT, Removals
+
+AT_ONCE_MS = 10_000
+"""A deleted topic's offsets go from all groups within that time."""
+COUNTS = (
+    "offset_commits",
+    "offset_expirations",
+    "offset_deletions",
+    "group_completed_rebalances",
+)
+CHANGES = (("topic", "string"), ("at_ms", "bigint"), ("change", "bigint"), ("groups", "bigint"))
+"""Where offsets came (``change`` above 0) and went; ``groups``: groups with any, likewise."""
+COUNTED = (("what", "int"), ("bucket_start_ms", "bigint"), ("count", "bigint"))
+"""``what`` is a place in COUNTS."""
+DELETED = (("topic", "string"), ("at_ms", "bigint"), ("count", "bigint"))
+"""Offsets that went by hand, if not because their topic did."""
+
+
+def changes(scene: Scene) -> Any:
+    """Rows of CHANGES, summed up for each topic and moment."""
+    log, past = scene.log, scene.history
+    went = past.tombstone & (past.stored >= 0)
+    rows = np.flatnonzero(went | past.first)
+    change = np.where(went[rows], -1, 1)
+    at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
+    group = log.keys.group[past.key[rows]]
+    order = np.lexsort((-change, past.position[rows], group))
+    rows, change, at_ms, group = rows[order], change[order], at_ms[order], group[order]
+    left = np.cumsum(change)
+    of_groups = np.where((left - change == _start(group, left - change)) & (change == 1), 1, 0)
+    of_groups -= (left == _start(group, left - change)) & (change == -1)
+    topic = log.keys.topic[past.key[rows]]
+    code = codes(topic, at_ms)
+    _, first = np.unique(code, return_index=True)
+    return pa.table(
+        {
+            "topic": words(topic[first], log.topics),
+            "at_ms": at_ms[first],
+            "change": np.bincount(code, change).astype(np.int64),
+            "groups": np.bincount(code, of_groups).astype(np.int64),
+        }
+    )
+
+
+def _start(group: Ints, before: Ints) -> Ints:
+    """What the running sum was where the row's group began."""
+    first = np.ones(len(group), dtype=np.bool_)
+    first[1:] = group[1:] != group[:-1]
+    place = np.maximum.accumulate(np.where(first, np.arange(len(group)), 0))
+    return before[place]
+
+
+def counted(scene: Scene, gone: Removals) -> Any:
+    """Rows of COUNTED: all that this partition alone tells."""
+    bucket_ms = scene.plan.bucket_ms
+    assert bucket_ms is not None
+    log = scene.log
+    if scene.plan.doubled:
+        commit = ~log.offsets.tombstone
+        at_ms, count = log.offsets.at_ms[commit], log.offsets.commits[commit]
+    else:
+        at_ms, count = ints(log.counts["timestamp_ms"]), ints(log.counts["commits"])
+    expired = gone.at_ms[~gone.own & (gone.cause == EXPIRED)]
+    rebalanced = log.own.at_ms[completed(scene)]
+    parts = [(0, at_ms, count), (1, expired, np.ones_like(expired)),
+             (3, rebalanced, np.ones_like(rebalanced))]  # fmt: skip
+    return _table(parts, bucket_ms)
+
+
+def _table(parts: Iterable[tuple[int, Ints, Ints]], bucket_ms: int) -> Any:
+    rows = []
+    for what, at_ms, count in parts:
+        bucket, code = np.unique(at_ms // bucket_ms, return_inverse=True)
+        total = np.bincount(code, count, minlength=len(bucket)).astype(np.int64)
+        start = bucket * bucket_ms
+        rows.append(pa.table({"what": np.full(len(bucket), what, np.int32),
+                              "bucket_start_ms": start, "count": total}))  # fmt: skip
+    return pa.concat_tables(rows)
+
+
+def deleted(scene: Scene, gone: Removals) -> Any:
+    """Rows of DELETED: what went by hand, and not because its group did."""
+    log, rules, own = scene.log, scene.plan.rules, gone.own
+    found: Bools = np.zeros(len(own), dtype=np.bool_)
+    if rules.reads_subscriptions and len(own):  # before 2.4 there was no OffsetDelete
+        with_group = any_of(codes(gone.group, gone.at_ms), own)
+        found = (gone.cause == EXPLICIT) & ~own & ~with_group
+        if not rules.new_coordinator:
+            found &= ~_emptied(scene, gone)
+    rows = np.flatnonzero(found)
+    topic, at_ms = log.keys.topic[gone.key[rows]], gone.at_ms[rows]
+    code = codes(topic, at_ms)
+    _, first = np.unique(code, return_index=True)
+    return pa.table(
+        {
+            "topic": words(topic[first], log.topics),
+            "at_ms": at_ms[first],
+            "count": np.bincount(code, minlength=0).astype(np.int64) if len(rows) else at_ms,
+        }
+    )
+
+
+def _emptied(scene: Scene, gone: Removals) -> Bools:
+    """Removals after which nothing was left of their group."""
+    past = scene.history
+    went = past.tombstone & (past.stored >= 0)
+    rows = np.flatnonzero(went | past.first)
+    change = np.where(went[rows], -1, 1)
+    at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
+    group = scene.log.keys.group[past.key[rows]]
+    return _left(group, at_ms, change, gone.group, gone.at_ms) <= 0
+
+
+def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) -> Ints:
+    """The sum of all changes of the same code up to a moment."""
+    if not len(code):
+        return np.zeros(len(asked), dtype=np.int64)
+    order = np.lexsort((at_ms, code))
+    code, at_ms, total = code[order], at_ms[order], np.cumsum(change[order])
+    before = total - change[order]
+    place = as_of(code, at_ms, asked, asked_ms, before=False)
+    return np.where(place >= 0, total[place] - _start(code, before)[place], 0)
+
+
+def metrics(counts: Any, removed: Any, came_and_went: Any, bucket_ms: int) -> dict[str, Any]:
+    """Columns of ``schema.METRICS`` of all partitions together.
+
+    ``came_and_went`` has the rows of CHANGES of every topic that is among ``removed``.
+    """
+    by_hand = _without_topics(removed, came_and_went)
+    start, what, count = (ints(counts[name]) for name in ("bucket_start_ms", "what", "count"))
+    at_ms, number = by_hand
+    start = np.concatenate([start, at_ms // bucket_ms * bucket_ms])
+    what = np.concatenate([what, np.full(len(at_ms), COUNTS.index("offset_deletions"))])
+    count = np.concatenate([count, number])
+    buckets, code = np.unique(start, return_inverse=True)
+    columns: dict[str, Any] = {
+        "bucket_start_ms": buckets, "bucket_ms": np.full(len(buckets), bucket_ms),
+    }  # fmt: skip
+    for place, name in enumerate(COUNTS):
+        mine = what == place
+        sums = np.bincount(code[mine], count[mine], minlength=len(buckets))
+        columns[name] = sums.astype(np.int64)
+    return columns
+
+
+def _without_topics(removed: Any, came_and_went: Any) -> tuple[Ints, Ints]:
+    """When how many offsets went while others of their topic stayed."""
+    both = pa.chunked_array([*removed["topic"].chunks, *came_and_went["topic"].chunks], pa.string())
+    topic, _ = texts(both)
+    asked = topic[: len(removed)]
+    at_ms, count = ints(removed["at_ms"]), ints(removed["count"])
+    left = _left(
+        topic[len(removed) :], ints(came_and_went["at_ms"]), ints(came_and_went["change"]),
+        asked, np.minimum(at_ms, 2**62) + AT_ONCE_MS,
+    )  # fmt: skip
+    return at_ms[left > 0], count[left > 0]

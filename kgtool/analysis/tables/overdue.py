@@ -1,0 +1,103 @@
+"""What a check ought to have removed before the log ends, and has not.
+
+A broker looks once per check interval. What was due for longer than that at the end of the log
+points at a coordinator that does not clean up (one that could not load its partition, say), or
+at other settings than those that were assumed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kgtool.analysis.fold import rules_columns as rc
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, words
+from kgtool.analysis.fold.scene import Scene, choice
+from kgtool.analysis.tables.live import Live
+from kgtool.retention import rules as r
+
+_RULES = (*r.RULES, r.CAUSE_GROUP_EMPTY)
+
+
+def grace_ms(interval_ms: int) -> int:
+    """How long after it was due something is gone at the latest.
+
+    One interval, and the little by which checks drift: the new coordinator starts the next one an
+    interval after the last one *ended*.
+    """
+    return interval_ms + max(1000, interval_ms // 100)
+
+
+def table(scene: Scene, found: Live) -> Any:
+    """Rows of ``schema.OVERDUE`` at the end of the log."""
+    plan, log, states = scene.plan, scene.log, scene.states
+    limit = plan.end_ms - grace_ms(plan.interval_ms)
+    if log.moved_ms > limit:
+        # A coordinator looks for the first time an interval after it has loaded the partition.
+        limit -= grace_ms(plan.interval_ms)
+    seen = rc.as_seen_by(plan.rules, states.of.at(found.state))
+    expires = found.judged.expires_ms
+    late = np.flatnonzero((expires != NONE) & (expires < limit))
+    groups, since = _groups(scene, found)
+    gone = (since != NONE) & (since < limit)
+    groups, since = groups[gone], since[gone]
+    none = np.full(len(groups), NONE)
+    of_group = states.of.at(states.latest[groups])
+    due = np.concatenate([expires[late], since])
+    stored = found.stored[late]
+    keys = scene.key_columns(found.key[late])
+    here = seen.known[late]
+    columns = {
+        "group": words(np.concatenate([found.group[late], groups]), log.groups),
+        "topic": words(
+            np.concatenate([log.keys.topic[found.key[late]], np.full(len(groups), -1)]), log.topics
+        ),
+        "partition": np.concatenate([keys["partition"], none]),
+        "offset": np.concatenate([log.offsets.offset[stored], none]),
+        "commit_timestamp_ms": np.concatenate([log.offsets.commit_ms[stored], none]),
+        "group_type": choice(
+            rc.TYPES, np.concatenate([np.where(here, seen.type[late], -1), of_group.type])
+        ),
+        "group_state": choice(
+            rc.STATES, np.concatenate([np.where(here, seen.state[late], -1), of_group.state])
+        ),
+        "rule": choice(
+            _RULES, np.concatenate([found.judged.rule[late], np.full(len(groups), len(r.RULES))])
+        ),
+        "expires_at_ms": due,
+        # null where a commit timestamp is so absurd that the difference does not fit
+        "overdue_ms": np.where(due > -(2**62), plan.end_ms - plan.interval_ms - due, NONE),
+        "log_partition": np.full(len(due), scene.partition),
+    }
+    return scene.table("overdue", columns)
+
+
+def _groups(scene: Scene, found: Live) -> tuple[Ints, Ints]:
+    """Groups that the next check removes, and since when that is so."""
+    log, past, rules, states = scene.log, scene.history, scene.plan.rules, scene.states
+    latest = states.latest
+    group = states.of.at(latest)
+    has_live = np.zeros(log.size, dtype=np.bool_)
+    has_live[found.group] = True
+    of = log.keys.group[past.key]
+    cleared = np.full(log.size, NONE)
+    lost = past.tombstone | (past.pending_change == -1)
+    np.maximum.at(cleared, of[lost], past.at_ms[lost])
+    held = np.zeros(log.size, dtype=np.bool_)
+    if rules.pending_keeps_group == r.PENDING_ALWAYS:
+        held[of[past.is_last & past.pending]] = True
+    left = np.zeros(log.size, dtype=np.int64)
+    goes = rc.may_go(rules, group, left=left, pending=held, had=~held)
+    goes &= group.known & ~has_live & _leaves_tombstone(scene, group)
+    since = np.where(group.since_ms == NONE, states.ints("entered_ms")[latest], group.since_ms)
+    rows = np.flatnonzero(goes)
+    return rows, np.maximum(since, cleared)[rows]
+
+
+def _leaves_tombstone(scene: Scene, group: rc.Group) -> Bools:
+    """As ``retention.rules.group_leaves_tombstone``: only then the log could show that it went."""
+    if scene.plan.rules.new_coordinator:
+        return np.ones(len(group.known), dtype=np.bool_)
+    generation = scene.states.ints("generation")[scene.states.latest]
+    return (group.type == rc.TYPE[r.TYPE_CLASSIC]) & (generation > 0)

@@ -1,0 +1,95 @@
+"""Which retention the brokers had while the log was written, also where it changed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.analysis import scenarios, sources
+from kgtool.analysis.fold import rules_columns as rc
+from kgtool.analysis.fold.wrote import Wrote, verdict
+from kgtool.analysis.local import Local
+from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.sources import BEGINNING
+from kgtool.retention import rules as r
+from tests.analysis import writer
+from tests.analysis.test_rules_columns import GROUP, OFFSET, ROWS
+from tests.analysis.writer import Raw, offset_key, offset_value
+from tests.support.tables import dicts
+
+DAY_MS = 86_400_000
+T0, T1 = 19_000 * DAY_MS, 19_020 * DAY_MS
+"""The retention is a day from T0 on, and seven from T1 on."""
+CHANGED = ((T0, DAY_MS), (T1, 7 * DAY_MS))
+MANIFEST = {"configs": {"offsets.retention.minutes": str(10 * 1440)}}
+WEEK = (3 * DAY_MS, 7 * DAY_MS)
+
+
+def removals(folder: Path, wrote: Any) -> dict[str, tuple[str, int | None]]:
+    """Two offsets: one expired a day after its commit, the other, later, after a week."""
+    rows = []
+    for name, at, age in (("before", T0 + DAY_MS, 1), ("after", T1 + DAY_MS, 7)):
+        rows.append((at, offset_key(name), offset_value(5, at)))
+        rows.append((at + age * DAY_MS + 2000, offset_key(name), None))
+    rows.append((T1 + 30 * DAY_MS, offset_key("last"), offset_value(5, T1 + 30 * DAY_MS)))
+    batches = (
+        writer.batch(number, [Raw(key, value, at)]) for number, (at, key, value) in enumerate(rows)
+    )
+    path = writer.segment(folder, b"".join(batches))
+    basis, _ = scenarios.choose(None, ["4.1"], (), (), wrote)
+    analysis = Analysis(Local(), sources.find([str(path)]).files, basis)
+    return {row["group"]: (row["cause"], row["latency_ms"]) for row in dicts(analysis, "removals")}
+
+
+def test_a_removal_is_judged_by_the_retention_of_its_time(tmp_path: Path) -> None:
+    both = ("expired", 2000)
+    assert removals(tmp_path, CHANGED) == {"before": both, "after": both}
+    wrong = removals(tmp_path, ((BEGINNING, 7 * DAY_MS),))
+    assert wrong["before"][0] == "explicit" and wrong["after"] == both
+
+
+def test_every_verdict_is_that_of_a_broker_that_looks_all_the_time() -> None:
+    """Scalar, phase by phase: due in the first one in which its time comes."""
+    phases = ((0, 60_000), (100_000, 10_000), (10**12 + 5, 10**6), (10**12 + 10**5, 7))
+    rng = random.Random(5)
+    for rules in (r.RULES_4_1, r.RULES_2_4):
+        at_ms, _ = verdict(rules, GROUP, OFFSET, Wrote(phases))
+        for at in rng.sample(range(len(ROWS)), 2000):
+            known, kind, state, protocol, since, topics, topic, commit, own, pending = ROWS[at]
+            names = None if topics is None else frozenset(topics)
+            group = r.GroupSnapshot(kind, state, protocol, since, names) if known else None
+            expected = None
+            for number, (start, retention) in enumerate(phases):
+                offset = r.CommittedOffset(commit, own)
+                due = r.verdict(rules, group, offset, topic, retention, pending).expires_at_ms
+                end = phases[number + 1][0] if number + 1 < len(phases) else r.MAX_TIMESTAMP_MS + 1
+                if due is not None and max(due, start) < end:
+                    expected = due if number == 0 else max(due, start)
+                    break
+            found = int(at_ms[at])
+            assert (None if found == rc.NONE else found) == expected, ROWS[at]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "retentions", "wrote", "expected"),
+    [
+        (MANIFEST, WEEK, (), 10 * DAY_MS),
+        (MANIFEST, (3 * DAY_MS,), (), 10 * DAY_MS),
+        (MANIFEST, WEEK, ((BEGINNING, 5 * DAY_MS),), 5 * DAY_MS),
+        (None, (3 * DAY_MS,), (), 3 * DAY_MS),
+        (None, WEEK, (), 7 * DAY_MS),
+        (None, (), CHANGED, 7 * DAY_MS),
+    ],
+)
+def test_the_order_of_options_never_matters(
+    manifest: Any, retentions: tuple[int, ...], wrote: Any, expected: int
+) -> None:
+    for some in (retentions, retentions[::-1]):
+        basis, played = scenarios.choose(manifest, ["auto"], some, (), wrote)
+        assert basis.retention_ms == expected
+        assert {each.retention_ms for each in played} == set(retentions or (expected,))
+    for some_rules in (["2.4", "4.1"], ["4.1", "2.4"]):
+        assert scenarios.choose(None, some_rules, (), ())[0].rules.name == "4.1"
