@@ -165,11 +165,12 @@ class GroupAdmin(Cleaning):
         names = list(dict.fromkeys(groups))
         with self._lock:
             session = self._ready()
+            hidden = HiddenOffsets(names, refuse=not force)
+            session.run_long(hidden.look(session.cluster, names))
             if dry_run:
-                return session.run(plan_deletions(session.cluster, names, force=force)).rows
+                plan = plan_deletions(session.cluster, names, force=force, hidden=hidden)
+                return session.run(plan).rows
             with self._recorder(session, "delete_groups", force=force) as recorder:
-                hidden = HiddenOffsets(names, refuse=not force)
-                session.run_long(hidden.look(session.cluster, names))
                 recorder.lock(names)
 
                 def before(changes: Sequence[GroupChange]) -> None:

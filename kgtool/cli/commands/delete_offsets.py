@@ -172,22 +172,22 @@ class _Run:
         course = Course(self._session, self._output, len(groups), yes=yes)
         with Change(self._session, self._output) as change, Meter(len(groups), "groups") as meter:
 
-            def work(part: list[str]) -> list[GroupOffsetDeletions]:
+            def work(part: list[str]) -> list[bool]:
                 return list(self._delete(change, meter, part, agreed))
 
             change.lock(groups)
-            course.run(list(groups), work, _has_failed, self._leave)
+            course.run(list(groups), work, bool, self._leave)
         return change
 
-    def _leave(self, group: str) -> GroupOffsetDeletions:
-        left = GroupOffsetDeletions(group, [], not_reached(group))
-        self._report([left])
-        return left
+    def _leave(self, group: str) -> bool:
+        self._report([GroupOffsetDeletions(group, [], not_reached(group))])
+        return True
 
     def _delete(
         self, change: Change, meter: Meter, groups: Sequence[str],
         agreed: Mapping[str, Agreed] | None,
-    ) -> Iterator[GroupOffsetDeletions]:  # fmt: skip
+    ) -> Iterator[bool]:  # fmt: skip
+        """Yield of each group whether something failed; its rows are reported, and not held."""
         from kgtool.admin.offset_delete import delete_offsets
 
         waves = Waves(groups)
@@ -202,7 +202,7 @@ class _Run:
             meter.add(len(names))
             self._report(done.values())
             waves.learn(len(names), sum(len(result.rows) for result in done.values()))
-            yield from done.values()
+            yield from map(_has_failed, done.values())
 
     def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
         _report(self._output, results, is_kafka_form=self._is_kafka_form, is_dry=is_dry)
