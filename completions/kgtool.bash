@@ -6,7 +6,7 @@ _kgtool_commands() {
     case "$1" in
         "") _kgtool_lines list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex sandbox completion man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
-        "context") _kgtool_lines add list remove use ;;
+        "context") _kgtool_lines add list remove rename show use ;;
         "sandbox") _kgtool_lines down seed status up ;;
     esac
 }
@@ -137,6 +137,10 @@ _kgtool_options() {
             -o --output --no-color --debug --help ;;
         "context remove") _kgtool_lines \
             -o --output --no-color --debug --help ;;
+        "context rename") _kgtool_lines \
+            -o --output --no-color --debug --help ;;
+        "context show") _kgtool_lines \
+            -o --output --no-color --debug --help ;;
         "context use") _kgtool_lines \
             --none -o --output --no-color --debug --help ;;
         "request") _kgtool_lines \
@@ -149,13 +153,14 @@ _kgtool_options() {
         "sandbox") _kgtool_lines \
             --help ;;
         "sandbox down") _kgtool_lines \
-            --name --keep-data --help ;;
+            --name --keep-data -o --output --no-color --debug --help ;;
         "sandbox seed") _kgtool_lines \
-            --name --help ;;
+            --name -o --output --no-color --debug --help ;;
         "sandbox status") _kgtool_lines \
-            --name -o --output --help ;;
+            --name -o --output --no-color --debug --help ;;
         "sandbox up") _kgtool_lines \
-            --brokers --kafka-version --config --dir --name --help ;;
+            --brokers --kafka-version --config --dir --name -o --output --no-color \
+            --debug --help ;;
         "completion") _kgtool_lines \
             --help ;;
         "man") _kgtool_lines \
@@ -177,94 +182,65 @@ _kgtool_kind() {
         " --from-file") kind="any" ;;
         " --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         " --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        " -o"|" --output") kind="words" choices="text json ndjson csv yaml" ;;
         "list --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance NotReady" ;;
         "list --type") kind="?list" choices="consumer classic share streams" ;;
         "list --columns") kind="list" choices="group type state protocol_type coordinator" ;;
         "list --sort") kind="words" choices="group type state protocol_type coordinator" ;;
-        "list -o"|"list --output") kind="words" choices="text json ndjson csv yaml" ;;
         "list ") kind="groups" ;;
         "describe --type") kind="list" choices="consumer classic" ;;
         "describe --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "describe -o"|"describe --output") kind="words" choices="text json ndjson csv yaml" ;;
         "describe ") kind="groups" ;;
         "lag --type") kind="list" choices="consumer classic" ;;
         "lag --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "lag --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "lag --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "lag -o"|"lag --output") kind="words" choices="text json ndjson csv yaml" ;;
         "lag ") kind="groups" ;;
-        "explain -o"|"explain --output") kind="words" choices="text json ndjson csv yaml" ;;
         "explain ") kind="groups" ;;
         "doctor --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "doctor --type") kind="list" choices="consumer classic" ;;
         "doctor --fail-on") kind="words" choices="problem warning note none" ;;
-        "doctor -o"|"doctor --output") kind="words" choices="text json ndjson csv yaml" ;;
         "doctor ") kind="groups" ;;
-        "peek -o"|"peek --output") kind="words" choices="text json ndjson csv yaml" ;;
         "peek ") kind="groups" ;;
-        "coordinator -o"|"coordinator --output") kind="words" choices="text json ndjson csv yaml" ;;
         "coordinator ") kind="groups" ;;
-        "diff -o"|"diff --output") kind="words" choices="text json ndjson csv yaml" ;;
         "diff ") kind="files" ;;
         "delete --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "delete --type") kind="list" choices="consumer classic" ;;
-        "delete -o"|"delete --output") kind="words" choices="text json ndjson csv yaml" ;;
         "delete ") kind="groups" ;;
         "delete-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "delete-offsets --type") kind="list" choices="consumer classic" ;;
-        "delete-offsets -o"|"delete-offsets --output") kind="words" choices="text json ndjson csv yaml" ;;
         "delete-offsets ") kind="groups" ;;
         "reset-offsets --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "reset-offsets --type") kind="list" choices="consumer classic" ;;
         "reset-offsets --from-file") kind="files" ;;
-        "reset-offsets -o"|"reset-offsets --output") kind="words" choices="text json ndjson csv yaml" ;;
         "reset-offsets ") kind="groups" ;;
-        "remove-members -o"|"remove-members --output") kind="words" choices="text json ndjson csv yaml" ;;
         "remove-members ") kind="groups" ;;
         "keep --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "keep --type") kind="list" choices="consumer classic" ;;
-        "keep -o"|"keep --output") kind="words" choices="text json ndjson csv yaml" ;;
         "keep ") kind="groups" ;;
-        "configs -o"|"configs --output") kind="words" choices="text json ndjson csv yaml" ;;
         "configs ") kind="groups" ;;
-        "cleanup -o"|"cleanup --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "cleanup apply -o"|"cleanup apply --output") kind="words" choices="text json ndjson csv yaml" ;;
         "cleanup apply ") kind="files" ;;
         "cleanup plan --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "cleanup plan --type") kind="list" choices="consumer classic" ;;
         "cleanup plan --out") kind="files" ;;
-        "cleanup plan -o"|"cleanup plan --output") kind="words" choices="text json ndjson csv yaml" ;;
         "backup --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "backup --type") kind="list" choices="consumer classic" ;;
         "backup --out") kind="files" ;;
-        "backup -o"|"backup --output") kind="words" choices="text json ndjson csv yaml" ;;
         "backup ") kind="groups" ;;
-        "restore -o"|"restore --output") kind="words" choices="text json ndjson csv yaml" ;;
         "restore ") kind="files" ;;
-        "history -o"|"history --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "undo -o"|"undo --output") kind="words" choices="text json ndjson csv yaml" ;;
         "undo ") kind="any" ;;
         "export --out") kind="files" ;;
-        "export -o"|"export --output") kind="words" choices="text json ndjson csv yaml" ;;
         "analyze --out") kind="dirs" ;;
         "analyze --fail-on") kind="any" ;;
-        "analyze -o"|"analyze --output") kind="words" choices="text json ndjson csv yaml" ;;
         "analyze ") kind="files" ;;
-        "context add -o"|"context add --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context add ") kind="any" ;;
-        "context list -o"|"context list --output") kind="words" choices="text json ndjson csv yaml" ;;
-        "context remove -o"|"context remove --output") kind="words" choices="text json ndjson csv yaml" ;;
         "context remove ") kind="contexts" ;;
-        "context use -o"|"context use --output") kind="words" choices="text json ndjson csv yaml" ;;
+        "context rename ") kind="any" ;;
+        "context show ") kind="any" ;;
         "context use ") kind="contexts" ;;
-        "request -o"|"request --output") kind="words" choices="text json ndjson csv yaml" ;;
         "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
-        "validate-regex -o"|"validate-regex --output") kind="words" choices="text json ndjson csv yaml" ;;
         "validate-regex ") kind="any" ;;
-        "sandbox status -o"|"sandbox status --output") kind="words" choices="text json" ;;
         "completion ") kind="words" choices="bash zsh fish" ;;
         "man ") kind="any" ;;
         "help ") kind="any" ;;
@@ -295,6 +271,7 @@ _kgtool_kind() {
         --command-config) [[ -n $kind ]] || kind="files" ;;
         --context) [[ -n $kind ]] || kind="contexts" ;;
         --timeout) [[ -n $kind ]] || kind="any" ;;
+        -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old brokers-mixed denied" ;;
         --before) [[ -n $kind ]] || kind="any" ;;

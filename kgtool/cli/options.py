@@ -186,10 +186,7 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
         context=chosen["context"],
     )
     if settings is None and required:
-        raise UsageError(
-            'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
-            f"set {config.BOOTSTRAP_VARIABLE}, or choose a context (kgtool context)."
-        )
+        raise no_cluster()
     output = get_output(ctx)
     if settings is None:
         return None
@@ -200,6 +197,16 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
     if output.is_debug:
         settings = settings._replace(trace=lambda line: output.note(escape(line)))
     return settings
+
+
+def no_cluster() -> UsageError:
+    """Return the refusal of a command that no cluster was named for."""
+    from kgtool.config import BOOTSTRAP_VARIABLE
+
+    return UsageError(
+        'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
+        f"set {BOOTSTRAP_VARIABLE}, or choose a context (kgtool context)."
+    )
 
 
 def _given_before(ctx: click.Context, name: str, value: Any) -> Any:

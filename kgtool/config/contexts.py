@@ -161,6 +161,21 @@ def use(name: str | None) -> None:
         _save(known._replace(current=name))
 
 
+def rename(old: str, new: str) -> None:
+    """Give a profile another name; it stays the one in use, if it was.
+
+    :raises ConfigError: there is none of the old name, or one of the new.
+    """
+    with _locked():
+        known = load()
+        found = known.get(old)
+        if new in known.by_name:
+            raise ConfigError(f"There is a context {new} already.")
+        left = {key: value for key, value in known.by_name.items() if key != old}
+        current = new if known.current == old else known.current
+        _save(Contexts(current, {**left, new: found._replace(name=new)}))
+
+
 def remove(name: str) -> None:
     """Forget a profile."""
     with _locked():

@@ -191,3 +191,31 @@ def test_an_unprotected_context_asks_once(kafka: Cluster, context: Callable[...,
         terminal.type("y\n")
         assert terminal.read_all() == 0
     assert group not in clients.group_ids(kafka.bootstrap)
+
+
+def test_show_and_rename(context: Callable[..., Result]) -> None:
+    assert context(
+        "add", "dev", "--bootstrap-server", "b:1", "--user", "alice", "--password", "env:SECRET",
+        "--property", "security.protocol=SASL_SSL", "--property", "sasl.mechanism=PLAIN", "--use",
+    ).status == 0  # fmt: skip
+    shown = context("show")
+    assert (shown.status, shown.err) == (0, "")
+    assert "secrets         password=env:SECRET" in shown.out.splitlines()
+    (row,) = context("show", "dev", "-o", "json").json["results"]
+    assert row["secrets"] == {"password": "env:SECRET"}
+    assert row["properties"] == {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    assert context("rename", "dev", "staging").status == 0
+    assert load().current == "staging"
+    assert list(load().by_name) == ["staging"]
+    assert load().get("staging").user == "alice"
+    for argv, said in (
+        (["show", "dev"], "There is no context 'dev'; known: staging."),
+        (["rename", "dev", "x"], "There is no context 'dev'"),
+        (["rename", "staging", "a b"], "can't be called 'a b'"),
+        (["rename", "staging", "staging"], "There is a context staging already."),
+    ):
+        refused = context(*argv)
+        assert (refused.status, refused.out) == (2, "")
+        assert said in refused.err
+    assert context("use", "--none").status == 0
+    assert "No context is in use" in context("show").err

@@ -187,4 +187,7 @@ def test_what_can_be_found_is_explained_without_a_cluster(
     assert (result.status, result.err) == (0, "")
     for kind in KINDS:
         assert f"\n{kind}: " in f"\n{result.out}"
+    document = kgtool("doctor", "--findings", "-o", "json").json
+    assert document["command"] == "doctor"
+    assert [row["finding"] for row in document["results"]] == list(KINDS)
     assert max(map(len, result.out.splitlines())) <= 80

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgtool.cli import render
+from kgtool.cli.escape import escape
 from kgtool.cli.help import examples
 from kgtool.cli.options import output_options
 from kgtool.cli.output import Output
@@ -78,8 +79,7 @@ def add(
     """Add a context."""
     from kgtool.config import contexts
 
-    if not contexts.NAME.fullmatch(name):
-        raise UsageError(f"A context can't be called {name!r}: letters, digits, '.', '_' and '-'.")
+    _check_name(name)
     if name in contexts.load().by_name and not replace:
         raise UsageError(f"There is a context {name} already: --replace replaces it.")
     references = [*secrets, f"password={password}"] if password else secrets
@@ -126,6 +126,50 @@ def use(output: Output, name: str | None, none: bool) -> int:
     return _show(output, [] if name is None else [contexts.load().get(name)])
 
 
+@command.command("show")
+@click.argument("name", required=False)
+@output_options
+def show(output: Output, name: str | None) -> int:
+    """Show all of a context (default: the one in use); secrets by reference only."""
+    from kgtool.config.contexts import load
+
+    known = load()
+    if name is None and known.current is None:
+        raise UsageError("No context is in use: name one. kgtool context list shows them.")
+    found = known.get(name or known.current or "")
+    row = {**_row(found, known.current), "user": found.user, "policy": found.policy,
+           "properties": dict(found.properties), "secrets": dict(found.secrets)}  # fmt: skip
+    output.begin(tuple(row))
+    output.done += 1
+    output.row(row)
+    for key, value in row.items():
+        for line in _lines(key, value):
+            output.text(line)
+    return output.finish()
+
+
+def _lines(key: str, value: object) -> list[str]:
+    label = key.replace("_", " ")
+    if isinstance(value, dict):
+        return [f"{label:<15} {escape(f'{name}={value[name]}')}" for name in sorted(value)]
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
+    return [] if value is None else [f"{label:<15} {escape(str(value))}"]
+
+
+@command.command("rename")
+@click.argument("old")
+@click.argument("new")
+@output_options
+def rename(output: Output, old: str, new: str) -> int:
+    """Give a context another name."""
+    from kgtool.config import contexts
+
+    _check_name(new)
+    contexts.rename(old, new)
+    return _show(output, [contexts.load().get(new)])
+
+
 @command.command("remove")
 @click.argument("name")
 @output_options
@@ -136,6 +180,13 @@ def remove(output: Output, name: str) -> int:
     gone = contexts.load().get(name)
     contexts.remove(name)
     return _show(output, [gone], quiet=True)
+
+
+def _check_name(name: str) -> None:
+    from kgtool.config.contexts import NAME
+
+    if not NAME.fullmatch(name):
+        raise UsageError(f"A context can't be called {name!r}: letters, digits, '.', '_' and '-'.")
 
 
 def _pair(word: str, option: str) -> tuple[str, str]:
@@ -178,7 +229,6 @@ def _check(made: Context) -> None:
 
 def _warn(output: Output, made: Context) -> None:
     """Point out what looks like a slip: nothing would read it."""
-    from kgtool.cli.escape import escape
     from kgtool.config.known import odd_names
     from kgtool.config.properties import Properties
 
@@ -195,20 +245,22 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
     output.begin(COLUMNS)
     for context in found:
         output.done += 1
-        output.row(
-            {
-                "context": context.name,
-                "current": context.name == current,
-                "bootstrap": context.bootstrap,
-                "command_config": context.command_config,
-                "protected": context.is_protected,
-                "cluster_id": context.cluster_id,
-            }
-        )
+        output.row(_row(context, current))
     if found and not quiet:
         cells = [_cells(context, context.name == current) for context in found]
         output.text(render.table(_HEADERS, cells), end="")
     return output.finish()
+
+
+def _row(context: Context, current: str | None) -> dict[str, object]:
+    return {
+        "context": context.name,
+        "current": context.name == current,
+        "bootstrap": context.bootstrap,
+        "command_config": context.command_config,
+        "protected": context.is_protected,
+        "cluster_id": context.cluster_id,
+    }
 
 
 def _cells(context: Context, is_current: bool) -> tuple[object, ...]:

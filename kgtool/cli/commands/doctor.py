@@ -14,7 +14,13 @@ from kgtool.cli.doctor_page import YOU, Connection
 from kgtool.cli.expiry import now_ms
 from kgtool.cli.help import examples
 from kgtool.cli.named import Named
-from kgtool.cli.options import connection_options, output_options, positions, selection_options
+from kgtool.cli.options import (
+    connection_options,
+    no_cluster,
+    output_options,
+    positions,
+    selection_options,
+)
 from kgtool.cli.output import Output, sentence
 from kgtool.cli.selection import Selection
 from kgtool.cli.times import Duration
@@ -28,10 +34,14 @@ if TYPE_CHECKING:
 NEVER = "none"
 
 
-def _catalogue(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        click.echo(doctor_page.catalogue(), nl=False)
-        context.exit()
+def _catalogue(output: Output) -> int:
+    """Put out what can be found; no cluster is asked."""
+    output.begin(("finding", "title", "meaning"))
+    output.text(doctor_page.catalogue(), end="")
+    for kind, (title, meaning) in KINDS.items():
+        output.done += 1
+        output.row({"finding": kind, "title": title, "meaning": meaning})
+    return output.finish()
 
 
 class Wanted(NamedTuple):
@@ -62,14 +72,14 @@ class Wanted(NamedTuple):
 @click.option("--ignore", "ignored", multiple=True, metavar="FINDING",
               type=Named(list(KINDS), "a word that kgtool doctor --findings shows"),
               help="Leave out such findings (beyond-end, ghost-topic, ...); repeatable.")
-@click.option("--findings", is_flag=True, is_eager=True, expose_value=False, callback=_catalogue,
+@click.option("--findings", is_flag=True,
               help="Say what can be found and what it means; no cluster is asked.")
-@connection_options()
+@connection_options(required=False)
 @output_options
 # fmt: on
 def command(
-    settings: Settings, output: Output, selection: Selection, within: int, fail_on: str,
-    ignored: tuple[str, ...],
+    settings: Settings | None, output: Output, selection: Selection, within: int, fail_on: str,
+    ignored: tuple[str, ...], findings: bool,
 ) -> int:  # fmt: skip
     """Find what is wrong with groups, and the command that fixes it.
 
@@ -81,6 +91,10 @@ def command(
     topic, partition, broker, message, evidence (numbers) and fix (a command line); null where a
     part does not apply. What may not be read is a note: denied, with the findings that it costs.
     """
+    if findings:
+        return _catalogue(output)
+    if settings is None:
+        raise no_cluster()
     if selection.is_given:
         selection.check("doctor")
     selection.predicate()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.help import examples
+from kgtool.cli.options import output_options
+from kgtool.cli.output import Output
 
 if TYPE_CHECKING:
     from kgtool.sandbox.cluster import Cluster
@@ -57,13 +58,15 @@ def command() -> None:
     help="Where the data goes (default: the user's state folder).",
 )
 @name_option
+@output_options
 def up(
+    output: Output,
     brokers: int | None,
     kafka_version: str | None,
     config: tuple[str, ...],
     directory: Path | None,
     name: str,
-) -> None:
+) -> int:
     """Start it; prints the bootstrap address."""
     from kgtool.sandbox import lifecycle
 
@@ -75,61 +78,72 @@ def up(
         config=_settings(config),
         directory=directory,
     )
-    click.echo(cluster.bootstrap)
+    return _report(output, cluster)
 
 
 @command.command("seed")
 @name_option
-def seed(name: str) -> None:
+@output_options
+def seed(output: Output, name: str) -> int:
     """Fill it with the topics and groups that an admin really meets."""
     from kgtool.sandbox.seed import seed as run
 
     cluster = _running(name)
     watcher = _watcher()
     run(cluster, watcher)
-    click.echo(cluster.bootstrap)
+    return _report(output, cluster)
 
 
 @command.command("status")
 @name_option
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-def status(name: str, output: str) -> None:
-    """Say what is running, and where."""
+@output_options
+def status(output: Output, name: str) -> int:
+    """Show what is running, and where."""
     from kgtool.sandbox.cluster import Cluster
 
     facts = _facts(Cluster.attach(name), name)
-    if output == "json":
-        document = {
-            "command": "sandbox status",
-            "version": 1,
-            "cluster_id": facts["cluster_id"],
-            "results": [facts],
-            "errors": [],
-        }
-        click.echo(json.dumps(document, indent=2))
-        return
+    output.begin(tuple(facts), facts["cluster_id"])
+    output.done += 1
+    output.row(facts)
     for key, value in facts.items():
         if key != "brokers" and value is not None:
-            click.echo(f"{key.replace('_', ' '):<14} {value}")
+            output.text(f"{key.replace('_', ' '):<14} {value}")
     for row in facts["brokers"]:
         alive = f"pid {row['pid']}" if row["pid"] else "dead"
-        click.echo(f"{'broker':<14} {row['id']} at 127.0.0.1:{row['port']}, {alive}")
+        output.text(f"{'broker':<14} {row['id']} at 127.0.0.1:{row['port']}, {alive}")
+    return output.finish()
 
 
 @command.command("down")
 @name_option
 @click.option("--keep-data", is_flag=True, help="Keep the topics for the next `up`.")
-def down(name: str, keep_data: bool) -> None:
+@output_options
+def down(output: Output, name: str, keep_data: bool) -> int:
     """Stop it, and remove its data."""
     from kgtool.sandbox.cluster import Cluster
 
     cluster = Cluster.attach(name)
+    facts = _facts(None, name)
+    output.begin(tuple(facts))
+    output.done += 1
     if cluster is None:
-        click.echo(f"no sandbox {name!r} is running", err=True)
-        return
-    cluster.stop(keep_data=keep_data)
-    kept = f"; its data stays in {cluster.state.directory}" if keep_data else ""
-    click.echo(f"the sandbox {name!r} is stopped{kept}", err=True)
+        output.note(f"no sandbox {name!r} is running")
+    else:
+        cluster.stop(keep_data=keep_data)
+        kept = f"; its data stays in {cluster.state.directory}" if keep_data else ""
+        output.note(f"the sandbox {name!r} is stopped{kept}")
+    output.row(facts)
+    return output.finish()
+
+
+def _report(output: Output, cluster: Cluster) -> int:
+    """Put out where it is: in text, only the bootstrap address."""
+    facts = _facts(cluster, cluster.name)
+    output.begin(tuple(facts), facts["cluster_id"])
+    output.done += 1
+    output.row(facts)
+    output.text(cluster.bootstrap)
+    return output.finish()
 
 
 def _settings(words: tuple[str, ...]) -> Mapping[str, str]:
