@@ -226,6 +226,8 @@ class Connection:
             self.close(mechanism)
             return
         self.progressed_at = time.monotonic()  # fetching a token was not the broker's time
+        if self._addresses:
+            self._next_address_at = self.progressed_at + STAGGER_SECONDS
         self.channel.start(mechanism)
         self._opening = self.channel.data_to_send()
         for line in self._racing[:]:
