@@ -252,7 +252,7 @@ class Connection:
         """Take what came."""
         if data is not None and self._line is None:
             if not data:
-                self.on_lost(line, self.channel.closed_by_peer())
+                self._on_hung_up(line, self.channel.closed_by_peer())
                 return
             self._choose(line)
         if data is not None:
@@ -261,9 +261,11 @@ class Connection:
             self.flush()  # the next step of a login
 
     def on_lost(self, line: Line, error: KgError) -> None:
+        """Say in the middle of what it broke."""
+        self._on_hung_up(line, self.channel.lost(error) if line is self._line else error)
+
+    def _on_hung_up(self, line: Line, error: KgError) -> None:
         """Find out why: a broker that hangs up at once may want something of us."""
-        if line is self._line:
-            error = self.channel.lost(error)
         if self._is_silent:
             error = self._transport.explain_silence(error, self._host, self._port)
         self.on_failed(line, error)
@@ -285,7 +287,7 @@ class Connection:
         channel = self.channel
         was, left = channel.state, channel.pending
         if not data:
-            self.on_lost(line, channel.closed_by_peer())
+            self._on_hung_up(line, channel.closed_by_peer())
             return
         channel.receive(data)
         if channel.error is not None:
