@@ -26,7 +26,8 @@ _TYPES = ("classic", "consumer")
 def items(scene: Scene, live: Any, group: Ints) -> Any:
     """Decide group by group: the rows of ``schema.LIVE`` of these groups → group and decision.
 
-    Of what nobody has committed for ``Plan.idle_ms`` before the end of the log only.
+    Only groups without a commit or a member, and offsets without a commit, for ``Plan.idle_ms``
+    before the end of the log.
     """
     plan = scene.plan
     latest_ms = None if plan.idle_ms is None else plan.end_ms - plan.idle_ms
@@ -61,12 +62,15 @@ def _whole(scene: Scene, rows: list[dict[str, Any]], protocol: str | None) -> di
     for row in rows:
         row["log_end_offset"] = ends.get((row["topic"], row["partition"]), (None, None))[1]
     times = [row["commit_timestamp_ms"] for row in rows if row["commit_timestamp_ms"] is not None]
+    # Members that came and went are use too, though they commit nothing.
+    states = [row["state_since_ms"] for row in rows if row["state_since_ms"] is not None]
     return {
         "group": rows[0]["group"],
         "type": rows[0]["group_type"],
         "state": rows[0]["group_state"],
         "protocol_type": protocol,
         "last_commit_ms": max(times, default=None),
+        "last_used_ms": max([*times, *states]) if times else None,
         "all_subscribed": all(row["subscribed"] for row in rows),
         "offsets": sorted(rows, key=lambda row: (row["topic"], row["partition"])),
     }
@@ -77,7 +81,7 @@ def _is_wanted(row: Mapping[str, Any], latest_ms: int | None) -> bool:
     is_empty = row["state"] == EMPTY
     if row["state"] is not None and not is_empty and row["all_subscribed"]:
         return False
-    last_ms = row["last_commit_ms"]
+    last_ms = row["last_used_ms"]
     is_recent = latest_ms is not None and (last_ms is None or last_ms > latest_ms)
     return not (is_empty and is_recent)
 

@@ -138,7 +138,8 @@ def _teller(times: KnownTimes) -> Told:
         }
         if len(at) < len(values):
             return KgError("it has other offsets than in the analysis.")
-        return CommitTimes(at, None)
+        changes = [each.state_since_ms for each in known.values() if each.state_since_ms]
+        return CommitTimes(at, None, max(changes, default=None))
 
     return told
 

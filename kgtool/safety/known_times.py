@@ -1,7 +1,8 @@
 """Times of commits out of an earlier analysis, for those who may not read ``__consumer_offsets``.
 
 What ``kgtool analyze --table live -o json`` (or ``ndjson``) put out, or the rows of its table
-``live`` from anywhere else: ``group, topic, partition, offset, commit_timestamp_ms``.
+``live`` from anywhere else: ``group, topic, partition, offset, commit_timestamp_ms``, and
+``state_since_ms`` where it is known.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from kgtool.model import TopicPartition
 
 
 class KnownTime(NamedTuple):
-    """What was committed then, and when (ms since the epoch)."""
+    """What was committed then, and when (ms since the epoch).
+
+    ``state_since_ms``: since when the group was in its state, as without members.
+    """
 
     offset: int
     at_ms: int
+    state_since_ms: int | None = None
 
 
 KnownTimes = dict[str, dict[TopicPartition, KnownTime]]
@@ -69,7 +74,9 @@ def from_rows(path: Path, rows: Iterable[Any]) -> KnownTimes:
             raise _not_live(path)
         if _are_numbers(values[2:]):  # the text formatters of old tools do not tell the time
             partition = TopicPartition(str(names[1]), int(values[0] or 0))
-            known = KnownTime(int(values[1] or 0), int(values[2] or 0))
+            since = row.get("state_since_ms")
+            state_since_ms = since if _are_numbers([since]) else None
+            known = KnownTime(int(values[1] or 0), int(values[2] or 0), state_since_ms)
             found.setdefault(str(names[0]), {})[partition] = known
     return found
 

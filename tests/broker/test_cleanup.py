@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as Place
 
+from kgtool.admin.write_offsets import Write, write_offsets
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
@@ -25,16 +26,19 @@ from tests.cli.pseudo import Terminal
 from tests.safety import world
 from tests.safety.world import Run, seen
 from tests.support import clients
-from tests.support.offsets import first_commits
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def commit_all(bootstrap: str, groups: Sequence[str], topic: str, first: int = 0) -> None:
+def commit_all(
+    bootstrap: str, groups: Sequence[str], topic: str, first: int = 0, *, again: bool = False
+) -> None:
     """Give many groups offsets in one go: partition 0 and 1, with metadata and an epoch.
 
     The metadata ends with NUL, as librdkafka writes it, because its admin client reads on until
     there is one.
+
+    :param again: they have the very same offsets already.
     """
     found = settings(bootstrap)
     assert found is not None
@@ -46,7 +50,12 @@ def commit_all(bootstrap: str, groups: Sequence[str], topic: str, first: int = 0
         for number, name in enumerate(groups, first)
     }
     with Session(found) as session:
-        outcomes = session.run(first_commits(session.cluster, offsets))
+        writes = {
+            group: {p: Write(value if again else None, value) for p, value in parts.items()}
+            for group, parts in offsets.items()
+        }
+        written = write_offsets(session.cluster, writes, verify=False, refresh=again)
+        outcomes = session.run(written)
     assert not [e for outcome in outcomes.values() for e in outcome.values() if e is not None]
 
 
@@ -117,7 +126,7 @@ def test_two_hundred_of_three_hundred_there_and_back(
     here = scene(300)
     time.sleep(8.1)
     used, dead = here.groups[200:], here.groups[:200]
-    commit_all(here.bootstrap, used, here.topic)  # the same offsets: only the log tells
+    commit_all(here.bootstrap, used, here.topic, 200, again=True)  # only the log tells
     path = here.plan("--idle", "8s", "--state", "Empty")
     plan = load(path)
     assert {item["group"] for item in plan["items"]} == set(dead)
@@ -175,13 +184,16 @@ def test_criteria_narrow_each_other(scene: Callable[[int], Scene]) -> None:
 
 def test_times_out_of_an_analysis(scene: Callable[[int], Scene]) -> None:
     """For those who may not read __consumer_offsets; only where the very same offsets are there."""
-    here = scene(4)
-    old, young, other, unknown = here.groups
+    here = scene(5)
+    old, young, other, visited, unknown = here.groups
     month_ago = int(time.time() * 1000) - 40 * 86_400_000
     rows = [
         {"group": group, "topic": here.topic, "partition": partition, "offset": offset,
-         "commit_timestamp_ms": month_ago + (39 * 86_400_000 if group == young else 0)}
-        for group, offsets in ((old, (0, 0)), (young, (1, 1)), (other, (2, 1)))
+         "commit_timestamp_ms": month_ago + (39 * 86_400_000 if group == young else 0),
+         "state_since_ms": month_ago + (39 * 86_400_000 if group == visited else 0)}
+        for group, offsets in (
+            (old, (0, 0)), (young, (1, 1)), (other, (2, 1)), (visited, (3, 3))
+        )
         for partition, offset in enumerate(offsets)
     ]  # fmt: skip
     table = here.folder / "live.ndjson"
@@ -205,7 +217,7 @@ def test_what_changed_since_is_left_alone(scene: Callable[[int], Scene]) -> None
     member = clients.join(here.bootstrap, joined, [here.topic], client_id="late")
     try:
         clients.commit(here.bootstrap, moved, {(here.topic, 0): 9})
-        commit_all(here.bootstrap, [same], here.topic, 2)
+        commit_all(here.bootstrap, [same], here.topic, 2, again=True)
         other = clients.create_topic(here.bootstrap, clients.unique("other"))
         clients.commit(here.bootstrap, more, {(other, 0): 0})
         assert here.run("delete", "--group", gone, "--yes").status == 0
@@ -252,7 +264,7 @@ def test_a_consumer_that_starts_in_the_middle(scene: Callable[[int], Scene]) -> 
         env=world.environment(here.journal), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     clients.wait_for(lambda: here.groups[0] not in here.living(), "the first deletion")
-    commit_all(here.bootstrap, [same], here.topic, 58)  # the same offsets once more
+    commit_all(here.bootstrap, [same], here.topic, 58, again=True)
     member = clients.join(here.bootstrap, late, [here.topic])
     try:
         out, err = process.communicate(timeout=60)

@@ -30,6 +30,14 @@ def test_both_formats(tmp_path: Path, form: str) -> None:
     assert read_file(path) == {"g": {("t", 0): KnownTime(5, 9)}, "h": {("t", 0): KnownTime(5, 9)}}
 
 
+def test_since_when_a_group_has_no_members(tmp_path: Path) -> None:
+    path = tmp_path / "live"
+    path.write_text(text("ndjson", row(state_since_ms=11), row(group="h", state_since_ms=None)))
+    found = read_file(path)
+    assert found["g"]["t", 0].state_since_ms == 11  # type: ignore[index]
+    assert found["h"]["t", 0].state_since_ms is None  # type: ignore[index]
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,23 @@ def test_it_agrees_with_the_cluster_and_can_be_applied(kafka: Cluster, tmp_path:
     plan.write_text(json.dumps(nobody))
     unnamed = run("cleanup", "apply", plan, "--yes")
     assert (unnamed.status, "which cluster it is about" in unnamed.err) == (2, True)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_count_as_use(kafka: Cluster, tmp_path: Path, protocol: str) -> None:
+    """A group whose consumer came and went without a commit is not idle."""
+    address, prefix = kafka.bootstrap, clients.unique("aidle")
+    topic = clients.create_topic(address, prefix, 1)
+    dead, visited = f"{prefix}-dead", f"{prefix}-visited"
+    for group in (dead, visited):
+        clients.commit(address, group, {(topic, 0): 0})
+    time.sleep(15)
+    clients.join(address, visited, [topic], group_protocol=protocol).close()
+    export, plan = tmp_path / "export", tmp_path / "plan.json"
+    for words in (
+        ("export", "--out", str(export), "--bootstrap-server", address),
+        ("analyze", str(export), "--plan", str(plan), "--idle", "10s"),
+    ):
+        done = world.kgtool(tmp_path / "journal", *words, timeout=300)
+        assert done.status == 0, done.err
+    assert set(items(plan, prefix)) == {dead}
