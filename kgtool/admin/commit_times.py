@@ -43,20 +43,21 @@ class CommitTimes(NamedTuple):
     changed_ms: int | None = None
 
 
-def commit_times(
-    cluster: Cluster,
-    groups: Mapping[str, Collection[TopicPartition]],
-    since_ms: int,
-    *,
-    small: int = SMALL_LOG,
-) -> Operation[dict[str, CommitTimes | KgError]]:
-    """Return the last commits of groups, or why the log of one can't be read.
+def read_log(
+    cluster: Cluster, groups: Sequence[str], since_ms: int
+) -> Operation[dict[str, Stretch | KgError]]:
+    """Read the log of groups, for ``commit_times`` and ``find_expiries``; or say why it can't be.
 
-    :param since_ms: where reading begins in a partition with more than ``small`` records.
+    :param since_ms: where reading begins in a partition with more than ``SMALL_LOG`` records.
     """
-    reader = LogReader(groups, since_ms, small=small)
-    found = yield from reader.read(cluster, list(groups))
-    return {name: _times(found[name], name, groups[name]) for name in groups}
+    return LogReader(groups, since_ms, small=SMALL_LOG).read(cluster, groups)
+
+
+def commit_times(
+    stretches: Mapping[str, Stretch | KgError], groups: Mapping[str, Collection[TopicPartition]]
+) -> dict[str, CommitTimes | KgError]:
+    """Return the last commits of groups, by what was read of their log."""
+    return {name: _times(stretches[name], name, groups[name]) for name in groups}
 
 
 def _times(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.admin.broker_rules import BrokerRules
-from kgtool.admin.commit_times import CommitTimes, commit_times
+from kgtool.admin.commit_times import CommitTimes, commit_times, read_log
 from kgtool.admin.doctor_brokers import Brokers, look_at_brokers
 from kgtool.admin.doctor_transactions import Transactions, open_transactions
 from kgtool.admin.expiry import SLACK_MS, USUAL_RETENTION_MS, Expiries, Question, find_expiries
@@ -128,8 +128,11 @@ def _of_the_log(
         if found.description.group in wanted
     ]
     try:
-        times = yield from commit_times(cluster, wanted, since_ms)
-        expiries = yield from find_expiries(cluster, questions, ask.now_ms, all_times=False)
+        log = yield from read_log(cluster, list(wanted), since_ms)
+        times = commit_times(log, wanted)
+        expiries = yield from find_expiries(
+            cluster, questions, ask.now_ms, all_times=False, log=log
+        )
     except KgError as error:
         return {}, Expiries({}, [], []), [ItemError.of(error, Target())]
     return times, expiries, expiries.errors

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from kgtool.admin.broker_rules import BrokerRules, rules_of
 from kgtool.admin.group_log import Commit, GroupLog, Scan
 from kgtool.admin.group_state import GroupState, Unread, state_of
+from kgtool.admin.log_reader import Stretch
 from kgtool.admin.partition import offsets_partition
 from kgtool.admin.raw_log import Range, copy_partitions
 from kgtool.admin.reset_plan import LogRange
@@ -90,12 +91,14 @@ class Expiries(NamedTuple):
 
 
 def find_expiries(
-    cluster: Cluster, questions: Sequence[Question], now_ms: int, *, all_times: bool = True
-) -> Operation[Expiries]:
+    cluster: Cluster, questions: Sequence[Question], now_ms: int, *, all_times: bool = True,
+    log: Mapping[str, Stretch | KgError] | None = None,
+) -> Operation[Expiries]:  # fmt: skip
     """Say of every offset when it expires; groups in one partition share the reading of it.
 
     :param now_ms: only decides where reading begins, and the time of what is overdue.
     :param all_times: read the log also where all that it tells is when something was committed.
+    :param log: what was read of the groups' log already; more is read where that is not enough.
     """
     work = _Work(now_ms, all_times)
     located = yield from find_coordinators(cluster, [q.description.group for q in questions])
@@ -104,6 +107,10 @@ def find_expiries(
     for question in questions:
         node = located[question.description.group]
         work.add(question, rules[node] if isinstance(node, int) else node, node)
+    for group in work.groups:
+        stretch = (log or {}).get(group.name)
+        if isinstance(stretch, Stretch):
+            group.learn(stretch.log, stretch.before_ms is None, stretch.before_ms)
     yield from _add_topologies(cluster, work)
     yield from _read(cluster, work)
     return work.finish()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.admin.commit_times import CommitTime, CommitTimes, commit_times
+from kgtool.admin.commit_times import CommitTime, CommitTimes, commit_times, read_log
 from kgtool.admin.committed import Committed, fetch_committed
 from kgtool.admin.expiry import Expiries, Expiry, Question, find_expiries
 from kgtool.admin.groups import describe_groups
 from kgtool.admin.images import id_text
 from kgtool.admin.lag import LogEnds
-from kgtool.admin.log_reader import newest_record_ms
+from kgtool.admin.log_reader import Stretch, newest_record_ms
 from kgtool.admin.topics import log_ends
 from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -95,12 +95,15 @@ def survey(
     asked = {group: list(found) for group, found in values.items() if found}
     looks: list[Operation[Any]] = [log_ends(cluster, there, starts=False)]
     if told is None:
-        looks.append(commit_times(cluster, asked, since_ms))
+        looks.append(read_log(cluster, list(asked), since_ms))
     ends, *read = yield from within(gather(looks), READING_SHARE)
+    log: dict[str, Stretch | KgError] = read[0] if read else {}
     times: dict[str, CommitTimes | KgError] = dict.fromkeys(values, CommitTimes({}, None))
-    times.update(read[0] if told is None else {g: told(g, values[g]) for g in asked})
+    times.update(
+        commit_times(log, asked) if told is None else {g: told(g, values[g]) for g in asked}
+    )
     questions = _questions(living, values)
-    expiries = yield from find_expiries(cluster, questions, now_ms, all_times=False)
+    expiries = yield from find_expiries(cluster, questions, now_ms, all_times=False, log=log)
     found = [
         _facts(cluster, d, committed[d.group], values[d.group], times[d.group], ends, expiries)
         for d in living

@@ -102,3 +102,9 @@ def test_a_clock_that_is_behind(scene: Scene, monkeypatch: pytest.MonkeyPatch) -
 def test_clocks_that_agree(scene: Scene) -> None:
     _, said = scene.plan("--group", scene.group(), "--idle", "1s")
     assert "Warning" not in said
+
+
+def test_the_log_is_read_once(scene: Scene) -> None:
+    _, said = scene.plan("--group", scene.group(), "--idle", "1s", "--debug")
+    asked = [line for line in said.splitlines() if line.startswith("→") and " Fetch v" in line]
+    assert len(asked) == 1, asked

@@ -124,8 +124,11 @@ def test_where_no_authorizer_is_on_nothing_is_said(
     topic = clients.create_topic(bootstrap, clients.unique("t"))
     name = clients.unique("group")
     clients.commit(bootstrap, name, {(topic, 0): 0})
-    result = call(capsys, "delete", "--group", name, "--yes", "--bootstrap-server", bootstrap)
+    wire = ("--bootstrap-server", bootstrap, "--debug")
+    result = call(capsys, "--delete", "--group", name, *wire)
     assert result.status == 0, result
+    assert " DescribeAcls v" in result.err
+    assert " Fetch v" not in result.err, "the log is read for nothing"
     assert WITHOUT_THE_LOG not in result.err
     (group,) = [line for line in journal(tmp_path) if line["kind"] == "group"]
     assert "blind" not in group
