@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def left_out(request: Any, what: str) -> KgError:
-    """Return the error of an item that the answer to a request leaves out.
+    """Return the error of an item that the answer to a request (None: to one) leaves out.
 
     It is ``maybe_done``: a change may have been made. Asking again is worth a try.
     """
+    answer = "The broker's answer" if request is None else f"The answer to {request.NAME}"
     error = IncompleteAnswer(
-        f"The answer to {request.NAME} leaves out {what}.",
+        f"{answer} leaves out {what}.",
         hint="The broker departs from Kafka's protocol: its own log may say more.",
     )
     return error.after_sending()

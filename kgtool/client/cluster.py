@@ -359,7 +359,7 @@ def _ask_located(
     ]
     for part in (yield from gather(asked)):
         answers.update(part)
-    return answers
+    return {g: answers[g] if g in answers else left_out(None, f"group {g}") for g in located}
 
 
 def _try_again(node: int | KgError, reply: Any, attempt: int) -> bool:

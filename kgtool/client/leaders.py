@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, need_topics
 from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather
 from kgtool.client.retries import keep_reason, may_get_better
@@ -67,7 +68,10 @@ def _ask_leaders(
             answers[partition] = _no_leader(cluster, partition)
     for part in (yield from gather([work(leader, ps) for leader, ps in per_leader.items()])):
         answers.update(part)
-    return answers
+    return {
+        p: answers[p] if p in answers else left_out(None, f"{p.topic}-{p.partition}")
+        for p in partitions
+    }
 
 
 def _no_leader(cluster: Cluster, partition: TopicPartition) -> KgError:

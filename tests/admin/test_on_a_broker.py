@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kgtool.admin import topics
 from kgtool.admin.group_delete import delete_groups, plan_deletions
 from kgtool.admin.groups import describe_groups, list_groups
+from kgtool.admin.lag import LogEnds
 from kgtool.admin.offset_delete import delete_offsets, plan_offset_deletions
 from kgtool.admin.offsets import describe_offsets
+from kgtool.client.ops import Call
+from kgtool.config import Settings, parse_bootstrap
 from kgtool.model import GroupOffsets, TopicSpec
+from kgtool.model import TopicPartition as Partition
 from kgtool.net.session import Session
+from kgtool.sandbox.cluster import Cluster as Kafka
 from tests.support import clients
 
 pytestmark = pytest.mark.broker
@@ -296,3 +303,18 @@ def test_kafkas_own_tool_sees_the_same_offsets(
         for at, row in rows_of(session, group).items()
     }
     assert ours == theirs
+
+
+def test_the_ends_of_logs_as_listoffsets_v0_tells_them(
+    kafka_391: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is a list, which was not read: a lag of -501."""
+    topic = clients.create_topic(kafka_391.bootstrap, clients.unique("old"))
+    clients.produce(kafka_391.bootstrap, topic, 5)
+    monkeypatch.setattr(topics, "Call", functools.partial(Call, max_version=0))
+    partition = Partition(topic, 0)
+    settings = Settings(parse_bootstrap(kafka_391.bootstrap), 20_000)
+    with Session(settings) as session:
+        assert session.run(topics.log_ends(session.cluster, [partition])) == {
+            partition: LogEnds(0, 5)
+        }

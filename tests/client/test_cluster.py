@@ -255,12 +255,14 @@ def test_what_is_wrong_with_a_coordinators_address_is_final_soon(error: Any) -> 
     assert sum(script.pauses) < 1
 
 
-@pytest.mark.parametrize("answer", ["REBOOTSTRAP_REQUIRED", "no brokers"])
+@pytest.mark.parametrize("answer", ["REBOOTSTRAP_REQUIRED", "the same with brokers", "no brokers"])
 def test_metadata_without_brokers_or_with_an_error_is_asked_for_again(answer: str) -> None:
     """It was taken for a cluster without topics."""
     bad = metadata.Response(error_code=codes.REBOOTSTRAP_REQUIRED)
     if answer == "no brokers":
         bad = metadata.Response()
+    if answer == "the same with brokers":
+        bad = bad.replace(brokers=living(1, 2))
     left = [bad, bad, one_topic()]
     cluster = two_brokers()
     script = Script(lambda _to, _request: left.pop(0))
@@ -282,3 +284,18 @@ def test_a_group_that_findcoordinator_leaves_out_is_not_waited_for() -> None:
     found = script.run(by_coordinator(two_brokers(), ["a"], ask))
     assert isinstance(found["a"], IncompleteAnswer)
     assert len(script.pauses) == 3
+
+
+def test_what_a_coordinator_or_leader_leaves_out_is_an_error_of_its_own() -> None:
+    """It was a KeyError, for share groups whose offsets were left out."""
+
+    def nothing(_broker: int, _asked: list[Any]) -> Any:
+        yield from call(ANY, list_groups.Request())
+        return {}
+
+    script = Script(Lasting(None, None))
+    (error,) = script.run(by_coordinator(two_brokers(), ["a"], nothing)).values()
+    assert isinstance(error, IncompleteAnswer)
+    (error,) = script.run(by_leader(two_brokers(), [TopicPartition("t", 0)], nothing)).values()
+    assert isinstance(error, IncompleteAnswer)
+    assert len(script.pauses) == 6
