@@ -19,10 +19,9 @@ test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
 	@$(BIN)/python tools/run_tests.py
 
-soak: venv  ## 200 kills amid changes and undos, a thousand damaged connections, 100 M records
+soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds 600"), 100 M records
 	@$(SHELL) tools/java.sh
-	@$(BIN)/python -m tests.safety.soak
-	@$(BIN)/python tools/soak.py
+	@$(BIN)/python tools/soak.py $(SOAK)
 	@$(BIN)/python tools/soak_analyze.py
 
 bench: venv  ## how fast it is: ratios against Kafka's tool and against the limits

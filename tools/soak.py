@@ -1,11 +1,15 @@
-"""``make soak``: a thousand seeded runs of kgtool through proxies that damage what brokers say.
+"""``make soak``: seeded runs of every command that changes something, while something happens.
 
-``python tools/soak.py [RUNS [FIRST_SEED]]``; a run that went wrong is run again by its seed.
-Ends with a table of faults and outcomes, and with 1 if anything was not as promised.
+``python tools/soak.py [--runs 2000] [--seconds N]``; prints its seed, and ``KGTOOL_SEED`` repeats
+it: each run that went wrong says its own, ``KGTOOL_SEED=17 … --runs 1``. Ends with the figures, and
+with 1 if anything was not as promised.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import random
 import sys
 import tempfile
 import time
@@ -15,62 +19,60 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.soak.faults import COMMANDS, Soak, Verdict, run_all  # noqa: E402
+from tests.soak.cases import COMMANDS, draw  # noqa: E402
+from tests.soak.soak import THREADS, Verdict, run_all  # noqa: E402
 from tests.support import brokers, faulty  # noqa: E402
-
-STATUS = {0: "done", 3: "partly", 1: "not", 4: "unreachable"}
 
 
 def main() -> int:
     """Run the cases; 0 if every one was as promised."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--threads", type=int, default=THREADS)
+    given = parser.parse_args()
+    first = int(os.environ.get("KGTOOL_SEED") or random.SystemRandom().randrange(10**9))
+    print(f"KGTOOL_SEED={first}", flush=True)
     began = time.monotonic()
+    until = None if given.seconds is None else began + given.seconds
     root = brokers.open_root()
     try:
         with tempfile.TemporaryDirectory() as folder:
             kafka = faulty.shared()
+            cases = map(draw, range(first, first + given.runs))
             with kafka.proxies() as proxies:
-                soak = Soak(kafka, proxies, Path(folder))
-                verdicts = list(_shown(run_all(soak, range(first, first + runs))))
+                runs = run_all(kafka, proxies, Path(folder), cases, given.threads, until)
+                verdicts = list(_shown(runs))
     finally:
         brokers.close_root(root)
-    _table(verdicts)
-    bad = [verdict for verdict in verdicts if not verdict.is_good]
-    for verdict in bad:
-        print(f"\n{verdict.case}\n  {verdict.problems}\n{verdict.run}")
-    most = max((v.requests for v in verdicts), default=0)
-    slowest = max((v.run.seconds for v in verdicts if v.run), default=0.0)
-    print(
-        f"\n{len(verdicts)} runs in {time.monotonic() - began:.0f} s, the slowest took "
-        f"{slowest:.1f} s, {most} requests were the most; {len(bad)} were not as promised."
-    )
-    return 1 if bad else 0
+    return _figures(verdicts, time.monotonic() - began)
 
 
 def _shown(verdicts):
     for number, verdict in enumerate(verdicts, 1):
-        if not verdict.is_good:
-            print(f"{verdict.case}: {verdict.problems}", flush=True)
+        if verdict.problems:
+            print(f"\n{verdict.case}")
+            print("".join(f"  {problem}\n" for problem in verdict.problems) + str(verdict.run))
         elif number % 50 == 0:
             print(f"{number} runs", flush=True)
         yield verdict
 
 
-def _table(verdicts: list[Verdict]) -> None:
-    cells: dict[tuple[str, str], Counter[str]] = {}
+def _figures(verdicts: list[Verdict], seconds: float) -> int:
+    kinds: Counter[str] = Counter()
+    print(f"\n{'':16}{'runs':>8}{'struck':>8}{'problems':>10}")
+    for command in (*COMMANDS, "all"):
+        mine = [v for v in verdicts if command in (v.case.command, "all")]
+        struck = sum(bool(v.struck) for v in mine)
+        print(f"{command:16}{len(mine):8}{struck:8}{sum(bool(v.problems) for v in mine):10}")
     for verdict in verdicts:
-        at = (verdict.case.faults[0].kind, verdict.case.command)
-        status = STATUS.get(verdict.run.status, "?") if verdict.run else "hung"
-        cells.setdefault(at, Counter())[status if verdict.is_good else "WRONG"] += 1
-    print(f"\n{'':13}" + "".join(f"{command:39}" for command in COMMANDS))
-    for kind in sorted({kind for kind, _ in cells}):
-        row = (cells.get((kind, command), Counter()) for command in COMMANDS)
-        print(f"{kind:13}" + "".join(f"{_told(cell):39}" for cell in row))
-
-
-def _told(cell: Counter[str]) -> str:
-    return ", ".join(f"{count} {status}" for status, count in sorted(cell.items()))
+        if verdict.struck:
+            kinds[verdict.case.what + (", raced" if verdict.case.is_raced else "")] += 1
+    print("\nStruck:", ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
+    bad = sum(bool(verdict.problems) for verdict in verdicts)
+    struck = sum(bool(verdict.struck) for verdict in verdicts)
+    print(f"{len(verdicts)} runs in {seconds:.0f} s, {struck} struck, {bad} with problems.")
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

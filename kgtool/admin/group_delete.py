@@ -388,6 +388,8 @@ def _verdict(
     """Say whether DeleteGroups may be sent again; a group without offsets is no loss."""
     if isinstance(now, KgError):
         return now
+    if before.keys() - now.keys() and not any(now.get(at) == old for at, old in before.items()):
+        return None  # nothing has survived: it was deleted, whoever has committed to it since
     if now and group_digest(now) != group_digest(before):
         return ChangedMeanwhile(
             f"Somebody has committed to '{group}' since; the answer to the deletion got lost, and "

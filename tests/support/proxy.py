@@ -13,6 +13,7 @@ import random
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
@@ -116,6 +117,8 @@ class Proxies:
         self.plans: dict[str, Plan] = {}
         self.requests: dict[str, Counter[int]] = {}
         """How many requests of each API key came from each client id."""
+        self.trace: dict[str, list[tuple[float, int, int]]] = {}
+        """The same, one by one: when (monotonic), to which broker, which API key."""
         self._ports = ports
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -239,6 +242,8 @@ class _Conversation:
         while frame is not None:
             (key,) = struct.unpack_from(">h", frame, 4)
             self._proxies.requests.setdefault(self._client, Counter())[key] += 1
+            came = (time.monotonic(), self._broker, key)
+            self._proxies.trace.setdefault(self._client, []).append(came)
             fault = self._plan.fault_of_request(self._broker, key) if self._plan else None
             if fault is not None and fault.kind in ("swallow", "stall"):
                 await _call(fault)

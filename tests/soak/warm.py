@@ -1,0 +1,180 @@
+"""Runs kgtool in forked children of a process that has everything imported: real processes, soon.
+
+::
+
+    python -m tests.soak.warm
+
+takes a job a line on stdin, ``{"argv": […], "environ": {…}, "out": FILE, "err": FILE, "limit": N}``
+(``limit``: the largest file that the run may write, as on a full disk), and answers with two lines:
+the process id, then ``[status, seconds]``; a negative status is the signal that ended the run. The
+seconds are without those in which other processes had the processors (Linux).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+
+class Run(NamedTuple):
+    """What one run of kgtool did."""
+
+    argv: tuple[str, ...]
+    status: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+    def __str__(self) -> str:
+        return (
+            f"$ kgtool {' '.join(self.argv)}\nstatus {self.status} after {self.seconds:.1f} s\n"
+            f"{self.out[-3000:]}{self.err[-2000:]}"
+        )
+
+
+class Warm:
+    """One such process; runs one kgtool at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._out, self._err = folder / "out", folder / "err"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.warm"], cwd=ROOT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+    def run(
+        self, *argv: str, journal: Path, limit: int | None = None,
+        started: Callable[[int], None] = lambda pid: None,
+    ) -> Run:  # fmt: skip
+        job = {
+            "argv": argv, "environ": {"KGTOOL_JOURNAL_DIR": str(journal)}, "limit": limit,
+            "out": str(self._out), "err": str(self._err),
+        }  # fmt: skip
+        with self._lock:
+            assert self._process.stdin is not None and self._process.stdout is not None
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+            started(int(self._process.stdout.readline()))
+            status, seconds = json.loads(self._process.stdout.readline())
+            return Run(argv, status, self._out.read_text(), self._err.read_text(), seconds)
+
+
+def _serve() -> None:
+    from kgtool.cli.main import main
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(["describe", "--help"])
+    for line in sys.stdin:
+        job = json.loads(line)
+        began = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            _work(job, main)
+        _say(child)
+        ended, status, _used = os.wait4(child, 0)
+        assert ended == child
+        _say([os.waitstatus_to_exitcode(status), time.monotonic() - began - _waited(job)])
+
+
+def _say(answer: Any) -> None:
+    os.write(_ANSWERS, json.dumps(answer).encode() + b"\n")
+
+
+def _waited(job: Any) -> float:
+    try:
+        return int(Path(job["err"] + ".waited").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0  # it was killed
+
+
+def _work(job: Any, main: Callable[[list[str]], int]) -> None:
+    for number, name in ((0, os.devnull), (1, job["out"]), (2, job["err"])):
+        os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), number)
+    waited = Path(job["err"] + ".waited")
+    waited.unlink(missing_ok=True)
+    os.environ.update(job["environ"])
+    os.setpgid(0, 0)
+    if job["limit"] is not None:
+        # The answers of the run itself go into files too: they keep their room.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        for number in (1, 2):
+            _through_a_pipe(number)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (job["limit"], resource.RLIM_INFINITY))
+    sys.stdout, sys.stderr = (
+        io.TextIOWrapper(io.FileIO(number, "wb", closefd=False), encoding="utf-8")
+        for number in (1, 2)
+    )
+    status = 70
+    try:
+        status = main(job["argv"])
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 70
+    except Exception:
+        traceback.print_exc()
+        raise
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if job["limit"] is not None:
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            )
+            for number in (1, 2):
+                os.close(number)
+            for child in _copiers:
+                os.waitpid(child, 0)
+        else:
+            waited.write_text(Path("/proc/self/schedstat").read_text())
+        os._exit(status)
+
+
+_copiers: list[int] = []
+
+
+def _through_a_pipe(number: int) -> None:
+    """Let another process write what goes there: the limit is not for it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        while data := os.read(reading, 65536):
+            os.write(number, data)
+        os._exit(0)
+    os.close(reading)
+    os.dup2(writing, number)
+    os.close(writing)
+    _copiers.append(child)
+
+
+_ANSWERS = 1
+
+if __name__ == "__main__":
+    _ANSWERS = os.dup(1)
+    os.dup2(2, 1)
+    _serve()
