@@ -63,7 +63,7 @@ class Case(NamedTuple):
     limit: int | None = None
     origin: str = ""
     timeout_ms: int = 4000
-    count: int = 1
+    size: int = 1
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class Case(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        return [f"{self.name}-{number}" for number in range(self.count)]
+        return [f"{self.name}-{number}" for number in range(self.size)]
 
     def __str__(self) -> str:
         raced = ", raced" if self.is_raced else ""
@@ -91,10 +91,10 @@ def draw(seed: int) -> Case:
     mode = rng.choices(("answer", "look", "kill", CONNECTION, "disk", "two"), (8, 3, 4, 2, 2, 1))[0]
     if mode == "disk":
         # A journal of a few items is some hundred bytes.
-        return case._replace(what="disk full", limit=rng.randrange(0, 2400), count=2)
+        return case._replace(what="disk full", limit=rng.randrange(0, 2400), size=2)
     if mode == CONNECTION:
         kind = rng.choice(KINDS)
-        return case._replace(what=kind, at=rng.choice((0, 1, 1, 2, 3)), count=3)
+        return case._replace(what=kind, at=rng.choice((0, 1, 1, 2, 3)), size=3)
     change = CHANGING[command]
     looks = READING.get(command, USUAL)
     if mode == "two" and command in OFFSETS and command != "cleanup":
@@ -102,7 +102,7 @@ def draw(seed: int) -> Case:
     if mode == "kill":
         api = rng.choice((change, change, change, *looks))
         return case._replace(
-            what=rng.choice(KILLS), api=api, at=_nth(rng, api, change), count=rng.choice((1, 3))
+            what=rng.choice(KILLS), api=api, at=_nth(rng, api, change), size=rng.choice((1, 3))
         )
     api = rng.choice(looks) if mode == "look" else change
     kinds = ("lost-answer", "lost-answer", "rewrite", "rewrite", "stall", "swallow", "cut", "reset",
@@ -113,7 +113,7 @@ def draw(seed: int) -> Case:
     raced = command in OFFSETS and (what == "watch" or rng.random() < 0.6)
     return case._replace(
         what=what, api=api, at=_nth(rng, api, change), is_raced=raced, code=rng.choice(CODES),
-        count=1 if raced else rng.choice((1, 3)),
+        size=1 if raced else rng.choice((1, 3)),
     )  # fmt: skip
 
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kgtool.sandbox import rawgroup
 from tests.soak.cases import (
     BEFORE,
     CONFIG,
-    FOREIGN,
     KILLS,
     MOVED,
-    OTHER_TARGET,
     PARTITIONS,
     RECORDS,
     TARGET,
@@ -32,14 +27,14 @@ from tests.soak.cases import (
     Case,
     faults,
 )
-from tests.soak.judge import Event, Key, Seen, State, problems_of
+from tests.soak.happening import FIRST, Happening
+from tests.soak.judge import Event, Seen, State, problems_of
 from tests.soak.warm import Run, Warm
 from tests.support import clients
 from tests.support.faulty import FaultyKafka, client_config
 from tests.support.proxy import Plan, Proxies
 
 THREADS = 4
-FIRST = (TOPIC, "0")
 
 
 class Verdict(NamedTuple):
@@ -65,16 +60,16 @@ class Soak:
 
     def __init__(self, kafka: FaultyKafka, proxies: Proxies, folder: Path, threads: int) -> None:
         self._kafka = kafka
-        self._direct = kafka.cluster.bootstrap
+        self.direct = kafka.cluster.bootstrap
         self._proxies = proxies
         self._folder = folder
-        self._admin: AdminClient = clients.admin(self._direct)
+        self.admin: AdminClient = clients.admin(self.direct)
         self._warm: SimpleQueue[Warm] = SimpleQueue()
         # A second kgtool may run in the middle of the first.
         self._all = [Warm(folder / f"warm-{number}") for number in range(2 * threads)]
         for warm in self._all:
             self._warm.put(warm)
-        make_topic(self._direct)
+        make_topic(self.direct)
 
     def close(self) -> None:
         for warm in self._all:
@@ -90,17 +85,15 @@ class Soak:
         finally:
             self._warm.put(warm)
 
-    def _kgtool(self, journal: Path, *argv: str) -> Run:
+    def kgtool(self, journal: Path, *argv: str) -> Run:
         """Run kgtool past the proxies, where all is well."""
         with self._lent() as warm:
-            return warm.run(
-                *argv, "--bootstrap-server", self._direct, "-o", "json", journal=journal
-            )
+            return warm.run(*argv, "--bootstrap-server", self.direct, "-o", "json", journal=journal)
 
-    def _state(self, case: Case) -> State:
+    def state(self, case: Case) -> State:
         """What an independent client sees of a case's groups."""
         if case.command == "remove-members":
-            described = self._admin.describe_consumer_groups(case.groups)
+            described = self.admin.describe_consumer_groups(case.groups)
             found: State = {}
             for group, future in described.items():
                 members = future.result(timeout=30).members
@@ -111,7 +104,7 @@ class Soak:
         state: State = {}
         for group in case.groups:
             request = [ConsumerGroupTopicPartitions(group)]
-            answer = self._admin.list_consumer_group_offsets(request)[group].result(timeout=30)
+            answer = self.admin.list_consumer_group_offsets(request)[group].result(timeout=30)
             for part in answer.topic_partitions or []:
                 assert part.error is None, part
                 if part.offset >= 0:
@@ -143,24 +136,24 @@ class Soak:
             return argv, {(group, CONFIG): (VALUE,) for group in case.groups}
         if case.command == "remove-members":
             for group in case.groups:
-                with rawgroup.connect(self._direct, group, "stuck") as socket:
+                with rawgroup.connect(self.direct, group, "stuck") as socket:
                     socket.join(group, "consumer", "range", rawgroup.subscription([TOPIC]))
             argv = ["remove-members", *case.groups, "--all", "--yes"]
             return argv, dict.fromkeys(((group, "members") for group in case.groups), None)
-        self._commit(case.groups, BEFORE, "m" if case.seed % 3 == 0 else "")
+        self.commit(case.groups, BEFORE, "m" if case.seed % 3 == 0 else "")
         return _PREPARE[case.command](self, case, journal)
 
-    def _commit(
+    def commit(
         self, groups: list[str], offsets: dict[tuple[str, int], int], metadata: str = ""
     ) -> None:
         """Commit as somebody else; without metadata for all groups at the same time."""
         if metadata:
             for group in groups:
-                clients.commit(self._direct, group, offsets, metadata)
+                clients.commit(self.direct, group, offsets, metadata)
             return
         parts = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         asked = [ConsumerGroupTopicPartitions(group, parts) for group in groups]
-        futures = [self._admin.alter_consumer_group_offsets([each]) for each in asked]
+        futures = [self.admin.alter_consumer_group_offsets([each]) for each in asked]
         for future in (each for found in futures for each in found.values()):
             assert all(part.error is None for part in future.result(30).topic_partitions)
 
@@ -191,10 +184,10 @@ class Soak:
         folder.mkdir(parents=True)
         argv, wanted = self._prepare(case, journal)
         known = set(journal.glob("*.jsonl"))
-        before = self._state(case)
+        before = self.state(case)
         if case.command not in ("configs", "remove-members", "undo", "restore"):
             wanted = _WANTED[case.command](before)
-        happening = _Happening(self, case, journal)
+        happening = Happening(self, case, journal)
         plan = Plan(*faults(case, happening.hook))
         self._proxies.plans[case.name] = plan
         try:
@@ -204,7 +197,7 @@ class Soak:
         happening.settle(plan.struck)
         if case.what == "stall":
             time.sleep(0.8)  # the request is not lost, it is late
-        now = self._state(case)
+        now = self.state(case)
         struck = plan.struck if case.what != "disk full" else int(_is_full(run, journal, case))
         events = [Event(*each) for each in self._proxies.trace.pop(case.name, [])]
         made = sorted(set(journal.glob("*.jsonl")) - known - happening.journals)
@@ -219,13 +212,13 @@ class Soak:
             verdict = verdict._replace(problems=self._take_back(seen, journal, original))
         return lambda _: verdict
 
-    def _judge(self, seen: Seen, happening: _Happening) -> Verdict:
+    def _judge(self, seen: Seen, happening: Happening) -> Verdict:
         if seen.case.what in KILLS and not seen.struck:
             return Verdict(seen.case, seen.run, 0, [])
         problems = [*problems_of(seen), *happening.problems]
         return Verdict(seen.case, seen.run, seen.struck, problems)
 
-    def _run(self, case: Case, argv: list[str], journal: Path, happening: _Happening) -> Run:
+    def _run(self, case: Case, argv: list[str], journal: Path, happening: Happening) -> Run:
         connection = [
             "--bootstrap-server", self._proxies.bootstrap, "--timeout", str(case.timeout_ms),
             "--command-config", client_config(self._folder, case.name), "-o", "json",
@@ -240,8 +233,8 @@ class Soak:
         case = seen.case
         if case.command in ("keep", "configs", "remove-members"):
             return []
-        done = self._kgtool(journal, "undo", "last", "--yes")
-        now = self._state(case)
+        done = self.kgtool(journal, "undo", "last", "--yes")
+        now = self.state(case)
         if seen.foreign:
             lost = [k for k in seen.foreign if seen.now.get(k) == seen.foreign[k] != now.get(k)]
             return [f"undo has taken somebody else's commit: {lost}\n{done}"] if lost else []
@@ -249,9 +242,9 @@ class Soak:
             return [f"after undo: {now}, not {original}\n{done}"]
         if case.seed % 4:
             return []
-        again = self._kgtool(journal, "undo", "last", "--yes")
-        if self._state(case) != original or "nothing to undo" not in again.err:
-            return [f"undo, twice: {self._state(case)}\n{again}"]
+        again = self.kgtool(journal, "undo", "last", "--yes")
+        if self.state(case) != original or "nothing to undo" not in again.err:
+            return [f"undo, twice: {self.state(case)}\n{again}"]
         return []
 
 
@@ -261,92 +254,6 @@ def _with_configs(seen: Seen, configs: dict[str, str]) -> Seen:
         for group in seen.case.groups
     }
     return seen._replace(now=now)
-
-
-class _Happening:
-    """What happens at the counted request, and what is known of it afterwards."""
-
-    def __init__(self, soak: Soak, case: Case, journal: Path) -> None:
-        self._soak, self._case, self._journal = soak, case, journal
-        self._pid: SimpleQueue[int] = SimpleQueue()
-        self._lock = threading.Lock()
-        self.started = self._pid.put
-        self.foreign: State = {}
-        self.at: float | None = None
-        self.journals: set[Path] = set()
-        self.problems: list[str] = []
-        self.hook: Callable[[], object] | None = None
-        if case.what in KILLS:
-            self.hook = self._kill
-        elif case.what == "two":
-            self.hook = self._second
-        elif case.is_raced:
-            self.hook = self._commit
-
-    def settle(self, struck: int) -> None:
-        """Wait for what happens: a run that has no answer may be over before it."""
-        if struck and self.hook is not None:
-            clients.wait_for(lambda: self.at is not None, "what happens to be over", 60.0)
-
-    def _kill(self) -> None:
-        """Kill it, and wait until it is no more: nothing that it does comes after this."""
-        with self._lock:
-            if self.at is not None:
-                return
-            pid = self._pid.get(timeout=10)
-            os.kill(pid, signal.SIGKILL)
-            deadline = time.monotonic() + 10
-            while _is_alive(pid) and time.monotonic() < deadline:
-                time.sleep(0.005)
-            self.at = time.monotonic()
-
-    def _commit(self) -> None:
-        with self._lock:
-            if self.foreign:
-                return
-            group = self._case.groups[0]
-            key: Key = (group, *FIRST)
-            reader = clients.consumer(self._soak._direct, group)
-            try:
-                offsets = [TopicPartition(TOPIC, 0, FOREIGN, metadata="f")]
-                clients.wait_for(lambda: _accepted(reader, offsets), "somebody else's commit", 10)
-            finally:
-                reader.close()
-            done_at = time.monotonic()
-            now = self._soak._state(self._case)
-            self.foreign = {key: now[key]}
-            self.at = done_at
-
-    def _second(self) -> None:
-        """Another kgtool, of another machine: its journals are elsewhere, and so are its locks."""
-        with self._lock:
-            if self.foreign or self.at is not None:
-                return
-            case, soak = self._case, self._soak
-            argv, _ = soak.change(case, "reset-offsets", OTHER_TARGET)
-            folder = self._journal.parent / "second"
-            done = soak._kgtool(folder, *argv)
-            done_at = time.monotonic()
-            now = soak._state(case)
-            # No other has that target.
-            self.foreign = {k: v for k, v in now.items() if v and v[0] == OTHER_TARGET}
-            self.at = done_at
-            if (done.status == 0) != bool(self.foreign) or "Traceback" in done.err:
-                self.problems.append(f"the second kgtool: {now}\n{done}")
-
-
-def _accepted(reader: Any, offsets: list[TopicPartition]) -> bool:
-    try:
-        return all(p.error is None for p in reader.commit(offsets=offsets, asynchronous=False))
-    except KafkaException:
-        return False
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def _is_full(run: Run, journal: Path, case: Case) -> bool:
@@ -378,30 +285,30 @@ def _keep(_soak: Soak, case: Case, _journal: Path) -> tuple[list[str], State]:
 
 
 def _undo(soak: Soak, case: Case, journal: Path) -> tuple[list[str], State]:
-    wanted = soak._state(case)
-    done = soak._kgtool(journal, *soak.change(case, case.origin)[0])
+    wanted = soak.state(case)
+    done = soak.kgtool(journal, *soak.change(case, case.origin)[0])
     assert done.status == 0, done
     return ["undo", "last", "--yes"], wanted
 
 
 def _restore(soak: Soak, case: Case, journal: Path) -> tuple[list[str], State]:
-    wanted = soak._state(case)
+    wanted = soak.state(case)
     backup = str(journal.parent / "backup.jsonl")
     named = [word for group in case.groups for word in ("--group", group)]
-    done = soak._kgtool(journal, "backup", *named, "--out", backup)
+    done = soak.kgtool(journal, "backup", *named, "--out", backup)
     assert done.status == 0, done
     if case.origin == "gone":
-        for future in soak._admin.delete_consumer_groups(case.groups).values():
+        for future in soak.admin.delete_consumer_groups(case.groups).values():
             future.result(timeout=30)
     else:
-        soak._commit(case.groups, {(TOPIC, 0): MOVED})
+        soak.commit(case.groups, {(TOPIC, 0): MOVED})
     return ["restore", backup, "--yes"], wanted
 
 
 def _cleanup(soak: Soak, case: Case, journal: Path) -> tuple[list[str], State]:
     plan = str(journal.parent / "plan.json")
     named = [word for group in case.groups for word in ("--group", group)]
-    done = soak._kgtool(journal, "cleanup", "plan", *named, "--out", plan)
+    done = soak.kgtool(journal, "cleanup", "plan", *named, "--out", plan)
     assert done.status == 0, done
     return ["cleanup", "apply", plan, "--yes"], {}
 
