@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -251,6 +252,17 @@ def test_all_groups_may_be_forbidden(world: World, monkeypatch: pytest.MonkeyPat
         refused = world.run(*address, *argv)
         assert (refused.status, "--all-groups is forbidden" in refused.said) == (1, True), refused
     assert world.are_there()
+
+
+@each_form
+def test_a_group_that_is_idle_may_go(
+    world: World, form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGTOOL_POLICY", world.policy('min_idle = "2s"'))
+    time.sleep(3)
+    done = form(world, groups=2)
+    assert done.status == 0, done
+    assert [len(found) for found in seen(world.bootstrap, *world.groups).values()] == [0, 0]
 
 
 def test_undo_does_not_wait_for_idle_groups(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
