@@ -1,6 +1,6 @@
 """One group's history under another retention: what a check would have removed, and when.
 
-The same answers as ``retention.simulation``, but driven by events instead of by the clock: a
+The same answers as ``tests.retention.simulation``, but driven by events instead of by the clock: a
 check is only played where something can be due. A worker holds what one group has stored at one
 moment, never its past. Every decision is that of ``retention.rules``.
 """

@@ -14,7 +14,7 @@ from kgtool.records import Record
 from kgtool.records.control import COMMIT, Marker
 from kgtool.retention.groups import OFFSET_TYPES
 from kgtool.retention.history import Entry
-from kgtool.retention.simulation import GroupDeleted, Removed
+from tests.retention.simulation import GroupDeleted, Removed
 
 
 class Player:

@@ -9,12 +9,12 @@ import pytest
 from kgtool.analysis.due import Scenario
 from kgtool.analysis.replay import GROUP, OFFSET
 from kgtool.records import Record, record_types
-from kgtool.retention.counterfactual import without_expiry
 from kgtool.retention.history import Entry, History, Key
 from kgtool.retention.rules import RULE_SETS, RULES_2_1_X, RuleSet
-from kgtool.retention.simulation import GroupDeleted, Removed, simulate
 from tests.analysis.replayed import in_order, play, removed
+from tests.retention.counterfactual import without_expiry
 from tests.retention.lives import ALL_TYPES, START_MS, Life
+from tests.retention.simulation import GroupDeleted, Removed, simulate
 
 SETS = {**RULE_SETS, "2.1.x": RULES_2_1_X}
 ROUNDS = 250

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgtool.analysis.due import Scenario
-from kgtool.retention.counterfactual import without_expiry
 from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS, RULES_2_1_X, RuleSet
-from kgtool.retention.simulation import simulate
 from tests.analysis.replayed import in_order, play, removed
+from tests.retention.counterfactual import without_expiry
 from tests.retention.lives import ALL_TYPES, START_MS, Life
+from tests.retention.simulation import simulate
 
 SETS = [*RULE_SETS.values(), RULES_2_1_X]
 WRITTEN_WITH_MS = 60_000

@@ -12,9 +12,9 @@ from kgtool.retention import rules as r
 from kgtool.retention.audit import Removal, audit
 from kgtool.retention.history import Entry, History, read_entry
 from kgtool.retention.rules import RULE_SETS
-from kgtool.retention.simulation import Removed, simulate
 from tests.retention.lives import START_MS, Life
 from tests.retention.logs import Log
+from tests.retention.simulation import Removed, simulate
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, raw, truth
 
 CAUSES = {

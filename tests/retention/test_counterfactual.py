@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.retention.counterfactual import without_expiry
 from kgtool.retention.rules import RULE_SETS
-from kgtool.retention.simulation import GroupDeleted, Removed, simulate
+from tests.retention.counterfactual import without_expiry
 from tests.retention.logs import GROUP, Log
+from tests.retention.simulation import GroupDeleted, Removed, simulate
 
 R, INTERVAL = 60_000, 5_000
 OLD, NEW = RULE_SETS["pre-2.1"], RULE_SETS["4.1"]

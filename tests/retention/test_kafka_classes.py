@@ -11,9 +11,9 @@ from kgtool.records import Record
 from kgtool.retention.groups import GROUP_TYPES
 from kgtool.retention.history import Entry, History
 from kgtool.retention.rules import RULE_SETS
-from kgtool.retention.simulation import Removed, simulate
 from tests.retention.coordinator import Coordinators, RefusedError, coordinators
 from tests.retention.lives import ALL_TYPES, START_MS, Life
+from tests.retention.simulation import Removed, simulate
 
 RETENTION_MINUTES = 1
 INTERVAL_MS = 20_000

@@ -12,8 +12,8 @@ from kgtool.records.consumer_group import (
     ConsumerGroupRegularExpressionValue,
 )
 from kgtool.retention.rules import RULE_SETS, RuleSet
-from kgtool.retention.simulation import TopicDeleted, simulate
 from tests.retention.logs import GROUP, Log
+from tests.retention.simulation import TopicDeleted, simulate
 from tests.retention.truth import DATA
 
 SCENARIOS = json.loads((DATA / "retention-scenarios.json").read_text(encoding="utf-8"))

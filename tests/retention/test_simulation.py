@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kgtool.retention.rules import RULE_SETS
-from kgtool.retention.simulation import Removed, TopicDeleted, simulate
 from tests.retention.logs import GROUP, Log
+from tests.retention.simulation import Removed, TopicDeleted, simulate
 
 R, INTERVAL = 60_000, 5_000
 

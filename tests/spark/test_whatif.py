@@ -18,10 +18,10 @@ from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.analysis.tables.removals import removals
-from kgtool.retention.counterfactual import without_expiry
 from kgtool.retention.rules import RULE_SETS
-from kgtool.retention.simulation import Removed, simulate
 from tests.analysis.replayed import play
+from tests.retention.counterfactual import without_expiry
+from tests.retention.simulation import Removed, simulate
 from tests.spark.test_random_logs import RETENTION_MS, START_MS, write_log
 from tests.support.tables import Make, rows_of
 

@@ -26,7 +26,7 @@ from kgtool.retention.audit import audit
 from kgtool.retention.groups import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention.history import Entry, History
 from kgtool.retention.rules import RuleSet
-from kgtool.retention.simulation import GroupDeleted
+from tests.retention.simulation import GroupDeleted
 
 _BY_THE_BROKER = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY)
 
