@@ -2,8 +2,8 @@
 
 ``tests.retention.counterfactual`` is the specification: the broker's own removals are taken out
 of the log, and another broker is played over the rest. Commits that no check of any scenario could
-touch before the next commit of their key are dropped, but for the first and the last of each such row of
-commits; the replay goes through what is left, one group after the other.
+touch before the next commit of their key are dropped, but for the first and the last of each such
+row of commits; the replay goes through what is left, one group after the other.
 """
 
 from __future__ import annotations
