@@ -61,7 +61,7 @@ setup(
     cmdclass={"build_py": BuildWithShipped},
     python_requires=">=3.10",
     packages=find_packages(include=["kgtool", "kgtool.*"]),
-    package_data={"kgtool": ["py.typed", "analysis/html/*", "sandbox/*.xml", "sandbox/*.txt"]},
+    package_data={"kgtool": ["py.typed", "analysis/html/*", "sandbox/install/*.txt"]},
     data_files=[
         (folder, sorted(str(path.relative_to(HERE)) for path in HERE.glob(pattern)))
         for folder, pattern in SHARE.items()
@@ -82,7 +82,7 @@ setup(
         "msk": MSK,
         "dev": [*ANALYZE, *MSK, *DEV],
     },
-    entry_points={"console_scripts": ["kgtool = kgtool.cli.main:program"]},
+    entry_points={"console_scripts": ["kgtool = kgtool.cli.app.main:program"]},
     classifiers=[
         "Environment :: Console",
         "Intended Audience :: System Administrators",

@@ -17,15 +17,15 @@ from __future__ import annotations
 # Type checkers know this name; importing it from typing would cost more than --version does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kgtool.api.group_admin import GroupAdmin
     from kgtool.errors import KgError
-    from kgtool.groupadmin import GroupAdmin
     from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
 
 __version__ = "0.1.0"
 __all__ = ["CommittedOffset", "GroupAdmin", "KgError", "TopicPartition", "TopicSpec", "__version__"]
 
 _PLACES = {
-    "GroupAdmin": "kgtool.groupadmin",
+    "GroupAdmin": "kgtool.api.group_admin",
     "KgError": "kgtool.errors",
     "CommittedOffset": "kgtool.model",
     "TopicPartition": "kgtool.model",

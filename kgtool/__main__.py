@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kgtool.cli.main import program
+from kgtool.cli.app.main import program
 
 program()

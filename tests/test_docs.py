@@ -13,13 +13,13 @@ from pathlib import Path
 import click
 import pytest
 
-from kgtool.cli.argv import scan
-from kgtool.cli.checks import check
+from kgtool.cli.app.argv import scan
+from kgtool.cli.app.help import example_lines, fold
+from kgtool.cli.app.kafka_form import kafka_form
+from kgtool.cli.app.kafka_refusals import check
+from kgtool.cli.app.overview import EXAMPLES, overview
+from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
-from kgtool.cli.dropin import kafka_form
-from kgtool.cli.help import example_lines, fold
-from kgtool.cli.overview import EXAMPLES, overview
-from kgtool.cli.root import root
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["kgtool", *(f"kgtool-{name}" for name in COMMANDS)]

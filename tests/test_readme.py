@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seed import seed
+from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.watcher import Silent
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -22,7 +22,7 @@ NEVER = {
 PROBE = """
 import json, sys
 before = set(sys.modules)
-from kgtool.cli.main import main
+from kgtool.cli.app.main import main
 out, sys.stdout = sys.stdout, sys.stderr
 status = main(sys.argv[1:])
 print(json.dumps([status, sorted(set(sys.modules) - before)]), file=out)
@@ -55,7 +55,7 @@ def click_modules() -> set[str]:
 def test_version_imports_nothing() -> None:
     status, modules = _modules("--version")
     assert status == 0
-    ours = {"kgtool", "kgtool.cli", "kgtool.cli.main"}
+    ours = {"kgtool", "kgtool.cli", "kgtool.cli.app", "kgtool.cli.app.main"}
     assert modules - ours <= {"__future__", "errno"}
 
 
@@ -64,7 +64,8 @@ def test_help_imports_no_click() -> None:
     assert status == 0
     assert "click" not in modules
     assert {name for name in modules if name.startswith("kgtool.")} == {
-        "kgtool.cli", "kgtool.cli.main", "kgtool.cli.overview", "kgtool.cli.commands",
+        "kgtool.cli", "kgtool.cli.app", "kgtool.cli.app.main", "kgtool.cli.app.overview",
+        "kgtool.cli.commands",
     }  # fmt: skip
 
 
@@ -92,7 +93,10 @@ def test_a_command_brings_only_its_own_file(argv: list[str]) -> None:
     name = argv[0].lstrip("-")
     commands = {m.rpartition(".")[2] for m in modules if m.startswith("kgtool.cli.commands.")}
     assert commands <= {name}
-    assert not any(m.startswith(("kgtool.net", "kgtool.admin", "kgtool.analysis")) for m in modules)
+    assert not any(
+        m.startswith(("kgtool.net", "kgtool.queries", "kgtool.changes", "kgtool.analysis"))
+        for m in modules
+    )
 
 
 def test_help_is_not_slow() -> None:

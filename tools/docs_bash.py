@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from docs_tree import MADE, Command, Option, Value, every
 
-from kgtool.cli.argv import MAYBE, NO
+from kgtool.cli.app.argv import MAYBE, NO
 
 _BASH = r"""# bash completion for kgtool. {made}
 # Put it into ~/.local/share/bash-completion/completions, or source it in ~/.bashrc.

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from docs_tree import Command, Option, every
 
 from kgtool import __version__
-from kgtool.cli.argv import MAYBE, NO
-from kgtool.cli.help import fold
-from kgtool.cli.overview import EXAMPLES, KAFKA_OPTIONS, OWN_OPTIONS, VIEW_OPTIONS
+from kgtool.cli.app.argv import MAYBE, NO
+from kgtool.cli.app.help import fold
+from kgtool.cli.app.overview import EXAMPLES, KAFKA_OPTIONS, OWN_OPTIONS, VIEW_OPTIONS
 
 EXIT_STATUS = {
     "0": "Everything asked for was done.",

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import click
 
-from kgtool.cli import columns
-from kgtool.cli.argv import NO
-from kgtool.cli.checks import STATES, TYPES
+from kgtool import columns
+from kgtool.cli.app.argv import NO
+from kgtool.cli.app.help import example_lines, is_common, takes
+from kgtool.cli.app.kafka_form import kafka_form
+from kgtool.cli.app.kafka_refusals import STATES, TYPES
+from kgtool.cli.app.overview import OWN_OPTIONS
+from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
 from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
-from kgtool.cli.dropin import kafka_form
-from kgtool.cli.help import example_lines, is_common, takes
-from kgtool.cli.overview import OWN_OPTIONS
-from kgtool.cli.root import root
 
 GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
     "groups", "topics", "contexts", "files", "dirs", "words", "list", "any",
@@ -26,7 +26,7 @@ or anything."""
 
 MADE = "Made by `make docs` from the command line itself: do not edit."
 NAMES = (GROUPS, TOPICS, CONTEXTS)
-"""Kinds of names that are asked of kgtool (``kgtool.cli.complete``): 300 ms, or nothing."""
+"""Kinds of names that are asked of kgtool (``kgtool.cli.app.completion``): 300 ms, or nothing."""
 
 _BY_NAME = {"--group": GROUPS, "--like": GROUPS, "--topic": TOPICS, "--context": CONTEXTS}
 _DESCRIBED = (columns.OFFSETS, columns.MEMBERS, columns.STATE, columns.TOTALS)

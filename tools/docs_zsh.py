@@ -21,7 +21,7 @@ from docs_tree import (
     every,
 )
 
-from kgtool.cli.argv import MAYBE, NO
+from kgtool.cli.app.argv import MAYBE, NO
 
 _ZSH = r"""#compdef kgtool
 # zsh completion for kgtool. {made}

@@ -112,7 +112,7 @@ def refresh(bootstrap: str, folder: Path) -> list[str]:
 def main() -> int:
     """Rewrite README.rst."""
     from kgtool.sandbox.cluster import Cluster
-    from kgtool.sandbox.seed import seed
+    from kgtool.sandbox.seeding.seed import seed
     from kgtool.sandbox.watcher import Silent
 
     with tempfile.TemporaryDirectory(prefix="kgtool-readme-") as name:

@@ -17,7 +17,13 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis.fold.arrays import Ints
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.words import when
-from kgtool.safety.plan import DELETE_GROUP, DELETE_OFFSETS, LeftOut, PlanItem, PlannedOffset
+from kgtool.changes.cleanup.plan_file import (
+    DELETE_GROUP,
+    DELETE_OFFSETS,
+    LeftOut,
+    PlanItem,
+    PlannedOffset,
+)
 
 EMPTY = "Empty"
 _TYPES = ("classic", "consumer")

@@ -12,8 +12,6 @@ from queue import Full, Queue
 from threading import Event, Thread
 from typing import Any
 
-from kgtool.admin.export import describe_cluster
-from kgtool.admin.raw_log import Range, copy_partitions
 from kgtool.analysis import formats
 from kgtool.analysis.decode import REASON_UNREADABLE, Part
 from kgtool.analysis.inputs import TOPIC, InputFile, Inputs
@@ -22,6 +20,8 @@ from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session
+from kgtool.queries.log.export import describe_cluster
+from kgtool.queries.log.fetch import Range, copy_partitions
 
 PIECE_BYTES = 16 << 20
 """What is decoded at once."""

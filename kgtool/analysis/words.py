@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgtool.words import span
+from kgtool.text import span
 
 DAY_MS = 86_400_000
 _UNITS = (("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1000))

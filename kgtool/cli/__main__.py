@@ -1,5 +1,5 @@
 """``python -m kgtool.cli``: the same as the ``kgtool`` script."""
 
-from kgtool.cli.main import program
+from kgtool.cli.app.main import program
 
 program()

@@ -33,8 +33,8 @@ from kgtool.errors import (
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, metadata
+from kgtool.protocol.broker_release import needs_kafka
 from kgtool.protocol.codes import broker_error
-from kgtool.protocol.release import needs_kafka
 
 T = TypeVar("T")
 

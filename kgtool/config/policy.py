@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from kgtool.config.contexts import Context, load, parse_toml
 from kgtool.errors import ConfigError
-from kgtool.words import read_span
+from kgtool.text import read_span
 
 POLICY_VARIABLE = "KGTOOL_POLICY"
 CONFIRM_VARIABLE = "KGTOOL_CONFIRM"

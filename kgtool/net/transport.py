@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
 
     from kgtool.config.security import Security
-    from kgtool.net.logins import LoginSource
+    from kgtool.net.auth.logins import LoginSource
     from kgtool.protocol.sasl import Mechanism
 
 
@@ -44,11 +44,11 @@ class Transport:
         self._context: ssl.SSLContext | None = None
         self._logins: LoginSource | None = None
         if security is not None and security.tls is not None:
-            from kgtool.net.tls import make_context
+            from kgtool.net.tls.stream import make_context
 
             self._context = make_context(security.tls, security.where)
         if security is not None and security.sasl is not None:
-            from kgtool.net.logins import LoginSource
+            from kgtool.net.auth.logins import LoginSource
 
             self._logins = LoginSource(security.sasl, seconds)
 
@@ -70,7 +70,7 @@ class Transport:
         """Put TLS on a connected socket if need be."""
         if self._context is None:
             return Stream(connected)
-        from kgtool.net.tls import TlsStream
+        from kgtool.net.tls.stream import TlsStream
 
         return TlsStream(connected, self._context, host, peer)
 

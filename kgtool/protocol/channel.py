@@ -32,6 +32,7 @@ from kgtool.errors import (
     UnsupportedVersion,
 )
 from kgtool.protocol.api import api_versions
+from kgtool.protocol.broker_release import needs_kafka
 from kgtool.protocol.codes import UNSUPPORTED_VERSION, broker_error
 from kgtool.protocol.frame import (
     FrameBuffer,
@@ -40,7 +41,6 @@ from kgtool.protocol.frame import (
     skip_response_header,
 )
 from kgtool.protocol.plan import decode_prefix
-from kgtool.protocol.release import needs_kafka
 from kgtool.protocol.schema import Struct
 
 if TYPE_CHECKING:

@@ -207,3 +207,8 @@ class _Budget(threading.local):
 
 
 budget = _Budget()
+
+
+def id_text(topic_id: UUID | None) -> str | None:
+    """Write a topic id as Kafka's tools do; None where a broker has none."""
+    return uuid_text(topic_id) if topic_id else None

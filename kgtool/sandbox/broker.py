@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import processes, zookeeper
-from kgtool.sandbox.java import FAST
+from kgtool.sandbox.install.java import FAST
 from kgtool.sandbox.paths import make_dir
 from kgtool.sandbox.state import Node, State
 

@@ -23,9 +23,10 @@ from pathlib import Path
 from types import TracebackType
 
 from kgtool.errors import SandboxError
-from kgtool.sandbox import archive, broker, processes, ready, state, zookeeper
-from kgtool.sandbox.jars import DEFAULT_VERSION, class_path, kafka_jars
-from kgtool.sandbox.java import FAST, find_java
+from kgtool.sandbox import broker, processes, ready, state, zookeeper
+from kgtool.sandbox.install import archive
+from kgtool.sandbox.install.jars import DEFAULT_VERSION, class_path, kafka_jars
+from kgtool.sandbox.install.java import FAST, find_java
 from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
 from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, State
 from kgtool.sandbox.tools import tool_class

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.jars import DEFAULT_VERSION, pins
+from kgtool.sandbox.install.jars import DEFAULT_VERSION, pins
 from kgtool.sandbox.paths import locked, sandbox_dir
 from kgtool.sandbox.state import RUNNING, STOPPED
 from kgtool.sandbox.watcher import Watcher

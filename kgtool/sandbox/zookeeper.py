@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgtool.sandbox import processes
-from kgtool.sandbox.java import FAST
+from kgtool.sandbox.install.java import FAST
 from kgtool.sandbox.paths import make_dir
 from kgtool.sandbox.state import Node, State
 

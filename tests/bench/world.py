@@ -13,7 +13,7 @@ from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
 from kgtool.sandbox import processes
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.jars import class_path
+from kgtool.sandbox.install.jars import class_path
 from kgtool.sandbox.tools import tool_class
 from tests.support import clients
 from tests.support.offsets import first_commits

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin.waves import FIRST
+from kgtool.queries.offsets.adaptive_batches import FIRST
 from kgtool.sandbox.cluster import Cluster
 from tests.broker.test_cleanup import commit_all
+from tests.changes import world
 from tests.cli import run
 from tests.cli.pseudo import Terminal
-from tests.safety import world
 from tests.support import clients
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from kgtool.safety.recording import Change
+from kgtool.changes.journal.change import Change
+from tests.changes.world import seen
 from tests.cli.run import Result, call
-from tests.safety.world import seen
 from tests.support import clients
 
 pytestmark = pytest.mark.broker

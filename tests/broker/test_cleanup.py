@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as Place
 
-from kgtool.admin.write_offsets import Write, write_offsets
+from kgtool.changes.offsets.write import Write, write_offsets
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session
-from kgtool.sandbox import rawgroup
+from kgtool.sandbox.seeding import raw_group
+from tests.changes import world
+from tests.changes.world import Run, seen
 from tests.cli.pseudo import Terminal
-from tests.safety import world
-from tests.safety.world import Run, seen
 from tests.support import clients
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
@@ -323,7 +323,7 @@ def test_ghosts_of_a_living_group(scene: Callable[[int], Scene]) -> None:
 def test_types_that_are_not_cleaned_up(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     connect = f"{here.prefix}-connect"
-    with rawgroup.connect(here.bootstrap, connect, "worker") as socket:
+    with raw_group.connect(here.bootstrap, connect, "worker") as socket:
         member = socket.join(connect, "connect", "default", b"")
         socket.sync(member, b"")
         socket.leave(member)

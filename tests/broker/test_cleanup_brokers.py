@@ -10,7 +10,7 @@ from pathlib import Path
 from kgtool.sandbox.cluster import Cluster
 from tests.broker.test_cleanup import Scene, load, statuses
 from tests.broker.test_many_brokers import Three, settled  # noqa: F401
-from tests.safety import world
+from tests.changes import world
 from tests.support import clients
 
 

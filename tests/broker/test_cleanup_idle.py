@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.cli import cleanup_plan
+from kgtool.cli.flows import cleanup_plan
 from tests.cli.run import Result, call
 from tests.support import clients
 

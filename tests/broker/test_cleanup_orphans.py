@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kgtool.admin.partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
-from tests.safety import world
-from tests.safety.world import Run, seen
+from tests.changes import world
+from tests.changes.world import Run, seen
 from tests.support import clients
 
 LIVE, GONE = "live-topic", "gone-topic"

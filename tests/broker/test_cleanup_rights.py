@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from kgtool.safety.carrying import Blind
+from kgtool.changes.cleanup.apply import Blind
 from tests.broker.test_authorisation import Guarded, guarded, here  # noqa: F401
 from tests.cli.pseudo import Terminal
 from tests.cli.run import command_line

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.admin.cleanup import remove_groups
-from kgtool.admin.hidden import HiddenOffsets
+from kgtool.changes.cleanup.execute import remove_groups
+from kgtool.changes.hidden import HiddenOffsets
 from kgtool.config import settings
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session

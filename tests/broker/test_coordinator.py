@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kgtool.admin.coordinators import TOPIC, locate_groups
 from kgtool.client.cluster import Cluster as Known
 from kgtool.model import Broker
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, find_coordinator, metadata
+from kgtool.queries.cluster.coordinators import TOPIC, locate_groups
 from kgtool.sandbox.cluster import Cluster
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec, ResourceType
 
-from kgtool.sandbox import world
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.paths import locked
-from kgtool.sandbox.seed import seed
+from kgtool.sandbox.seeding import world
+from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.watcher import Silent
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded

@@ -19,15 +19,16 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from kgtool.admin import doctor_pending
-from kgtool.admin.partition import offsets_partition
 from kgtool.client.cluster import find_coordinators
 from kgtool.client.ops import call as operation
 from kgtool.config import Settings
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat, txn_offset_commit
-from kgtool.sandbox import rawgroup, ready
+from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.doctor import pending
+from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.seeding import raw_group
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.doctor import FIXED, only_row, rows_of
@@ -169,8 +170,8 @@ def past_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         members.callback(silent.close)
         members.callback(other.close)
         clients.wait_for(lambda: other.beat() or other.epoch > silent.epoch, "a new assignment")
-        socket = members.enter_context(rawgroup.connect(at, "stuck", "half-joined"))
-        socket.join("stuck", "consumer", "range", rawgroup.subscription(["held"]))
+        socket = members.enter_context(raw_group.connect(at, "stuck", "half-joined"))
+        socket.join("stuck", "consumer", "range", raw_group.subscription(["held"]))
         clients.commit(at, "hanging", {("held", 0): 5})
         hang(at, "hanging", "held")
         # The older one of two in the same partition is another application's.
@@ -220,7 +221,7 @@ def past(
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     monkeypatch.chdir(tmp_path)
     # Half a minute more than a timeout is nothing to a person, and much to a test.
-    monkeypatch.setattr(doctor_pending, "SLACK_MS", 0)
+    monkeypatch.setattr(pending, "SLACK_MS", 0)
     return Past(past_cluster, lambda *argv: call(capsys, *argv))
 
 
@@ -440,7 +441,7 @@ def test_a_transaction_that_is_decided(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PrepareCommit, and its marker could not be written: an abort would lose what it commits."""
-    monkeypatch.setattr(doctor_pending, "SLACK_MS", 0)
+    monkeypatch.setattr(pending, "SLACK_MS", 0)
     with Cluster.start("decided", root=tmp_path) as cluster:
         ready.wait_for_coordinators(cluster.state)
         at = cluster.bootstrap

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin import batches
+from kgtool.changes.offsets import batches
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from tests.cli.run import Result, call

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 
-from kgtool.admin.listing import list_groups
-from kgtool.admin.offsets import describe_offsets
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.net.session import Session
+from kgtool.queries.groups.list import list_groups
+from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.paths import locked

@@ -13,7 +13,7 @@ from confluent_kafka.admin import ResourceType
 
 from kgtool import GroupAdmin, KgError
 from kgtool import TopicPartition as ModelPartition
-from kgtool.cli import peeking
+from kgtool.cli.flows import peek
 from kgtool.errors import ConfigError
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
@@ -38,9 +38,9 @@ def kgtool(
         pytest.fail("librdkafka can read this")
 
     if request.param == "own":
-        monkeypatch.setattr(peeking, "Reader", lacks)
+        monkeypatch.setattr(peek, "Reader", lacks)
     else:
-        monkeypatch.setattr(peeking, "OwnReader", unwanted)
+        monkeypatch.setattr(peek, "OwnReader", unwanted)
     return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
 
 

@@ -13,8 +13,8 @@ from kgtool import GroupAdmin
 from kgtool.config import contexts
 from kgtool.errors import ConfigError, KgError
 from kgtool.sandbox.cluster import Cluster
+from tests.changes.world import seen
 from tests.cli.run import call
-from tests.safety.world import seen
 from tests.support import clients
 
 pytestmark = pytest.mark.broker

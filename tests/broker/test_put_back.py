@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from kgtool.admin.reset import plan_resets
-from kgtool.admin.reset_execute import execute_resets
-from kgtool.admin.reset_plan import ResetRequest, Strategy
-from kgtool.cli import consent
+from kgtool.changes.reset.execute import execute_resets
+from kgtool.changes.reset.plan import plan_resets
+from kgtool.changes.reset.targets import ResetRequest, Strategy
+from kgtool.cli.confirm import consent
 from kgtool.config import settings
 from kgtool.net.session import Session
 from kgtool.sandbox.cluster import Cluster
@@ -27,7 +27,7 @@ from tests.broker.test_commits_in_doubt import (
     proxied,
     scene,
 )
-from tests.safety.world import commit, seen
+from tests.changes.world import commit, seen
 from tests.support import clients
 from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan

@@ -16,8 +16,8 @@ from kgtool.config import Settings, parse_bootstrap
 from kgtool.net.session import Session
 from kgtool.protocol.api import consumer_group_heartbeat
 from kgtool.sandbox.cluster import Cluster
-from tests.safety import world
-from tests.safety.world import Run
+from tests.changes import world
+from tests.changes.world import Run
 from tests.support import clients
 from tests.support.generations import GENERATIONS
 

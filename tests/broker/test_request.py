@@ -268,9 +268,9 @@ class TestOnPaper:
 
 
 def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
-    from kgtool.admin.raw import Answer, Part
+    from kgtool.changes.raw.request import Answer, Part
     from kgtool.cli.commands.request import KEYS, Wanted, _show
-    from kgtool.cli.output import Output
+    from kgtool.cli.output.output import Output
     from kgtool.errors import ConnectionLost
     from kgtool.protocol.api import delete_groups, list_groups
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kgtool import GroupAdmin
-from kgtool.safety.journal import Journal
+from kgtool.changes.journal.journal import Journal
+from tests.changes.world import seen
 from tests.cli.run import Result, call
-from tests.safety.world import seen
 from tests.support import clients
 
 pytestmark = pytest.mark.broker

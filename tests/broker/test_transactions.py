@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from kgtool.admin import transactions
 from kgtool.errors import TimedOut
+from kgtool.queries.cluster import transactions
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.outcomes import Outcome

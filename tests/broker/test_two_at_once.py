@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kgtool import GroupAdmin
-from kgtool.safety.recording import Change, Locked
-from tests.safety.world import seen
+from kgtool.changes.journal.change import Change, Locked
+from tests.changes.world import seen
 from tests.support import clients
 
 pytestmark = pytest.mark.broker

@@ -22,6 +22,18 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgtool.net.session.Session", Unreachable)
 
 
+PLACES = {
+    "listing": "kgtool.queries.groups.list",
+    "groups": "kgtool.queries.groups.describe",
+    "offsets": "kgtool.queries.offsets.describe",
+    "topics": "kgtool.queries.offsets.ranges",
+    "doctor": "kgtool.queries.doctor.examine",
+    "group_delete": "kgtool.changes.groups.delete",
+    "offset_delete": "kgtool.changes.offsets.delete",
+}
+"""Where the operations are whose results ``canned`` takes."""
+
+
 @pytest.fixture
 def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replace admin operations by their results: ``canned(listing__list_groups=Listing(…))``.
@@ -30,7 +42,7 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """
     monkeypatch.setattr("kgtool.net.session.Session", FakeSession)
     # What is missing is no share or streams group either.
-    name = "kgtool.admin.other_groups.describe_other_groups"
+    name = "kgtool.queries.groups.share_and_streams.describe_other_groups"
     monkeypatch.setattr(name, lambda _cluster, groups: dict.fromkeys(groups))
 
     def use(**results: Any) -> None:
@@ -40,7 +52,7 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             def operation(_cluster: object, *args: Any, _result: Any = result, **kw: Any) -> Any:
                 return _result(*args, **kw) if callable(_result) else _result
 
-            monkeypatch.setattr(f"kgtool.admin.{module}.{function}", operation)
+            monkeypatch.setattr(f"{PLACES[module]}.{function}", operation)
 
     return use
 

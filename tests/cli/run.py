@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.cli.main import main
+from kgtool.cli.app.main import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,8 +15,8 @@ from confluent_kafka import TopicPartition
 
 from kgtool.model import CommittedOffset
 from kgtool.model import TopicPartition as Partition
-from tests.admin.conftest import open_session
-from tests.safety.world import Run, commit, history, kgtool, seen
+from tests.changes.world import Run, commit, history, kgtool, seen
+from tests.queries.conftest import open_session
 from tests.support import clients
 from tests.support.offsets import first_commits
 
@@ -321,7 +321,7 @@ def test_no_room_leaves_nothing(place: Place) -> None:
 
 PEAK = """
 import resource, sys
-from kgtool.cli.main import main
+from kgtool.cli.app.main import main
 status = main(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 sys.exit(status)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin.group_delete import DeletionPlan
-from kgtool.admin.lag import LogEnds
-from kgtool.admin.offset_delete import Agreed, OffsetsPlan
+from kgtool.changes.groups.delete import DeletionPlan
+from kgtool.changes.offsets.delete import Agreed, OffsetsPlan
 from kgtool.model import (
     Broker,
     CommittedOffset,
@@ -28,6 +27,7 @@ from kgtool.model import (
     TopicPartition,
     TopicSpec,
 )
+from kgtool.queries.offsets.lag import LogEnds
 from tests.cli.run import Result
 
 Kgtool = Callable[..., Result]

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from kgtool.cli import columns, table, terminal
-from kgtool.cli.columns import OFFSETS, Column
-from kgtool.cli.watch import changes
+from kgtool import columns
+from kgtool.cli.describe.watch import changes
+from kgtool.cli.output import tables, terminal
+from kgtool.columns import OFFSETS, Column
 from kgtool.errors import ConnectFailed
 from kgtool.model import (
     Broker,
@@ -299,9 +300,9 @@ class TestPrometheus:
     ) -> None:
         self._canned(canned)
         known = {("a", TopicPartition("t", 1)): "at 1700000300500"}
-        monkeypatch.setattr("kgtool.cli.expiry.of_groups", lambda *_: known)
+        monkeypatch.setattr("kgtool.cli.describe.expiry.of_groups", lambda *_: known)
         monkeypatch.setattr(
-            "kgtool.cli.expiry.as_row",
+            "kgtool.cli.describe.expiry.as_row",
             lambda at: {"expires_at_ms": int(at.split()[1]) if at else None},
         )
         path = tmp_path / "kgtool.prom"
@@ -376,9 +377,9 @@ SHOWN = [column for column in OFFSETS if column.key in ROW]
 
 
 class TestTables:
-    def _lines(self, width: int | None, *rows: dict[str, Any]) -> tuple[list[str], table.Fit]:
-        fitting = table.fit(SHOWN, rows or (ROW,), width)
-        return table.draw(SHOWN, rows or (ROW,), sizes=fitting.sizes).splitlines(), fitting
+    def _lines(self, width: int | None, *rows: dict[str, Any]) -> tuple[list[str], tables.Fit]:
+        fitting = tables.fit(SHOWN, rows or (ROW,), width)
+        return tables.draw(SHOWN, rows or (ROW,), sizes=fitting.sizes).splitlines(), fitting
 
     def test_nothing_is_cut_where_nobody_looks(self) -> None:
         lines, fitting = self._lines(None)
@@ -406,12 +407,12 @@ class TestTables:
 
     def test_columns_asked_for_are_never_left_out(self) -> None:
         asked = columns.parse("client_id,host,consumer-id,group", OFFSETS, "--columns")
-        assert list(table.fit(asked, [ROW], 20).sizes) == list(asked)
+        assert list(tables.fit(asked, [ROW], 20).sizes) == list(asked)
 
     def test_wide_characters_take_two_columns(self) -> None:
         rows = [{"group": "日本語", "lag": 1}, {"group": "plain", "lag": 22}]
         shown = [column for column in OFFSETS if column.key in ("group", "lag")]
-        assert table.draw(shown, rows).splitlines() == [
+        assert tables.draw(shown, rows).splitlines() == [
             "GROUP   LAG", "日本語  1", "plain   22",
         ]  # fmt: skip
         assert terminal.shorten("日本語", 5) == "日本…"
@@ -420,15 +421,15 @@ class TestTables:
     def test_escape_sequences_do_nothing(self) -> None:
         rows = [{"group": "red \x1b[31m\r\n\u202e", "lag": 1}]
         shown = [column for column in OFFSETS if column.key in ("group", "lag")]
-        text = table.draw(shown, rows, colored=True)
+        text = tables.draw(shown, rows, colored=True)
         assert "\x1b[31m" not in text
         assert "red \\x1b[31m\\r\\n\\u202e  1\n" in text
 
     def test_colours_are_around_the_word_only(self) -> None:
         shown = [Column("status", "STATUS", columns.STATUS), Column("lag", "LAG")]
         rows = [{"status": "ok", "lag": 1}, {"status": "beyond-end", "lag": 2}]
-        plain = table.draw(shown, rows)
-        colored = table.draw(shown, rows, colored=True)
+        plain = tables.draw(shown, rows)
+        colored = tables.draw(shown, rows, colored=True)
         assert re.sub(r"\x1b\[\d*m", "", colored) == plain
         assert "\x1b[32mok\x1b[0m          1" in colored
         assert "\x1b[31mbeyond-end\x1b[0m  2" in colored

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.admin.doctor import Diagnosis
-from kgtool.admin.doctor_finding import KINDS, Finding
 from kgtool.model import ItemError, Listing, Target
+from kgtool.queries.doctor.examine import Diagnosis
+from kgtool.queries.doctor.finding import KINDS, Finding
 from tests.cli.run import Result
 
 Kgtool = Callable[..., Result]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgtool.cli.epochs import behind, classic, sentences
+from kgtool.cli.describe.epochs import behind, classic, sentences
 from kgtool.model import GroupDescription, Member
 
 ONE, TWO = (("t", (0,)),), (("t", (0, 1)),)

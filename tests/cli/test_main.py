@@ -18,9 +18,9 @@ import click
 import pytest
 
 from kgtool import __version__
+from kgtool.cli.app.overview import KAFKA_OPTIONS, OWN_OPTIONS, kafka_help, overview
+from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
-from kgtool.cli.overview import KAFKA_OPTIONS, OWN_OPTIONS, kafka_help, overview
-from kgtool.cli.root import root
 from tests.cli import run
 from tests.cli.run import Result
 
@@ -81,7 +81,7 @@ def test_help_of_kafkas_form(argv: list[str], capsys: pytest.CaptureFixture[str]
 
 
 def test_help_names_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
-    from kgtool.cli.dropin import kafka_form
+    from kgtool.cli.app.kafka_form import kafka_form
 
     text = overview() + kafka_help()
     assert max(map(len, text.splitlines())) <= 80

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.cli import offsetspec
+from kgtool import timespec
 from kgtool.errors import UsageError
 
 T = 1_700_000_300_000  # 2023-11-14T22:18:20Z
@@ -48,7 +48,7 @@ DAY = 86_400_000
     ],
 )
 def test_absolute_times(text: str, expected: int) -> None:
-    assert offsetspec.time_ms(text, now_ms=5) == expected
+    assert timespec.time_ms(text, now_ms=5) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_absolute_times(text: str, expected: int) -> None:
     ],
 )
 def test_relative_times(text: str, expected: int) -> None:
-    assert offsetspec.time_ms(text, T) == expected
+    assert timespec.time_ms(text, T) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_relative_times(text: str, expected: int) -> None:
 )  # fmt: skip
 def test_refused_times(text: str) -> None:
     with pytest.raises(UsageError) as failure:
-        offsetspec.time_ms(text, T)
+        timespec.time_ms(text, T)
     assert text in failure.value.message
 
 
@@ -97,8 +97,8 @@ def test_agrees_with_pythons_own_reader(moment: datetime, shift: int, precision:
     text = zoned.isoformat(timespec=precision)
     exact = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=timezone.utc)
     milliseconds = -(-exact // timedelta(milliseconds=1))
-    assert offsetspec.time_ms(text, 0) == milliseconds
-    assert offsetspec.time_ms(offsetspec.shown_time(milliseconds), 0) == milliseconds
+    assert timespec.time_ms(text, 0) == milliseconds
+    assert timespec.time_ms(timespec.shown_time(milliseconds), 0) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_agrees_with_pythons_own_reader(moment: datetime, shift: int, precision:
     ],
 )
 def test_durations(text: str, expected_ns: int) -> None:
-    assert offsetspec.duration_ns(text) == expected_ns
+    assert timespec.duration_ns(text) == expected_ns
 
 
 @pytest.mark.parametrize(
@@ -132,19 +132,19 @@ def test_durations(text: str, expected_ns: int) -> None:
 )
 def test_refused_durations(text: str) -> None:
     with pytest.raises(UsageError) as failure:
-        offsetspec.before_ms(text, T)
+        timespec.before_ms(text, T)
     # Kafka's sentence, and then what it was about.
     assert failure.value.message == f"Text cannot be parsed to a Duration: '{text}'"
     assert "PT2H30M" in (failure.value.hint or "")
 
 
 def test_a_duration_counts_back_from_now() -> None:
-    assert offsetspec.before_ms("P1D", T) == T - DAY
-    assert offsetspec.before_ms("-P1D", T) == T + DAY
-    assert offsetspec.before_ms("PT0.1S", T) == T - 100
-    assert offsetspec.before_ms("P30000D", T) < 0
+    assert timespec.before_ms("P1D", T) == T - DAY
+    assert timespec.before_ms("-P1D", T) == T + DAY
+    assert timespec.before_ms("PT0.1S", T) == T - 100
+    assert timespec.before_ms("P30000D", T) < 0
     with pytest.raises(UsageError):
-        offsetspec.before_ms("P999999999999999999D", T)
+        timespec.before_ms("P999999999999999999D", T)
 
 
 SPANS = [
@@ -155,45 +155,45 @@ SPANS = [
 
 @pytest.mark.parametrize(("text", "expected"), SPANS)
 def test_durations_have_one_grammar(text: str, expected: int) -> None:
-    assert offsetspec.span_ms(text, "idle") == expected
-    assert offsetspec.span_ms(text, "watch", bare_ms=1000) == expected
-    assert offsetspec.waiting_seconds(text) == expected / 1000
+    assert timespec.span_ms(text, "idle") == expected
+    assert timespec.span_ms(text, "watch", bare_ms=1000) == expected
+    assert timespec.waiting_seconds(text) == expected / 1000
 
 
 def test_a_bare_number_counts_only_where_its_unit_is_known() -> None:
-    assert offsetspec.span_ms("60", "wait-empty", bare_ms=1000) == 60_000
-    assert offsetspec.span_ms("1.5", "watch", bare_ms=1000) == 1_500
-    assert offsetspec.waiting_seconds("0") == 0.0
-    assert offsetspec.waiting_seconds(None) == 0.0
+    assert timespec.span_ms("60", "wait-empty", bare_ms=1000) == 60_000
+    assert timespec.span_ms("1.5", "watch", bare_ms=1000) == 1_500
+    assert timespec.waiting_seconds("0") == 0.0
+    assert timespec.waiting_seconds(None) == 0.0
     with pytest.raises(UsageError, match="--idle takes a duration such as 30s"):
-        offsetspec.span_ms("60", "idle")
+        timespec.span_ms("60", "idle")
 
 
 @pytest.mark.parametrize("text", ["", "-5s", "1y", "soon", "s", "1.5h", "nan", "\u0661s"])
 def test_refused_durations_of_options(text: str) -> None:
     with pytest.raises(UsageError, match="--wait-empty takes a duration such as 30s"):
-        offsetspec.span_ms(text, "wait-empty", bare_ms=1000)
+        timespec.span_ms(text, "wait-empty", bare_ms=1000)
 
 
 @pytest.mark.parametrize("text", ["0s", "PT-1S", "PT0S"])
 def test_durations_are_longer_than_nothing(text: str) -> None:
     with pytest.raises(UsageError, match="must be longer than 0"):
-        offsetspec.span_ms(text, "idle")
+        timespec.span_ms(text, "idle")
 
 
 def test_numbers_are_javas_long() -> None:
-    assert offsetspec.parse_long("-100", "shift-by") == -100
-    assert offsetspec.parse_long("9223372036854775807", "to-offset") == 2**63 - 1
+    assert timespec.parse_long("-100", "shift-by") == -100
+    assert timespec.parse_long("9223372036854775807", "to-offset") == 2**63 - 1
     for text in ("abc", "", "1.5", "9223372036854775808", "1_000", "\u0661"):
         with pytest.raises(UsageError) as failure:
-            offsetspec.parse_long(text, "shift-by")
+            timespec.parse_long(text, "shift-by")
         assert failure.value.message == f"Cannot parse argument '{text}' of option shift-by"
 
 
 def test_seconds_in_the_place_of_milliseconds_are_noticed() -> None:
-    assert offsetspec.may_be_seconds("1700000300")
-    assert not offsetspec.may_be_seconds("1700000300000")
-    assert not offsetspec.may_be_seconds("2023-11-14")
+    assert timespec.may_be_seconds("1700000300")
+    assert not timespec.may_be_seconds("1700000300000")
+    assert not timespec.may_be_seconds("2023-11-14")
 
 
 @pytest.mark.parametrize(
@@ -201,4 +201,4 @@ def test_seconds_in_the_place_of_milliseconds_are_noticed() -> None:
     [(T, "2023-11-14T22:18:20.000Z"), (-1, "1969-12-31T23:59:59.999Z"), (2**62, str(2**62))],
 )
 def test_times_are_shown_in_utc(moment_ms: int, text: str) -> None:
-    assert offsetspec.shown_time(moment_ms) == text
+    assert timespec.shown_time(moment_ms) == text

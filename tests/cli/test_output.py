@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kgtool.cli import exits
-from kgtool.cli.escape import cell, escape
-from kgtool.cli.output import Output, sentence
+from kgtool.cli.app import exits
+from kgtool.cli.output.output import Output, sentence
 from kgtool.errors import BrokerError, ConnectFailed, KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.text import cell, escape
 
 NASTY = ['"', "\\", "\x00", "\x1b[2J", "\n", "\u202e", "\udc80", "\u2028", "日本", "\U0001f680",
          "=1+1", "-x", "@x", "+x", "'", "a,b", "null", "- x: y", "{}"]  # fmt: skip

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from kgtool.analysis.tally import State
-from kgtool.cli.output import Output
-from kgtool.cli.progress import Progress, line
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.spark_progress import Progress, line
 from tests.cli.pseudo import screen
 
 HALF = State(1_234_567, 500_000_000, 1_000_000_000, 3, 6)

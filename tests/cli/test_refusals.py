@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kgtool.cli.argv import scan
+from kgtool.cli.app.argv import scan
 from tests.cli import recorded
 from tests.cli.recorded import Run
 from tests.cli.run import call

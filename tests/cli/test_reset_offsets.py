@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.cli.reset_report import NO_EXECUTE
+from kgtool.cli.reports.reset import NO_EXECUTE
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups
@@ -582,7 +582,7 @@ def test_without_a_terminal_it_needs_yes(world: World, kgtool: Kgtool) -> None:
 def test_the_plan_is_shown_and_asked_about(
     world: World, kgtool: Kgtool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgtool.cli.consent.is_interactive", lambda: True)
+    monkeypatch.setattr("kgtool.cli.confirm.consent.is_interactive", lambda: True)
     asked: list[str] = []
 
     def confirm(answer: bool) -> Callable[..., bool]:

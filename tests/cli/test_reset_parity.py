@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgtool.cli.reset_report import NO_EXECUTE
+from kgtool.cli.reports.reset import NO_EXECUTE
 from tests.cli import run
 from tests.cli.reset_recorded import errors_and_output
 from tests.cli.run import Result
@@ -452,10 +452,10 @@ def test_like_another_group(world: World, kg: Kg, living: tuple[str, Consumer]) 
 
 
 def test_many_groups_in_a_handful_of_requests(world: World, kg: Kg, bootstrap: str) -> None:
-    from kgtool.admin.reset import plan_resets
-    from kgtool.admin.reset_execute import execute_resets
-    from kgtool.admin.reset_plan import ResetRequest, Strategy
-    from tests.admin.conftest import open_session
+    from kgtool.changes.reset.execute import execute_resets
+    from kgtool.changes.reset.plan import plan_resets
+    from kgtool.changes.reset.targets import ResetRequest, Strategy
+    from tests.queries.conftest import open_session
 
     names = tuple(clients.unique("many") for _ in range(30))
     for name in names:

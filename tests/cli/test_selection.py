@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin.group_delete import DeletionPlan
+from kgtool.changes.groups.delete import DeletionPlan
 from kgtool.model import GroupDeletion, GroupListing, GroupOffsets, Listing
 from tests.cli.run import Result
 from tests.cli.test_commands import _emitting, _group, _row

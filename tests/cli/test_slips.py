@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from kgtool.cli.argv import FLAGS, OPTIONAL_VALUE, VALUE
+from kgtool.cli.app.argv import FLAGS, OPTIONAL_VALUE, VALUE
+from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
-from kgtool.cli.root import root
 from tests.cli.run import Result, call
 
 Capture = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from kgtool.analysis import session
-from kgtool.cli.spark import Spark
+from kgtool.cli.flows.spark import Spark
 
 
 class Session:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 import pytest
 
-from kgtool.cli.argv import SHORT, scan, spell_out
+from kgtool.cli.app.argv import SHORT, scan, spell_out
+from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
-from kgtool.cli.root import root
-from kgtool.cli.selection import Selection
+from kgtool.cli.options.group_selection import Selection
 from kgtool.errors import UsageError
 from tests.cli.fake import FakeSession
 from tests.cli.run import Result, call

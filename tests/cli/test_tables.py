@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.cli import render
+from kgtool.cli.output import kafka_tables
 from kgtool.model import GroupDescription, GroupListing, Member, OffsetDeletion, OffsetRow
 from kgtool.protocol.codes import CODES
 from tests.cli import recorded
@@ -37,7 +37,7 @@ def test_offsets(run: Run) -> None:
     tables = recorded.blocks(run.stdout)
     verbose = "--verbose" in run.argv
     assert tables
-    shown = [render.offsets(recorded.offset_rows(table), verbose) for table in tables]
+    shown = [kafka_tables.offsets(recorded.offset_rows(table), verbose) for table in tables]
     assert "".join(shown) == run.stdout
 
 
@@ -45,7 +45,9 @@ def test_offsets(run: Run) -> None:
 def test_members(run: Run) -> None:
     verbose = "--verbose" in run.argv
     shown = [
-        render.members(recorded.described(table[0]["GROUP"] if table else "g", table), verbose)
+        kafka_tables.members(
+            recorded.described(table[0]["GROUP"] if table else "g", table), verbose
+        )
         for table in recorded.blocks(run.stdout)
     ]
     assert "".join(shown) == run.stdout
@@ -55,7 +57,8 @@ def test_members(run: Run) -> None:
 def test_state(run: Run) -> None:
     verbose = "--verbose" in run.argv
     shown = [
-        render.state(recorded.state_of(table[0]), verbose) for table in recorded.blocks(run.stdout)
+        kafka_tables.state(recorded.state_of(table[0]), verbose)
+        for table in recorded.blocks(run.stdout)
     ]
     assert "".join(shown) == run.stdout
 
@@ -75,7 +78,7 @@ def test_list(run: Run) -> None:
         )
         for line in lines
     ]  # fmt: skip
-    assert render.listing(groups, with_type, with_state) == run.stdout
+    assert kafka_tables.listing(groups, with_type, with_state) == run.stdout
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_list(run: Run) -> None:
 )
 def test_delete_offsets(run: Run) -> None:
     rows = recorded.deletions(run.stdout, BY_CLASS)
-    table = render.offset_deletions(list(reversed(rows)))  # Kafka's order, not ours
+    table = kafka_tables.offset_deletions(list(reversed(rows)))  # Kafka's order, not ours
     assert run.stdout.endswith(table)
     assert "TOPIC" not in run.stdout.removesuffix(table)
 
@@ -100,22 +103,22 @@ def test_delete_offsets(run: Run) -> None:
 def test_widths_count_utf_16_units() -> None:
     """Java pads by UTF-16 units: a character outside the BMP takes two."""
     plain, astral = (
-        render.offsets([_row(topic=name)]).splitlines()[2] for name in ("ab", "\U0001f680")
+        kafka_tables.offsets([_row(topic=name)]).splitlines()[2] for name in ("ab", "\U0001f680")
     )
     assert plain.index("  7  ") - 2 == astral.index("  7  ") - 1
 
 
 def test_a_group_without_rows_has_no_table() -> None:
-    assert render.offsets([]) == ""
+    assert kafka_tables.offsets([]) == ""
 
 
 def test_assignments_sort_as_the_text_they_become() -> None:
-    assert render.assignment((("t1", (1,)), ("t12", (0, 2, 10)))) == "t12:0,2,10;t1:1"
+    assert kafka_tables.assignment((("t1", (1,)), ("t12", (0, 2, 10)))) == "t12:0,2,10;t1:1"
 
 
 def test_unknown_partition_sorts_as_minus_one() -> None:
     rows = [OffsetDeletion("g", "t", 0, "deleted"), OffsetDeletion("g", "t", None, "deleted")]
-    lines = render.offset_deletions(rows).splitlines()
+    lines = kafka_tables.offset_deletions(rows).splitlines()
     assert [line.split()[1] for line in lines[2:]] == ["-", "0"]
 
 
@@ -125,13 +128,13 @@ def test_no_cell_can_command_the_terminal(char: str) -> None:
     member = Member(name, name, name, name, ((name, (0,)),), None)
     group = GroupDescription(name, "classic", "Stable", "consumer", name, None, (member,))
     shown = [
-        render.offsets([_row(topic=name, metadata=name)]),
-        render.members(group, verbose=True),
-        render.state(group),
-        render.listing([GroupListing(name, "classic", "Empty", "", 1)], True, True),
-        render.offset_deletions([OffsetDeletion(name, name, 0, "deleted")]),
-        render.table(["X"], [[name]]),
-        render.group_note(group._replace(state="Empty")) or "",
+        kafka_tables.offsets([_row(topic=name, metadata=name)]),
+        kafka_tables.members(group, verbose=True),
+        kafka_tables.state(group),
+        kafka_tables.listing([GroupListing(name, "classic", "Empty", "", 1)], True, True),
+        kafka_tables.offset_deletions([OffsetDeletion(name, name, 0, "deleted")]),
+        kafka_tables.table(["X"], [[name]]),
+        kafka_tables.group_note(group._replace(state="Empty")) or "",
     ]
     for text in shown:
         assert "a\\" in text

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.cli.textrows import Table, pad, shown, width
-from kgtool.jsonrows import Form
+from kgtool.cli.output.text_rows import Table, pad, shown, width
+from kgtool.json_rows import Form
 
 # Few values, so that columns say the same in every row often enough; and what forms trip over.
 NAMES = st.sampled_from(

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.safety import world
-from tests.safety.world import Run, commit, history, kgtool, seen
+from tests.changes import world
+from tests.changes.world import Run, commit, history, kgtool, seen
 from tests.support import clients
 
 pytestmark = pytest.mark.broker
@@ -543,7 +543,7 @@ def test_a_consumer_that_starts_in_the_middle(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It joins after the look and the journal, before the request: the broker refuses."""
-    from kgtool.cli.journaled import Change
+    from kgtool.cli.flows.change import Change
     from tests.cli import run
 
     before = place.offsets()

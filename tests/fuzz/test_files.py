@@ -13,18 +13,19 @@ from hypothesis import given
 
 from kgtool.analysis.readers import _BETWEEN, read_block
 from kgtool.analysis.textfile import units
-from kgtool.cli import resetfile
+from kgtool.changes.journal import history
+from kgtool.changes.journal.journal import Header, Journal
+from kgtool.changes.restore import backup
+from kgtool.changes.restore.backup import BackupWriter
+from kgtool.cli.reports import reset_file
 from kgtool.config import contexts, jaas, properties, providers
 from kgtool.config.secret import Secret
 from kgtool.config.security import Store
 from kgtool.errors import ConfigError, KgError
-from kgtool.net import jks, stores
-from kgtool.net.pem import read_pem
-from kgtool.safety import backup, history
-from kgtool.safety.backup import BackupWriter
-from kgtool.safety.journal import Header, Journal
+from kgtool.net.tls import jks, stores
+from kgtool.net.tls.pem import read_pem
+from tests.changes import snapshots
 from tests.fuzz.damage import EDITS, damaged, fuzz
-from tests.safety import images
 from tests.support.certificates import PASSWORD, TRICKY, Certificates
 
 DATA = Path(__file__).parents[1] / "data"
@@ -117,16 +118,16 @@ RESET = b'group,"topic",0,10\ng2,t,1,20\n"a,b",t,2,30\n'
 def test_reset_files(edits: Any) -> None:
     text = damaged(RESET, edits).decode("utf-8", "surrogateescape")
     with contextlib.suppress(KgError):
-        resetfile.parse(text, "f.csv", None)
+        reset_file.parse(text, "f.csv", None)
     with contextlib.suppress(KgError):
-        resetfile.parse(text, "f.csv", "group")
+        reset_file.parse(text, "f.csv", "group")
 
 
 HEADER = Header(
     "20260131-120000-1f2e3d4c", 1_700_000_000_000, "2026-01-31 12:00:00", "delete-offsets",
     ("--group", "g"), "cluster", "b:9092", "me", "here", 1, "0.1.0",
 )  # fmt: skip
-CHANGE = images.change({images.T0: images.image(5), images.T1: images.image(None)})
+CHANGE = snapshots.change({snapshots.T0: snapshots.image(5), snapshots.T1: snapshots.image(None)})
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,7 @@ def backup_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("backup") / "backup.jsonl"
     with BackupWriter(path, {"cluster_id": "c", "at_ms": 1}) as writer:
         writer.group(CHANGE.image)
-        writer.group(images.group({images.T0: images.image(7)}, "other"))
+        writer.group(snapshots.group({snapshots.T0: snapshots.image(7)}, "other"))
         writer.finish()
     return path.read_bytes()
 

@@ -17,7 +17,7 @@ from kgtool.config.logins import ClientCredentials
 from kgtool.config.properties import Properties
 from kgtool.config.secret import Secret
 from kgtool.errors import AuthenticationError, DecodeError
-from kgtool.net import tokens
+from kgtool.net.auth import tokens
 from kgtool.protocol.plan import decode, encode
 from kgtool.protocol.sasl.gssapi import Gssapi
 from kgtool.protocol.sasl.msk_iam import AwsCredentials, MskIam

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin.groups import list_groups as list_operation
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError, NotKafka, ResolveFailed
 from kgtool.net.session import Session
+from kgtool.queries.groups.describe import list_groups as list_operation
 from tests.cli.run import call
 from tests.net.conftest import Run
 from tests.net.ear import Ear

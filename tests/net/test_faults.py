@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin.export import ExportDirectory, export
-from kgtool.admin.listing import list_groups
 from kgtool.client.cluster import call_any, need_brokers
 from kgtool.client.ops import Call, DeadlineExceeded, Pause, call, gather, within
 from kgtool.config import Settings, parse_bootstrap
@@ -19,6 +17,8 @@ from kgtool.errors import ConnectionLost, KgError, TimedOut
 from kgtool.net.session import Session
 from kgtool.protocol.api import describe_configs, metadata
 from kgtool.protocol.api import list_groups as list_groups_api
+from kgtool.queries.groups.list import list_groups
+from kgtool.queries.log.export import ExportDirectory, export
 from tests.support import clients, faulty
 from tests.support.faulty import FaultyKafka
 from tests.support.proxy import Fault, Plan, Proxies

@@ -13,7 +13,7 @@ from kgtool.config.logins import ClientCredentials
 from kgtool.config.properties import Properties
 from kgtool.config.secret import Secret
 from kgtool.errors import AuthenticationError, ConfigError, KgError
-from kgtool.net.tokens import _read
+from kgtool.net.auth.tokens import _read
 from kgtool.protocol.sasl.msk_iam import AwsCredentials, MskIam
 from kgtool.protocol.sasl.oauthbearer import OAuthBearer, unsecured_token
 from kgtool.protocol.sasl.scram import MAX_ITERATIONS, Scram

@@ -19,8 +19,8 @@ from botocore.credentials import Credentials
 from kgtool.config.logins import AwsLogin, OAuthLogin
 from kgtool.config.security import Sasl
 from kgtool.errors import AuthenticationError, ConfigError
-from kgtool.net import aws
-from kgtool.net.logins import LoginSource
+from kgtool.net.auth import aws
+from kgtool.net.auth.logins import LoginSource
 from kgtool.protocol.sasl.msk_iam import AwsCredentials, MskIam, region_of, signed_payload
 from tests.cli.run import call
 from tests.net.conftest import Refused

@@ -17,8 +17,8 @@ from kgtool.config.logins import ClientCredentials, OAuthLogin
 from kgtool.config.properties import Properties
 from kgtool.config.secret import Secret
 from kgtool.errors import AuthenticationError, ConfigError
+from kgtool.net.auth.tokens import TokenSource
 from kgtool.net.session import Session
-from kgtool.net.tokens import TokenSource
 from tests.net.conftest import Refused, Run
 from tests.support.oidc import CLIENT, Endpoint, serve
 from tests.support.secure import SecureKafka, oauth

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.cli import peeking
+from kgtool.cli.flows import peek as peeking
 from tests.cli.run import Result, call
 from tests.net.test_sasl import TOKENS, logged_in, login
 from tests.net.test_tls import key, trust

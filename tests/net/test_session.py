@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from kgtool.admin.groups import list_groups
 from kgtool.client.cluster import need_brokers
 from kgtool.client.ops import Pause, gather
 from kgtool.config import Settings
 from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, ResolveFailed, TimedOut
 from kgtool.net.session import Session
+from kgtool.queries.groups.describe import list_groups
 
 
 def session(*addresses: str, timeout_ms: int = 30_000) -> Session:

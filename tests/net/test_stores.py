@@ -21,11 +21,11 @@ from cryptography.hazmat.primitives import serialization
 from kgtool.config.secret import Secret
 from kgtool.config.security import Store
 from kgtool.errors import ConfigError
-from kgtool.net import jks
-from kgtool.net.pem import read_pem
-from kgtool.net.stores import load_identity, read_trusted, trusted_certificates
-from kgtool.net.tls import openssl_name
-from kgtool.sandbox.java import find_java
+from kgtool.net.tls import jks
+from kgtool.net.tls.pem import read_pem
+from kgtool.net.tls.stores import load_identity, read_trusted, trusted_certificates
+from kgtool.net.tls.stream import openssl_name
+from kgtool.sandbox.install.java import find_java
 from tests.cli.run import call
 from tests.support.certificates import PASSWORD, TRICKY, Certificates
 
@@ -346,7 +346,7 @@ def test_a_certificate_that_is_no_authority_can_be_trusted_itself(
 ) -> None:
     """As in Java: the broker's own certificate in the trust store is enough."""
     from kgtool.config.security import Tls
-    from kgtool.net.tls import make_context
+    from kgtool.net.tls.stream import make_context
 
     leaf = Store("truststore", "PEM", str(certificates / "broker.pem"), None)
     client = make_context(Tls(leaf, None, True, ("TLSv1.2", "TLSv1.3"), ()), "f")

@@ -300,7 +300,7 @@ def test_a_negative_offset_is_none(
 ) -> None:
     """Brokers store it; Kafka's tool takes it for no commit, and so do its consumers."""
     from kgtool.model import CommittedOffset, TopicPartition
-    from tests.admin.conftest import open_session
+    from tests.queries.conftest import open_session
     from tests.support.offsets import first_commits
 
     topic = filled(4, 4)

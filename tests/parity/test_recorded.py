@@ -242,7 +242,7 @@ BY_HAND = {
     "tests/cli/test_reset_offsets.py::test_nothing_to_shift_fails_alone": "reset-shift-nocommitted",
     "tests/cli/test_reset_offsets.py::test_every_group_at_once": "reset-allgroups-dry "
     "reset-allgroups-export",
-    "tests/admin/test_reset.py::test_an_invalid_topic_name": "reset-badtopicname",
+    "tests/changes/test_reset.py::test_an_invalid_topic_name": "reset-badtopicname",
     "tests/cli/test_reset_parity.py::test_files_with_unknown_partitions_do_not_hang": "ff-unkpart "
     "ff-unktopic",
 }  # fmt: skip

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from kgtool.sandbox.jars import VERSIONS, kafka_jars
+from kgtool.sandbox.install.jars import VERSIONS, kafka_jars
 from tests.protocol.jvm import Kafka, kafka_classes
 
 Documents = dict[str, dict[str, Any]]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kgtool.sandbox.jars import class_path, kafka_jars
-from kgtool.sandbox.java import FAST, find_java
+from kgtool.sandbox.install.jars import class_path, kafka_jars
+from kgtool.sandbox.install.java import FAST, find_java
 
 
 class Kafka:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.protocol.release import needs_kafka, release
+from kgtool.protocol.broker_release import needs_kafka, release
 
 # The stable versions in the message JSONs of each kafka-clients jar (validVersions, less one where
 # latestVersionUnstable says so); 2.1.1, 3.9.1 and 4.3.1 are asked themselves (test_generations).

@@ -12,7 +12,7 @@ import pytest
 from py4j.java_gateway import JVMView
 from py4j.protocol import DEFAULT_JVM_ID, Py4JJavaError
 
-from kgtool.sandbox.jars import VERSIONS, kafka_jars
+from kgtool.sandbox.install.jars import VERSIONS, kafka_jars
 from tests.protocol.jvm import Kafka, kafka_classes
 
 Document = dict[str, Any]

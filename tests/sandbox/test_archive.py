@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from kgtool.sandbox import archive
 from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.install import archive
 
 HEADER = "GROUP                     STATE               \n"
 

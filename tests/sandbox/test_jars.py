@@ -11,7 +11,7 @@ import pytest
 
 from kgtool.cli.commands import sandbox as command
 from kgtool.errors import SandboxError, UsageError
-from kgtool.sandbox import download, jars
+from kgtool.sandbox.install import download, jars
 from kgtool.sandbox.watcher import Silent
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.errors import SandboxError
-from kgtool.sandbox.java import find_java
+from kgtool.sandbox.install.java import find_java
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -16,7 +16,7 @@ from kgtool.sandbox.cluster import Cluster
 from tests.support import clients
 
 pytestmark = pytest.mark.broker
-MAIN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+MAIN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 
 
 class Shell:

@@ -1,4 +1,4 @@
-"""The seeded world is what ``kgtool.sandbox.world`` promises, says Kafka's own tool."""
+"""The seeded world is what ``kgtool.sandbox.seeding.world`` promises, says Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from kgtool.sandbox import processes, world
+from kgtool.sandbox import processes
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seed import seed
+from kgtool.sandbox.seeding import world
+from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.watcher import Silent
 from tests.support import clients
 

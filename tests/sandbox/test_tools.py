@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from kgtool.sandbox.cluster import new_cluster_id
-from kgtool.sandbox.jars import VERSIONS, kafka_jars
+from kgtool.sandbox.install.jars import VERSIONS, kafka_jars
 from kgtool.sandbox.tools import NEW_IN_4, TOOLS, tool_class
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kgtool.sandbox import rawgroup
+from kgtool.sandbox.seeding import raw_group
 from tests.soak.cases import (
     BEFORE,
     CONFIG,
@@ -136,8 +136,8 @@ class Soak:
             return argv, {(group, CONFIG): (VALUE,) for group in case.groups}
         if case.command == "remove-members":
             for group in case.groups:
-                with rawgroup.connect(self.direct, group, "stuck") as socket:
-                    socket.join(group, "consumer", "range", rawgroup.subscription([TOPIC]))
+                with raw_group.connect(self.direct, group, "stuck") as socket:
+                    socket.join(group, "consumer", "range", raw_group.subscription([TOPIC]))
             argv = ["remove-members", *case.groups, "--all", "--yes"]
             return argv, dict.fromkeys(((group, "members") for group in case.groups), None)
         self.commit(case.groups, BEFORE, "m" if case.seed % 3 == 0 else "")

@@ -86,7 +86,7 @@ class Warm:
 
 
 def _serve() -> None:
-    from kgtool.cli.main import main
+    from kgtool.cli.app.main import main
 
     with contextlib.redirect_stdout(io.StringIO()):
         main(["describe", "--help"])

@@ -21,7 +21,7 @@ TRUTH = Path(__file__).parents[1] / "data" / "retention-truth"
 HOUR_MS = 3_600_000
 NOW_MS = 1_795_265_000_000
 ENGINES = ("local", "spark")
-RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 
 
 def analyze(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition as Place
 
 from kgtool.sandbox.cluster import Cluster
-from tests.safety import world
+from tests.changes import world
 from tests.support import clients
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]

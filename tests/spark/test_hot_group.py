@@ -12,7 +12,7 @@ import pytest
 from tests.support import biglog, eventlog
 
 pytestmark = pytest.mark.spark
-RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 RECORDS = 400_000
 
 

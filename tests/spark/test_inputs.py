@@ -22,8 +22,8 @@ from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.remote import find_remote
 from kgtool.analysis.tables_out import check_url, write_tables
 from kgtool.errors import ConfigError, UsageError
-from kgtool.sandbox.jars import class_path, kafka_jars
-from kgtool.sandbox.java import find_java
+from kgtool.sandbox.install.jars import class_path, kafka_jars
+from kgtool.sandbox.install.java import find_java
 from kgtool.sandbox.tools import tool_class
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, raw, truth
 from tests.support.tables import dicts

@@ -23,7 +23,7 @@ from tests.support.tables import Make, dicts
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 LOG = "__consumer_offsets"
-RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 
 Committed = dict[tuple[str, str, int], int]
 

@@ -21,7 +21,7 @@ from tests.support import clients
 from tests.support.tables import Make, dicts
 
 pytestmark = pytest.mark.spark
-RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 NOW_MS = 1_795_265_000_000
 DAY_MS = 86_400_000
 GREATEST = 2**63 - 1

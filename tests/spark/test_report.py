@@ -13,8 +13,8 @@ import pytest
 from kgtool.analysis import report, report_data, sources
 from kgtool.analysis.due import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.cli.summary import Page as Terminal
-from kgtool.cli.summary import render
+from kgtool.cli.reports.analyze_summary import Page as Terminal
+from kgtool.cli.reports.analyze_summary import render
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.report_facts import HOSTILE
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment

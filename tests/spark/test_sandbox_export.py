@@ -19,7 +19,7 @@ from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.pipeline import Analysis
 from kgtool.config import Settings
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seed import seed
+from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.watcher import Silent
 from tests.cli.run import kgtool
 from tests.support.tables import dicts

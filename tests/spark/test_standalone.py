@@ -15,7 +15,7 @@ from tests.support import clients
 from tests.support.standalone import python_without_kgtool, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
-RUN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 
 
 def test_workers_that_know_nothing_of_kgtool_read_a_cluster(kafka: Cluster, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.cli.terminal import columns_of
+from kgtool.cli.output.terminal import columns_of
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.cli.pseudo import Terminal
 from tests.spark.test_analyze_command import HOUR_MS, NOW_MS, RUN

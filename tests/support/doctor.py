@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgtool.admin.doctor_finding import KINDS
+from kgtool.queries.doctor.finding import KINDS
 from tests.cli.run import Result
 
 KEYS = [

@@ -20,11 +20,11 @@ from kgtool.sandbox.paths import locked
 from tests.support import brokers
 from tests.support.proxy import Plan, Proxies
 
-MAIN = "import sys; from kgtool.cli.main import main; sys.exit(main())"
+MAIN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 _TIMED = """
 import sys
 place = sys.argv.pop(1)
-from kgtool.cli.main import main
+from kgtool.cli.app.main import main
 status = main()
 with open("/proc/self/schedstat") as seen, open(place, "w") as out:
     out.write(seen.read())

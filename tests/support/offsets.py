@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgtool.admin.write_offsets import Write, write_offsets
+from kgtool.changes.offsets.write import Write, write_offsets
 from kgtool.model import CommittedOffset, TopicPartition
 
 

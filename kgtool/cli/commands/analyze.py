@@ -9,18 +9,19 @@ from typing import Any
 
 import click
 
-from kgtool.cli import exits, terminal
-from kgtool.cli.analyze_plan import write_plan
-from kgtool.cli.cleanup_plan import check_target
-from kgtool.cli.fail_on import LOSSES, Condition
-from kgtool.cli.frames import put_table
-from kgtool.cli.help import examples
-from kgtool.cli.named import Named
-from kgtool.cli.options import CONNECTION, connection_params, make_settings, output_options
-from kgtool.cli.output import Output
-from kgtool.cli.progress import Progress
-from kgtool.cli.spark import Spark, interruptible
-from kgtool.cli.times import Duration, Moment, Wrote
+from kgtool.cli.app import exits
+from kgtool.cli.app.help import examples
+from kgtool.cli.flows.analyze_plan import write_plan
+from kgtool.cli.flows.cleanup_plan import check_target
+from kgtool.cli.flows.spark import Spark, interruptible
+from kgtool.cli.options.named import Named
+from kgtool.cli.options.shared import CONNECTION, connection_params, make_settings, output_options
+from kgtool.cli.options.times import Duration, Moment, Wrote
+from kgtool.cli.output import terminal
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.spark_progress import Progress
+from kgtool.cli.reports.analyze_alerts import LOSSES, Condition
+from kgtool.cli.reports.analyze_table import put_table
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.retention.rules import RULE_SETS
@@ -368,7 +369,7 @@ def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] 
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
     from kgtool.analysis.scenarios import as_it_was
     from kgtool.analysis.summary import summary
-    from kgtool.cli.summary import WIDTH, Page, render
+    from kgtool.cli.reports.analyze_summary import WIDTH, Page, render
 
     asks = analysis.wanted.scenarios not in ((), (as_it_was(analysis.basis),))
     facts = facts or summary(analysis, with_whatif=asks)

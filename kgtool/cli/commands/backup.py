@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli.choose import choose
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import now_ms
-from kgtool.cli.options import connection_options, output_options, positions, selection_options
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection
+from kgtool.cli.app.help import examples
+from kgtool.cli.flows.change import now_ms
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
+    connection_options,
+    output_options,
+    positions,
+    selection_options,
+)
+from kgtool.cli.output.output import Output
 from kgtool.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    from kgtool.changes.restore.backup import BackupWriter
     from kgtool.config import Settings
     from kgtool.net.session import Session
-    from kgtool.safety.backup import BackupWriter
 
 COLUMNS = ("path", "groups", "offsets", "bytes", "seconds")
 STDOUT = "-"
@@ -52,8 +57,8 @@ def command(
     """
     selection.check("backup")
     _check(output, out, overwrite)
+    from kgtool.changes.restore.backup import save
     from kgtool.net.session import Session
-    from kgtool.safety.backup import save
 
     began = time.monotonic()
     with Session(settings, progress=True) as session:
@@ -86,7 +91,7 @@ def _check(output: Output, out: Path, overwrite: bool) -> None:
 
 
 def _writer(session: Session, selection: Selection, out: Path, is_stream: bool) -> BackupWriter:
-    from kgtool.safety.backup import BackupWriter, header_of
+    from kgtool.changes.restore.backup import BackupWriter, header_of
 
     header = header_of(session.cluster_id, now_ms(), selection._asdict())
     return BackupWriter(out, header, sys.stdout.buffer if is_stream else None)

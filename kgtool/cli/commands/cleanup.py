@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli import consent
-from kgtool.cli.help import examples
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     change_options,
     connection_options,
     connection_params,
@@ -17,9 +18,8 @@ from kgtool.cli.options import (
     output_params,
     selection_options,
 )
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection
-from kgtool.cli.times import Duration
+from kgtool.cli.options.times import Duration
+from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def plan(
     in living groups too. All conditions must hold. What can't be told (a commit's time, a lag) is
     never guessed: such groups are left out and counted.
     """
-    from kgtool.safety.criteria import Criteria
+    from kgtool.changes.cleanup.criteria import Criteria
 
     criteria = Criteria(idle_ms=idle, rebuild=not no_rebuild, **flags)
     if not (any(flags.values()) or idle is not None or selection.has_filter or selection.groups):
@@ -107,7 +107,7 @@ def plan(
     if selection.is_given:
         selection.check("cleanup plan")
     selection.predicate()
-    from kgtool.cli import cleanup_plan
+    from kgtool.cli.flows import cleanup_plan
     from kgtool.net.session import Session
 
     cleanup_plan.check_target(out, overwrite)
@@ -137,9 +137,9 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     interrupted, in whatever way, is taken up where it ended by the same command.
     """
     consent.require(given["yes"], given["dry_run"])
-    from kgtool.cli.cleanup_apply import Apply, Options
+    from kgtool.changes.cleanup.plan_reader import read
+    from kgtool.cli.flows.cleanup_apply import Apply, Options
     from kgtool.net.session import Session
-    from kgtool.safety.plan_reader import read
 
     found = read(path)
     with Session(settings, progress=True) as session:

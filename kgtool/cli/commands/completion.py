@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kgtool.cli import shipped
-from kgtool.cli.help import examples
-from kgtool.cli.named import Named
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.named import Named
+from kgtool.cli.output import shipped
 
 FILES = {"bash": "kgtool.bash", "zsh": "_kgtool", "fish": "kgtool.fish"}
 

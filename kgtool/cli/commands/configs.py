@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kgtool.cli import configchange, consent
-from kgtool.cli.choose import choose
-from kgtool.cli.columns import NAME, Column
-from kgtool.cli.configchange import Item, Refused, Work
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent
+from kgtool.cli.flows import configs as configchange
+from kgtool.cli.flows.configs import Item, Refused, Work
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     change_options,
     connection_options,
     name_options,
     output_options,
     positions,
 )
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection
-from kgtool.cli.table import draw_for
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, Column
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
+from kgtool.text import escape
 
 if TYPE_CHECKING:
-    from kgtool.admin.group_configs import Configs, GroupConfig
+    from kgtool.changes.groups.configs import Configs, GroupConfig
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -186,9 +187,9 @@ class Found(NamedTuple):
 
 
 def _look(session: Session, groups: Sequence[str]) -> list[Found]:
-    from kgtool.admin.group_configs import describe_group_configs
-    from kgtool.admin.groups import describe_with_type
+    from kgtool.changes.groups.configs import describe_group_configs
     from kgtool.client.ops import READING_SHARE, within
+    from kgtool.queries.groups.describe import describe_with_type
 
     if not groups:
         return []

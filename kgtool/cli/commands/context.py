@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli import render
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.options import output_options
-from kgtool.cli.output import Output
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.shared import output_options
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
+from kgtool.text import escape
 
 if TYPE_CHECKING:
     from kgtool.config.contexts import Context
@@ -248,7 +248,7 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
         output.row(_row(context, current))
     if found and not quiet:
         cells = [_cells(context, context.name == current) for context in found]
-        output.text(render.table(_HEADERS, cells), end="")
+        output.text(kafka_tables.table(_HEADERS, cells), end="")
     return output.finish()
 
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli.choose import as_named
-from kgtool.cli.columns import NAME, Column
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.options import connection_options, group_arguments, output_options
-from kgtool.cli.output import Output, error_object, sentence
-from kgtool.cli.selection import Selection
-from kgtool.cli.table import draw_for
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import connection_options, group_arguments, output_options
+from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, Column
+from kgtool.text import escape
 
 if TYPE_CHECKING:
-    from kgtool.admin.coordinators import Placement
     from kgtool.config import Settings
+    from kgtool.queries.cluster.coordinators import Placement
 
 KEYS = (
     "group", "hash", "partition", "coordinator", "host", "port", "leader", "leader_epoch",
@@ -61,8 +61,8 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     where the two differ, it is moving. LOADING: it is still reading the partition, and answers
     nothing about the group until it is done. In JSON also the hash and the leader's epoch.
     """
-    from kgtool.admin.coordinators import locate_groups
     from kgtool.net.session import Session
+    from kgtool.queries.cluster.coordinators import locate_groups
 
     with Session(settings) as session:
         groups = as_named(session, output, selection, KEYS)

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli import consent, render, rows, stakes
-from kgtool.cli.choose import choose
-from kgtool.cli.course import Course, not_reached
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import NOT_ALL_COMES_BACK, Change
-from kgtool.cli.meter import Meter
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent, stakes
+from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
+from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     change_options,
     connection_options,
     output_options,
     positions,
     selection_options,
 )
-from kgtool.cli.output import Output, hint_of
-from kgtool.cli.selection import Selection
+from kgtool.cli.output import kafka_tables, rows
+from kgtool.cli.output.output import Output, hint_of
+from kgtool.cli.output.progress import Meter
 from kgtool.model import GroupDeletion
-from kgtool.words import counted
+from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
-    from kgtool.admin.group_delete import DeletionPlan
-    from kgtool.admin.hidden import HiddenOffsets
-    from kgtool.admin.images import GroupChange
+    from kgtool.changes.groups.delete import DeletionPlan
+    from kgtool.changes.hidden import HiddenOffsets
+    from kgtool.changes.snapshot import GroupChange
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -61,7 +61,7 @@ def command(
     """Delete groups that have no members."""
     selection.check("delete")
     consent.require(yes, dry_run)
-    from kgtool.admin.hidden import HiddenOffsets
+    from kgtool.changes.hidden import HiddenOffsets
     from kgtool.net.session import Session
 
     with Session(settings) as session:
@@ -109,7 +109,7 @@ def kafka_form(
     settings: Settings, output: Output, selection: Selection, dry_run: bool, force: bool
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
-    from kgtool.admin.hidden import HiddenOffsets
+    from kgtool.changes.hidden import HiddenOffsets
     from kgtool.client.ops import READING_SHARE, within
     from kgtool.net.session import Session
 
@@ -139,7 +139,7 @@ def _plan(
     session: Session, groups: Sequence[str], force: bool, hidden: HiddenOffsets
 ) -> DeletionPlan:
     """Look at groups, and say what would be deleted."""
-    from kgtool.admin.group_delete import plan_deletions
+    from kgtool.changes.groups.delete import plan_deletions
 
     with Meter(len(groups), "groups looked at") as meter:
         looked = plan_deletions(
@@ -163,7 +163,7 @@ def _delete(
 
     :param agreed: what they had when they were shown; what has changed since is left alone.
     """
-    from kgtool.admin.group_delete import delete_groups
+    from kgtool.changes.groups.delete import delete_groups
 
     with Change(session, output) as change, Meter(len(groups), "groups") as meter:
 
@@ -202,7 +202,7 @@ def _report(output: Output, done: Sequence[GroupDeletion]) -> None:
         if row.error is None:
             output.row(rows.deletion(row))
             continue
-        said = f"{render.java_error(row.error)}{hint_of(row.error)}"
+        said = f"{kafka_tables.java_error(row.error)}{hint_of(row.error)}"
         output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {escape(said)}")
         output.failed(row.error, row=rows.deletion(row), quiet=True)
     good = [row for row in done if row.error is None]

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.admin.waves import Waves
-from kgtool.cli import consent, render, rows, stakes
-from kgtool.cli.choose import choose
-from kgtool.cli.course import Course, not_reached
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import WAY_BACK, Change
-from kgtool.cli.meter import Meter
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent, stakes
+from kgtool.cli.flows.change import WAY_BACK, Change
+from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     TopicSpecType,
     change_options,
     connection_options,
@@ -23,15 +21,17 @@ from kgtool.cli.options import (
     positions,
     selection_options,
 )
-from kgtool.cli.output import Output, hint_of, sentence
-from kgtool.cli.selection import Selection
+from kgtool.cli.output import kafka_tables, rows
+from kgtool.cli.output.output import Output, hint_of, sentence
+from kgtool.cli.output.progress import Meter
 from kgtool.errors import UsageError
 from kgtool.model import CommittedOffset, GroupOffsetDeletions, OffsetDeletion, TopicSpec
 from kgtool.protocol.codes import CODES
-from kgtool.words import counted
+from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
-    from kgtool.admin.offset_delete import Agreed, OffsetsPlan
+    from kgtool.changes.offsets.delete import Agreed, OffsetsPlan
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -112,7 +112,7 @@ class _Run:
 
     def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed]:
         """Show on stderr the offsets that are about to go; report, if nothing more is to come."""
-        from kgtool.admin.offset_delete import plan_offset_deletions
+        from kgtool.changes.offsets.delete import plan_offset_deletions
 
         agreed: dict[str, Agreed] = {}
         members: dict[str, int] = {}
@@ -136,15 +136,15 @@ class _Run:
     def _show(self, plan: OffsetsPlan) -> None:
         if self._is_kafka_form:
             return
-        from kgtool.admin.lag import lag
-        from kgtool.admin.offset_delete import ends_of
+        from kgtool.changes.offsets.delete import ends_of
+        from kgtool.queries.offsets.lag import lag
 
         going = [(group, at) for group, one in plan.agreed.items() for at in one.partitions]
         if not going:
             return
         ends = self._session.run(ends_of(self._session.cluster, {at for _, at in going}))
         self._output.note_once("Committed offsets to delete:")
-        table = render.table(
+        table = kafka_tables.table(
             ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LAG"),
             [
                 (group, *at, value.offset, lag(value.offset, ends[at]))
@@ -188,7 +188,7 @@ class _Run:
         agreed: Mapping[str, Agreed] | None,
     ) -> Iterator[bool]:  # fmt: skip
         """Yield of each group whether something failed; its rows are reported, and not held."""
-        from kgtool.admin.offset_delete import delete_offsets
+        from kgtool.changes.offsets.delete import delete_offsets
 
         waves = Waves(groups)
         while names := waves.next():
@@ -236,7 +236,7 @@ def _report(
     for result in results:
         _headline(output, result, is_dry)
         if is_kafka_form:
-            output.text(render.offset_deletions(result.rows), end="")
+            output.text(kafka_tables.offset_deletions(result.rows), end="")
         elif result.rows:
             output.text("\n" + _table(result.rows), end="")
         for row in result.rows:
@@ -290,7 +290,7 @@ def _some(names: Sequence[str], limit: int = 10) -> str:
 
 
 def _table(result_rows: Sequence[OffsetDeletion]) -> str:
-    return render.table(
+    return kafka_tables.table(
         ("GROUP", "TOPIC", "PARTITION", "STATUS"),
         [(row.group, row.topic, row.partition, _status(row)) for row in result_rows],
     )

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli.checks import STATES, TYPES, parse_choices
-from kgtool.cli.heldback import HeldBack
-from kgtool.cli.help import examples
-from kgtool.cli.look import Show, look
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
+from kgtool.cli.describe.held_back import HeldBack
+from kgtool.cli.describe.present import Collector, Presenter
+from kgtool.cli.describe.query import Show, look
+from kgtool.cli.describe.view import View, make
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     TopicSpecType,
     connection_options,
     name_options,
     output_options,
     positions,
 )
-from kgtool.cli.output import Output
-from kgtool.cli.present import Collector, Presenter
-from kgtool.cli.selection import Selection
-from kgtool.cli.view import View, make
-from kgtool.cli.viewoptions import view_options
+from kgtool.cli.options.view import view_options
+from kgtool.cli.output.output import Output
 from kgtool.model import TopicSpec
 
 if TYPE_CHECKING:
@@ -90,12 +90,12 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
 
     selection.check("describe")
     if view.prometheus is not None:
-        from kgtool.cli import prometheus
+        from kgtool.cli.output import prometheus
 
         prometheus.check(view.prometheus)
     with Session(settings) as session:
         if view.watch is not None:
-            from kgtool.cli.watch import Watch
+            from kgtool.cli.describe.watch import Watch
 
             return Watch(session, output, selection, view).run()
         session.loop.before_waiting = output.flush  # what is known is shown, while brokers think
@@ -106,7 +106,7 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             exporter = prometheus.Exporter(view.prometheus)
             show = exporter.listen(show)
         if view.name != "offsets" and not view.kafka_form:
-            from kgtool.cli import epochs
+            from kgtool.cli.describe import epochs
 
             show = epochs.listen(show, output)
         output.page()
@@ -115,9 +115,9 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
         presenter.end()
         others = held.find(session, view)
         if others:
-            from kgtool.cli import othertypes
+            from kgtool.cli.describe import share_and_streams
 
-            othertypes.describe(output, others, view)
+            share_and_streams.describe(output, others, view)
         if exporter is not None:
             for one in others:
                 exporter.hear(one)

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from kgtool.cli import exits, render
-from kgtool.cli.help import examples
-from kgtool.cli.infile import chooser
-from kgtool.cli.options import connection_options, name_options, output_options
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection, java_order
+from kgtool.cli.app import exits
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.group_selection import Selection, java_order
+from kgtool.cli.options.infile import chooser
+from kgtool.cli.options.shared import connection_options, name_options, output_options
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import Output
 from kgtool.errors import ConfigError, KgError, UsageError
 
 if TYPE_CHECKING:
-    from kgtool.admin.images import OffsetImage
+    from kgtool.changes.restore.diff import DiffRow, GroupFile
+    from kgtool.changes.snapshot import OffsetImage
     from kgtool.config import Settings
     from kgtool.model import ItemError, TopicPartition
     from kgtool.net.session import Session
-    from kgtool.safety.diff import DiffRow, GroupFile
 
     Offsets = dict[TopicPartition, OffsetImage]
 
@@ -149,9 +150,9 @@ class FileSide:
     """A backup or a journal."""
 
     def __init__(self, path: Path, selection: Selection) -> None:
-        from kgtool.safety.backup import open_backup
-        from kgtool.safety.diff import GroupFile
-        from kgtool.safety.history import read_entry
+        from kgtool.changes.journal.history import read_entry
+        from kgtool.changes.restore.backup import open_backup
+        from kgtool.changes.restore.diff import GroupFile
 
         self.name = str(path)
         self.errors: list[ItemError] = []
@@ -220,7 +221,7 @@ class ClusterSide:
     def _listing(self, selection: Selection) -> Any:
         if not selection.needs_listing:
             return None
-        from kgtool.admin.listing import list_groups
+        from kgtool.queries.groups.list import list_groups
 
         listing = self._session.run(list_groups(self._session.cluster))
         self.errors += listing.errors
@@ -228,7 +229,7 @@ class ClusterSide:
 
     def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
         """Read groups from the cluster; one that does not exist has no offsets."""
-        from kgtool.admin.images import read_groups
+        from kgtool.changes.snapshot import read_groups
 
         found: dict[str, Offsets | None] = {}
         for group, reading in self._session.run(read_groups(self._session.cluster, groups)).items():
@@ -242,7 +243,7 @@ class ClusterSide:
 
 def _compare(output: Output, one: Side, other: Side) -> Counter[str]:
     """Put out the differences, group by group."""
-    from kgtool.safety.diff import compare
+    from kgtool.changes.restore.diff import compare
 
     same_cluster = one.cluster_id == other.cluster_id
     names = sorted({*one.groups(), *other.groups()}, key=java_order)
@@ -270,7 +271,7 @@ def _put(output: Output, rows: Iterable[DiffRow], *, with_header: bool) -> None:
     for row in shown:
         output.row(row)
     if shown:
-        table = render.table(_HEADERS, [tuple(row[key] for key in COLUMNS) for row in shown])
+        table = kafka_tables.table(_HEADERS, [tuple(row[key] for key in COLUMNS) for row in shown])
         output.text(table if with_header else table.partition("\n")[2], end="")
 
 

@@ -8,28 +8,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kgtool.admin.doctor_finding import KINDS, SEVERITIES
-from kgtool.cli import doctor_page, exits, terminal
-from kgtool.cli.doctor_page import YOU, Connection
-from kgtool.cli.expiry import now_ms
-from kgtool.cli.help import examples
-from kgtool.cli.named import Named
-from kgtool.cli.options import (
+from kgtool.cli.app import exits
+from kgtool.cli.app.help import examples
+from kgtool.cli.describe.expiry import now_ms
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.named import Named
+from kgtool.cli.options.shared import (
     connection_options,
     no_cluster,
     output_options,
     positions,
     selection_options,
 )
-from kgtool.cli.output import Output, sentence
-from kgtool.cli.selection import Selection
-from kgtool.cli.times import Duration
+from kgtool.cli.options.times import Duration
+from kgtool.cli.output import terminal
+from kgtool.cli.output.output import Output, sentence
+from kgtool.cli.reports import doctor
+from kgtool.cli.reports.doctor import YOU, Connection
 from kgtool.model import ItemError
-from kgtool.words import addresses, counted
+from kgtool.queries.doctor.finding import KINDS, SEVERITIES
+from kgtool.text import addresses, counted
 
 if TYPE_CHECKING:
-    from kgtool.admin.doctor import Diagnosis
     from kgtool.config import Settings
+    from kgtool.queries.doctor.examine import Diagnosis
 
 NEVER = "none"
 
@@ -37,7 +39,7 @@ NEVER = "none"
 def _catalogue(output: Output) -> int:
     """Put out what can be found; no cluster is asked."""
     output.begin(("finding", "title", "meaning"))
-    output.text(doctor_page.catalogue(), end="")
+    output.text(doctor.catalogue(), end="")
     for kind, (title, meaning) in KINDS.items():
         output.done += 1
         output.row({"finding": kind, "title": title, "meaning": meaning})
@@ -134,15 +136,15 @@ def _principal(settings: Settings) -> str:
 
 
 def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
-    from kgtool.admin.doctor import Ask, diagnose
-    from kgtool.cli.choose import choose
+    from kgtool.cli.options.choose import choose
     from kgtool.net.session import Session
+    from kgtool.queries.doctor.examine import Ask, diagnose
     selection = wanted.selection
     is_whole = selection.all_groups or not selection.is_given
     if not selection.is_given:  # --exclude and --state alone narrow all groups here
         selection = selection._replace(all_groups=True)
     with Session(settings) as session:
-        chosen = choose(session, output, selection, doctor_page.KEYS)
+        chosen = choose(session, output, selection, doctor.KEYS)
         family = _family_but(selection.groups)
         ask = Ask(now_ms(), wanted.within_ms, is_whole, family, _waiting(output))
         operation = diagnose(session.cluster, chosen.groups, chosen.kinds, ask)
@@ -152,7 +154,7 @@ def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
 
 def _waiting(output: Output) -> Callable[[int], None]:
     """Tell somebody at a terminal what takes so long."""
-    from kgtool.admin.doctor_facts import SETTLE_S
+    from kgtool.queries.doctor.facts import SETTLE_S
 
     def say(count: int) -> None:
         if terminal.is_terminal(sys.stderr):
@@ -164,7 +166,7 @@ def _waiting(output: Output) -> Callable[[int], None]:
 
 def _family_but(named: Collection[str]) -> Callable[[str], str | None]:
     """Take the names that tools make up for such, but for what was asked for by name."""
-    from kgtool.safety.generated import family
+    from kgtool.retention.generated_names import family
 
     return lambda name: None if name in named else family(name)
 
@@ -184,11 +186,11 @@ def _fail(output: Output, errors: Sequence[ItemError]) -> None:
 
 def _show(output: Output, wanted: Wanted, found: Diagnosis, connection: Connection) -> None:
     for finding in found.findings:
-        output.row(doctor_page.row(finding, connection))
+        output.row(doctor.row(finding, connection))
     _fail(output, [error for error in found.errors if error not in output.errors])
     output.done += found.groups + (found.is_whole and found.brokers > 0)
     if output.is_text:
         output.page()
         if found.findings:
-            output.text(doctor_page.page(output, found.findings, connection))
-        output.text(doctor_page.summary(found, len(output.errors)))
+            output.text(doctor.page(output, found.findings, connection))
+        output.text(doctor.summary(found, len(output.errors)))

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli import explained, explained_row
-from kgtool.cli.choose import as_named
-from kgtool.cli.expiry import now_ms
-from kgtool.cli.help import examples
-from kgtool.cli.options import connection_options, group_arguments, output_options
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection
+from kgtool.cli.app.help import examples
+from kgtool.cli.describe.expiry import now_ms
+from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import connection_options, group_arguments, output_options
+from kgtool.cli.output.output import Output
+from kgtool.cli.reports import explain_json, explain_text
 
 if TYPE_CHECKING:
-    from kgtool.admin.explain import Explanation
+    from kgtool.changes.explain import Explanation
     from kgtool.config import Settings
 
 
@@ -33,11 +33,11 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     when, by which rule, and what would change that; what the broker has removed, and why, also of
     groups that are gone; and which ACL is missing.
     """
-    from kgtool.admin.explain import explain_group
+    from kgtool.changes.explain import explain_group
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        groups = as_named(session, output, selection, explained_row.KEYS)
+        groups = as_named(session, output, selection, explain_json.KEYS)
         output.page()
         for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))
@@ -47,8 +47,8 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
 
 
 def _show(output: Output, found: Explanation) -> None:
-    output.text(explained.text(found, now_ms()), end="")
-    output.row(explained_row.row(found))
+    output.text(explain_text.text(found, now_ms()), end="")
+    output.row(explain_json.row(found))
     error = found.description.error
     if error is not None and not found.was_there:
         output.failed(error)

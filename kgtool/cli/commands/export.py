@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from kgtool.cli.help import examples
-from kgtool.cli.options import connection_options, output_options
-from kgtool.cli.output import Output
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.shared import connection_options, output_options
+from kgtool.cli.output.output import Output
 
 
 @click.command(
@@ -34,8 +34,8 @@ def command(out: Path, settings: Any, output: Output) -> int:
     retention settings, topics and groups. Nothing on the cluster is changed. --timeout is the
     longest time without progress. It takes READ on the topic __consumer_offsets.
     """
-    from kgtool.admin.export import ExportDirectory, export
     from kgtool.net.session import Session
+    from kgtool.queries.log.export import ExportDirectory, export
 
     directory = ExportDirectory(out)
     began = time.monotonic()

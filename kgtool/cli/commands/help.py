@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kgtool.cli.help import examples
-from kgtool.cli.overview import kafka_help, overview
-from kgtool.cli.slips import did_you_mean
+from kgtool.cli.app.help import examples
+from kgtool.cli.app.overview import kafka_help, overview
+from kgtool.cli.app.suggest import did_you_mean
 from kgtool.errors import UsageError
 
 KAFKA = "kafka"

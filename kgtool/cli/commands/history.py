@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli import offsetspec, render
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import folder, now_ms
-from kgtool.cli.options import connection_params, output_options
-from kgtool.cli.output import Output
+from kgtool import timespec
+from kgtool.cli.app.help import examples
+from kgtool.cli.flows.change import folder, now_ms
+from kgtool.cli.options.shared import connection_params, output_options
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import Output
 from kgtool.model import ItemError, Target
-from kgtool.words import counted
+from kgtool.text import counted
 
 if TYPE_CHECKING:
-    from kgtool.safety.history import Entry
+    from kgtool.changes.journal.history import Entry
 
 COLUMNS = ("id", "at_ms", "command", "cluster_id", "groups", "changes", "state")
 _HEADERS = ("ID", "TIME", "COMMAND", "CLUSTER", "GROUPS", "CHANGES", "STATE", "BY", "REASON")
@@ -43,13 +44,11 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     is done, interrupted (what it did can be undone all the same), undone, or, while it is at work,
     running.
     """
-    from kgtool.safety.history import entries
+    from kgtool.changes.journal.history import entries
 
     output.begin(COLUMNS)
     age = (
-        None
-        if prune is None
-        else offsetspec.span_ms(prune, "prune", bare_ms=1000, least_ms=0) / 1000
+        None if prune is None else timespec.span_ms(prune, "prune", bare_ms=1000, least_ms=0) / 1000
     )
     found = entries(
         folder(), lambda error: output.failed(ItemError.of(error, Target()), quiet=False)
@@ -60,7 +59,7 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
         output.done += 1
         output.row({key: getattr(entry, key) for key in COLUMNS})
     if found:
-        output.text(render.table(_HEADERS, [_cells(entry) for entry in found]), end="")
+        output.text(kafka_tables.table(_HEADERS, [_cells(entry) for entry in found]), end="")
     elif age is None:
         output.note(f"Nothing was changed from here yet: there is no journal in {folder()}.")
     return output.finish()
@@ -68,9 +67,9 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
 
 def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) -> list[Entry]:
     """Remove old journals; the rows are those that are (or would be) gone."""
-    from kgtool.safety import progress
-    from kgtool.safety.history import prune, sweep
-    from kgtool.safety.journal import RUNNING
+    from kgtool.changes.cleanup import progress
+    from kgtool.changes.journal.history import prune, sweep
+    from kgtool.changes.journal.journal import RUNNING
 
     if dry_run:
         gone = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]

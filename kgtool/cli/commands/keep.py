@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli import consent
-from kgtool.cli.choose import choose
-from kgtool.cli.columns import NAME, STATUS, Column
-from kgtool.cli.course import Course, not_reached
-from kgtool.cli.expiry import NEVER, UNKNOWN, explain_rules, now_ms
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import Change
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent
+from kgtool.cli.describe.expiry import NEVER, UNKNOWN, explain_rules, now_ms
+from kgtool.cli.flows.change import Change
+from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     change_options,
     connection_options,
     output_options,
     positions,
     selection_options,
 )
-from kgtool.cli.output import Output, error_object, sentence
-from kgtool.cli.selection import Selection
-from kgtool.cli.table import draw, draw_for
+from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.output.tables import draw, draw_for
+from kgtool.columns import NAME, STATUS, Column
 from kgtool.model import Target
-from kgtool.words import counted, moment
+from kgtool.text import counted, moment
 
 if TYPE_CHECKING:
-    from kgtool.admin.keep import GroupKeep, KeepPlan, KeepRow
+    from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -103,7 +103,7 @@ def command(
     """
     selection.check("keep")
     consent.require(yes, dry_run)
-    from kgtool.admin.keep import open_rows, plan_keep
+    from kgtool.changes.offsets.keep import open_rows, plan_keep
     from kgtool.net.session import Session
 
     with Session(settings, progress=True) as session:
@@ -127,7 +127,7 @@ def command(
 
 def _execute(session: Session, output: Output, plan: KeepPlan, yes: bool) -> list[GroupKeep]:
     """Do it, with a journal of what was there; there is nothing to undo: offsets stay the same."""
-    from kgtool.admin.keep import execute_keep, open_rows
+    from kgtool.changes.offsets.keep import execute_keep, open_rows
 
     touched = {(row.group, row.at) for row in open_rows(plan.groups)}
     names = {group for group, _ in touched}

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from kgtool.cli.app.help import examples
 from kgtool.cli.commands import describe
-from kgtool.cli.help import examples
-from kgtool.cli.options import get_output
+from kgtool.cli.options.shared import get_output
 
 
 def run(**given: Any) -> Any:

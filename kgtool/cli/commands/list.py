@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kgtool.cli import columns as columns_of
-from kgtool.cli import expiring, render, rows
-from kgtool.cli.checks import STATES, parse_choices
-from kgtool.cli.choose import no_match
-from kgtool.cli.columns import Column
-from kgtool.cli.expiring import Horizon
-from kgtool.cli.help import examples
-from kgtool.cli.options import Name, connection_options, output_options
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection, glob, in_java_order
-from kgtool.cli.table import draw_for
+from kgtool import columns as columns_of
+from kgtool.cli.app.help import examples
+from kgtool.cli.app.kafka_refusals import STATES, parse_choices
+from kgtool.cli.flows import list_expiring
+from kgtool.cli.flows.list_expiring import Horizon
+from kgtool.cli.options.choose import no_match
+from kgtool.cli.options.group_selection import Selection, glob, in_java_order
+from kgtool.cli.options.shared import Name, connection_options, output_options
+from kgtool.cli.output import kafka_tables, rows
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import Column
 from kgtool.model import GroupListing
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Wanted(NamedTuple):
         """The keys of the rows of the machine formats."""
         if self.columns:
             return [column.key for column in self.columns]
-        return rows.LIST if self.horizon is None else expiring.KEYS
+        return rows.LIST if self.horizon is None else list_expiring.KEYS
 
 
 @click.command(
@@ -114,10 +115,10 @@ def _columns(text: str | None) -> tuple[Column, ...]:
 def _wanted(
     selection: Selection, columns: str | None, sort: str | None, within: str | None
 ) -> Wanted:
-    known = columns_of.LIST if within is None else expiring.COLUMNS
+    known = columns_of.LIST if within is None else list_expiring.COLUMNS
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
     by = columns_of.parse(sort, known, "--sort")[0] if sort is not None else None
-    horizon = expiring.Horizon.parse(within) if within is not None else None
+    horizon = list_expiring.Horizon.parse(within) if within is not None else None
     return Wanted(selection, chosen, by, horizon=horizon)
 
 
@@ -127,10 +128,10 @@ def _expiring(settings: Settings, output: Output, wanted: Wanted, horizon: Horiz
 
     with Session(settings) as session:
         groups = _listed(session, output, wanted)
-        found = expiring.find(session, output, groups, horizon)
+        found = list_expiring.find(session, output, groups, horizon)
     if wanted.sort is not None:
         found = columns_of.sort(found, wanted.sort, lambda row: row)
-    return expiring.show(output, found, wanted.columns, horizon, len(groups))
+    return list_expiring.show(output, found, wanted.columns, horizon, len(groups))
 
 
 def _table(output: Output, found: list[GroupListing], wanted: tuple[Column, ...]) -> None:
@@ -162,7 +163,7 @@ def kafka_form(
     if wanted.columns:
         _table(output, found, wanted.columns)
     else:
-        output.text(render.listing(found, type_ is not None, state is not None), end="")
+        output.text(kafka_tables.listing(found, type_ is not None, state is not None), end="")
     return output.finish()
 
 
@@ -183,8 +184,8 @@ def fetch(settings: Settings, output: Output, wanted: Wanted) -> list[GroupListi
 
 def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListing]:
     """Return the chosen groups by name; brokers that failed are failures of their own."""
-    from kgtool.admin.listing import list_groups
     from kgtool.client.ops import READING_SHARE
+    from kgtool.queries.groups.list import list_groups
 
     selection = wanted.selection
     # What expires is read afterwards.

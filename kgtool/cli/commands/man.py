@@ -7,10 +7,10 @@ import subprocess
 
 import click
 
-from kgtool.cli import shipped
+from kgtool.cli.app.help import examples
+from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.commands import COMMANDS
-from kgtool.cli.help import examples
-from kgtool.cli.slips import did_you_mean
+from kgtool.cli.output import shipped
 from kgtool.errors import KgError, UsageError
 
 

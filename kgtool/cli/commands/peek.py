@@ -8,28 +8,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kgtool.cli.choose import as_named
-from kgtool.cli.columns import NAME, Column
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     TopicSpecType,
     connection_options,
     group_arguments,
     output_options,
 )
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection
-from kgtool.cli.table import draw_for
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, Column
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
-from kgtool.words import counted
+from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
-    from kgtool.admin.peek import Place, Record
-    from kgtool.cli.peeking import OwnReader, Reader
+    from kgtool.cli.flows.peek import OwnReader, Reader
     from kgtool.config import Settings
     from kgtool.net.session import Session
+    from kgtool.queries.peek import Place, Record
 
 FORMATS = ("auto", "text", "json", "hex")
 KEYS = (
@@ -154,7 +153,7 @@ def _read(
     settings: Settings, output: Output, group: str, places: Sequence[Place], wanted: Wanted,
     read_committed: bool,
 ) -> None:  # fmt: skip
-    from kgtool.cli.peeking import open_reader
+    from kgtool.cli.flows.peek import open_reader
 
     with open_reader(settings, group, committed_only=read_committed) as reader:
         for place in places:
@@ -167,7 +166,7 @@ def _places(
     session: Session, output: Output, group: str, topics: Sequence[TopicSpec]
 ) -> list[Place]:
     """Find the committed offsets; what can't be shown is a failure of its own."""
-    from kgtool.admin.peek import Place, find_places
+    from kgtool.queries.peek import Place, find_places
 
     places = []
     for partition, found in session.run(find_places(session.cluster, group, topics)).items():
@@ -181,7 +180,7 @@ def _places(
 def _peek(
     output: Output, reader: Reader | OwnReader, group: str, place: Place, wanted: Wanted
 ) -> None:
-    from kgtool.admin.peek import read_around
+    from kgtool.queries.peek import read_around
 
     try:
         records = read_around(place, wanted.before, wanted.after, reader.read)

@@ -8,28 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli import consent
-from kgtool.cli.choose import as_named
-from kgtool.cli.columns import NAME, Column
-from kgtool.cli.course import Course, not_reached
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import Change
-from kgtool.cli.options import (
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent
+from kgtool.cli.flows.change import Change
+from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     change_options,
     connection_options,
     group_arguments,
     output_options,
 )
-from kgtool.cli.output import Output, error_object
-from kgtool.cli.selection import Selection
-from kgtool.cli.table import draw, draw_for
+from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.tables import draw, draw_for
+from kgtool.columns import NAME, Column
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, ItemError, Member, Target
-from kgtool.words import counted
+from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
-    from kgtool.admin.members import Choice, MemberRemoval
+    from kgtool.changes.groups.members import Choice, MemberRemoval
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -83,13 +82,13 @@ def command(
     itself: stop it first. Members of KIP-848 groups can be removed too; those of share and streams
     groups can't. It takes READ on the group, and can't be undone.
     """
-    from kgtool.admin.members import Choice
-    from kgtool.cli import offsetspec
+    from kgtool import timespec
+    from kgtool.changes.groups.members import Choice
 
     choice = Choice(**chosen)
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
-    wait = offsetspec.waiting_seconds(wait_empty)
+    wait = timespec.waiting_seconds(wait_empty)
     consent.require(yes, dry_run)
     from kgtool.net.session import Session
 
@@ -108,8 +107,8 @@ def command(
 
 def _find(session: Session, output: Output, names: Sequence[str], choice: Choice) -> Groups:
     """Describe the groups; say what can't be done, and return what can."""
-    from kgtool.admin.groups import describe_with_type
-    from kgtool.admin.members import missing, refusal
+    from kgtool.changes.groups.members import missing, refusal
+    from kgtool.queries.groups.describe import describe_with_type
 
     found: Groups = {}
     unique = list(dict.fromkeys(names))
@@ -134,14 +133,14 @@ def _empty(description: GroupDescription, error: ItemError) -> dict[str, Any]:
 
 
 def _foreseen(description: GroupDescription, members: Sequence[Member]) -> list[MemberRemoval]:
-    from kgtool.admin.members import MemberRemoval
+    from kgtool.changes.groups.members import MemberRemoval
 
     return [MemberRemoval(description.group, member, "would-remove") for member in members]
 
 
 def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[MemberRemoval]:
-    from kgtool.admin.images import GroupChange, image_of
-    from kgtool.admin.members import recorded, remove_members
+    from kgtool.changes.groups.members import recorded, remove_members
+    from kgtool.changes.snapshot import GroupChange, image_of
 
     foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
     output.note("Members to remove:")
@@ -180,7 +179,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
 
 
 def _row(row: MemberRemoval) -> dict[str, Any]:
-    from kgtool.admin.members import recorded
+    from kgtool.changes.groups.members import recorded
 
     error = None if row.error is None else error_object(row.error)
     return {**recorded(row.group, row.member), "status": row.status, "error": error}
@@ -202,8 +201,8 @@ def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
 
 def _wait(session: Session, output: Output, groups: list[str], seconds: float) -> None:
     """Wait until the groups have no members; those that still have some are failures."""
-    from kgtool.admin.reset_rows import members
-    from kgtool.admin.reset_wait import LOOK_AGAIN_SECONDS, wait_until_empty
+    from kgtool.changes.groups.wait_empty import LOOK_AGAIN_SECONDS, wait_until_empty
+    from kgtool.changes.reset.rows import members
 
     until = time.monotonic() + seconds
     while True:

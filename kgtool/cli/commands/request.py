@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kgtool.admin.raw_message import check_version, find_api, make_request, schema_of
-from kgtool.cli import consent, rawtext
-from kgtool.cli.help import examples
-from kgtool.cli.options import connection_options, consent_options, output_options
-from kgtool.cli.output import Output, error_object
-from kgtool.cli.table import draw_for
+from kgtool.changes.raw.message import check_version, find_api, make_request, schema_of
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent
+from kgtool.cli.options.shared import connection_options, consent_options, output_options
+from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.tables import draw_for
+from kgtool.cli.reports import request_schema
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.api import load, names
 from kgtool.protocol.schema import changes
 
 if TYPE_CHECKING:
-    from kgtool.admin.raw import Answer, Part
+    from kgtool.changes.raw.request import Answer, Part
     from kgtool.config import Settings
     from kgtool.net.session import Session
     from kgtool.protocol.as_json import Coded
@@ -131,24 +132,24 @@ def command(
 
 
 def _list(output: Output) -> int:
-    output.begin(rawtext.LIST_KEYS)
-    rows = rawtext.api_rows()
+    output.begin(request_schema.LIST_KEYS)
+    rows = request_schema.api_rows()
     output.page()
-    output.text(draw_for(output, rawtext.LIST_COLUMNS, rows), end="")
+    output.text(draw_for(output, request_schema.LIST_COLUMNS, rows), end="")
     for row in rows:
         output.row(row)
     return output.finish()
 
 
 def _schema(output: Output, wanted: Wanted) -> int:
-    output.begin(rawtext.FIELD_KEYS)
+    output.begin(request_schema.FIELD_KEYS)
     module = load(wanted.api)
     output.page()
     output.text((module.__doc__ or "").replace("``", "").strip())
     for message, cls in (("request", module.Request), ("response", module.Response)):
-        rows = list(rawtext.field_rows(message, cls, wanted.version))
+        rows = list(request_schema.field_rows(message, cls, wanted.version))
         output.text(f"\n{message.capitalize()}, versions {cls.VERSIONS}, flexible {cls.FLEXIBLE}")
-        output.text(draw_for(output, rawtext.FIELD_COLUMNS, rows), end="")
+        output.text(draw_for(output, request_schema.FIELD_COLUMNS, rows), end="")
         for row in rows:
             output.row(row)
     return output.finish()
@@ -196,17 +197,19 @@ def _request(wanted: Wanted, version: int) -> Any:
 
 def _only_show(output: Output, wanted: Wanted) -> int:
     """Show the bytes without any cluster."""
-    from kgtool.admin.raw import ANYBODY, Part
+    from kgtool.changes.raw.request import ANYBODY, Part
 
     version = wanted.cls.VERSIONS.high if wanted.version is None else wanted.version
     output.begin(KEYS)
-    output.note(f"Without a cluster: where it goes ({rawtext.GOES_TO[wanted.cls.ROUTE]}) is open.")
+    output.note(
+        f"Without a cluster: where it goes ({request_schema.GOES_TO[wanted.cls.ROUTE]}) is open."
+    )
     _would_send(output, wanted, [Part(ANYBODY, _request(wanted, version))], version, "kgtool")
     return output.finish()
 
 
 def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
-    from kgtool.admin.raw import Part, route, send_parts
+    from kgtool.changes.raw.request import Part, route, send_parts
     from kgtool.net.session import Session
 
     if wanted.version is not None:  # what is wrong in the body is said without a cluster
@@ -240,7 +243,7 @@ def _consent(wanted: Wanted, request: Any) -> None:
 
 def _version(session: Session, wanted: Wanted) -> int:
     """Return the version asked for, or the highest that the broker speaks too."""
-    from kgtool.admin.raw import ANYBODY, common_version
+    from kgtool.changes.raw.request import ANYBODY, common_version
 
     if wanted.version is not None:
         return wanted.version
@@ -266,7 +269,7 @@ def _would_send(
 
 def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:
     """Return what is known before the answer: the request as JSON and as bytes."""
-    from kgtool.admin.raw import ANYBODY
+    from kgtool.changes.raw.request import ANYBODY
     from kgtool.protocol.as_json import to_json
     from kgtool.protocol.frame import encode_request
     from kgtool.protocol.plan import encode
@@ -337,7 +340,7 @@ def _pretty(document: Any) -> str:
 def _bytes(row: dict[str, Any]) -> str:
     titles = {"header_hex": "Header", "request_hex": "Request", "response_hex": "Response"}
     return "".join(
-        rawtext.hexdump(title, bytes.fromhex(row[key]))
+        request_schema.hexdump(title, bytes.fromhex(row[key]))
         for key, title in titles.items()
         if row[key] is not None
     )

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kgtool.cli import checks, consent, offsetspec, reset_report, resetfile
-from kgtool.cli.choose import choose
-from kgtool.cli.course import Course, not_reached
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import WAY_BACK, Change
-from kgtool.cli.options import (
+from kgtool import timespec
+from kgtool.cli.app import kafka_refusals
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent
+from kgtool.cli.flows.change import WAY_BACK, Change
+from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import (
     Name,
     TopicSpecType,
     change_options,
@@ -24,13 +26,14 @@ from kgtool.cli.options import (
     positions,
     selection_options,
 )
-from kgtool.cli.output import Output
-from kgtool.cli.selection import Selection
+from kgtool.cli.output.output import Output
+from kgtool.cli.reports import reset as reset_report
+from kgtool.cli.reports import reset_file
 from kgtool.model import TopicSpec
-from kgtool.words import counted
+from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
-    from kgtool.admin.reset_plan import GroupReset, Strategy
+    from kgtool.changes.reset.targets import GroupReset, Strategy
     from kgtool.config import Settings
     from kgtool.model import GroupDescription
     from kgtool.net.session import Session
@@ -112,7 +115,7 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     A dry run unless --execute is given. What can't be reset (a living or unknown group, an
     unknown partition) is named with the reason, the rest is done.
     """
-    checks.check_reset(_names(selection, given))
+    kafka_refusals.check_reset(_names(selection, given))
     selection.check("reset-offsets")
     reset = _reset(output, selection, given, is_kafka_form=False)
     if reset.execute:
@@ -166,14 +169,14 @@ def _reset(
         create=given["create"],
         force=given["force"],
         all_or_nothing=given["all_or_nothing"],
-        wait_seconds=offsetspec.waiting_seconds(wait),
+        wait_seconds=timespec.waiting_seconds(wait),
         yes=given["yes"],
         is_kafka_form=is_kafka_form,
     )
 
 
 def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) -> Strategy:
-    from kgtool.admin.reset_plan import Strategy
+    from kgtool.changes.reset.targets import Strategy
 
     now_ms = time.time_ns() // 1_000_000
     for kind in ("to-earliest", "to-latest", "to-current"):
@@ -182,24 +185,24 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
     for kind in ("to-offset", "shift-by"):
         text = given[kind.replace("-", "_")]
         if text is not None:
-            return Strategy(kind, offsetspec.parse_long(text, kind))
+            return Strategy(kind, timespec.parse_long(text, kind))
     if given["to_datetime"] is not None:
         _warn_of_seconds(output, given["to_datetime"])
-        return Strategy("to-datetime", offsetspec.time_ms(given["to_datetime"], now_ms))
+        return Strategy("to-datetime", timespec.time_ms(given["to_datetime"], now_ms))
     if given["by_duration"] is not None:
-        return Strategy("to-datetime", offsetspec.before_ms(given["by_duration"], now_ms))
+        return Strategy("to-datetime", timespec.before_ms(given["by_duration"], now_ms))
     if given["like"] is not None:
         return Strategy("like", like=given["like"])
     is_single = len(selection.groups) == 1 and not selection.needs_listing
-    found = resetfile.read(given["from_file"], selection.groups[0] if is_single else None)
+    found = reset_file.read(given["from_file"], selection.groups[0] if is_single else None)
     for line in found.replaced:
         output.note(escape(f"Note: {given['from_file']}: {line}"))
     return Strategy("from-file", offsets=found.offsets)
 
 
 def _warn_of_seconds(output: Output, text: str) -> None:
-    if offsetspec.may_be_seconds(text):
-        when = offsetspec.shown_time(int(text))
+    if timespec.may_be_seconds(text):
+        when = timespec.shown_time(int(text))
         output.note(f"Warn: {text} is taken as milliseconds since the epoch: {when}.")
 
 
@@ -209,9 +212,9 @@ def _warn_of_seconds(output: Output, text: str) -> None:
 
 def run(settings: Settings, output: Output, selection: Selection, reset: Reset) -> int:
     """Plan, show, ask where that is due, do it, and report."""
-    from kgtool.admin.reset import plan_resets
-    from kgtool.admin.reset_execute import settle
-    from kgtool.admin.reset_plan import ResetRequest
+    from kgtool.changes.reset.execute import settle
+    from kgtool.changes.reset.plan import plan_resets
+    from kgtool.changes.reset.targets import ResetRequest
     from kgtool.net.session import Session
 
     with Session(settings) as session:
@@ -237,8 +240,8 @@ def _execute(
     session: Session, output: Output, plan: Sequence[GroupReset], reset: Reset
 ) -> tuple[Change, list[GroupReset]]:
     """Write what is planned, with a journal of what was there."""
-    from kgtool.admin.reset_execute import execute_resets
-    from kgtool.admin.reset_images import reset_changes
+    from kgtool.changes.reset.execute import execute_resets
+    from kgtool.changes.reset.snapshots import reset_changes
 
     is_open = {row.group for group in plan for row in group.rows if row.status == "would-reset"}
     going = [group for group in plan if group.group in is_open]
@@ -285,8 +288,8 @@ def _wait(session: Session, output: Output, groups: Sequence[str], seconds: floa
     """Wait for members to leave; the time that takes does not count against --timeout."""
     if not seconds or not groups:
         return
-    from kgtool.admin.reset_rows import members
-    from kgtool.admin.reset_wait import wait_until_empty
+    from kgtool.changes.groups.wait_empty import wait_until_empty
+    from kgtool.changes.reset.rows import members
 
     def say(busy: list[GroupDescription]) -> None:
         for group in busy:
@@ -307,7 +310,7 @@ def _show_plan(output: Output, plan: Sequence[GroupReset], reset: Reset, is_chan
         return
     when = reset.strategy.timestamp_ms
     if when is not None:
-        output.note(f"Looking for the first records at or after {offsetspec.shown_time(when)}.")
+        output.note(f"Looking for the first records at or after {timespec.shown_time(when)}.")
     if is_change:
         output.note("Committed offsets to reset:")
         output.note(reset_report.table(plan), end="")

@@ -7,28 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli import consent, offsetspec
+from kgtool import timespec
+from kgtool.cli.app.help import examples
 from kgtool.cli.commands.undo import living_options
-from kgtool.cli.help import examples
-from kgtool.cli.infile import chooser
-from kgtool.cli.journaled import Change
-from kgtool.cli.options import (
+from kgtool.cli.confirm import consent
+from kgtool.cli.flows.change import Change
+from kgtool.cli.flows.restore import Options, PutBack
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.infile import chooser
+from kgtool.cli.options.shared import (
     TopicSpecType,
     change_options,
     connection_options,
     name_options,
     output_options,
 )
-from kgtool.cli.output import Output
-from kgtool.cli.putback import Options, PutBack
-from kgtool.cli.putback_report import COLUMNS
-from kgtool.cli.selection import Selection
+from kgtool.cli.output.output import Output
+from kgtool.cli.reports.restore import COLUMNS
 from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
 
 if TYPE_CHECKING:
+    from kgtool.changes.restore.backup import Backup
+    from kgtool.changes.restore.from_backup import Selecting
     from kgtool.config import Settings
-    from kgtool.safety.backup import Backup
-    from kgtool.safety.restore import Selecting
 
 
 @click.command(
@@ -107,9 +108,9 @@ def command(
     the reason. Offsets that the file does not have are left alone. It has a journal: kgtool undo
     takes a restore back.
     """  # fmt: skip
-    from kgtool.safety.backup import open_backup
-    from kgtool.safety.putback import Policy
-    from kgtool.safety.restore import wishes
+    from kgtool.changes.restore.backup import open_backup
+    from kgtool.changes.restore.decide import Policy
+    from kgtool.changes.restore.from_backup import wishes
 
     consent.require(given["yes"], given["dry_run"])
     backup = open_backup(file)
@@ -119,12 +120,12 @@ def command(
         Policy(force, create=create, as_member=given["as_member"]),
         given["dry_run"],
         given["yes"],
-        offsetspec.waiting_seconds(wait),
+        timespec.waiting_seconds(wait),
         given["all_or_nothing"],
         verify,
     )
+    from kgtool.changes.restore.from_journal import check_cluster
     from kgtool.net.session import Session
-    from kgtool.safety.undo import check_cluster
 
     with Session(settings, progress=True) as session:
         session.connect()
@@ -147,7 +148,7 @@ def _selecting(
     map_topic: tuple[str, ...],
     is_other_cluster: bool,
 ) -> Selecting:
-    from kgtool.safety.restore import Selecting, mapping
+    from kgtool.changes.restore.from_backup import Selecting, mapping
 
     return Selecting(
         chooser(selection),

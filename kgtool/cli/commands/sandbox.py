@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli.help import examples
-from kgtool.cli.options import output_options
-from kgtool.cli.output import Output
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.shared import output_options
+from kgtool.cli.output.output import Output
 
 if TYPE_CHECKING:
     from kgtool.sandbox.cluster import Cluster
     from kgtool.sandbox.watcher import Watcher
 
-# Repeated from kgtool.sandbox.jars, which costs more to import than a --help may take; a test
-# holds the two together.
+# Repeated from kgtool.sandbox.install.jars, which costs more to import than a --help may take; a
+# test holds the two together.
 VERSIONS = ("4.3.1", "3.9.1")
 
 name_option = click.option(
@@ -86,7 +86,7 @@ def up(
 @output_options
 def seed(output: Output, name: str) -> int:
     """Fill it with the topics and groups that an admin really meets."""
-    from kgtool.sandbox.seed import seed as run
+    from kgtool.sandbox.seeding.seed import seed as run
 
     cluster = _running(name)
     watcher = _watcher()

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli import consent, offsetspec
-from kgtool.cli.escape import escape
-from kgtool.cli.help import examples
-from kgtool.cli.journaled import Change, folder, now_ms
-from kgtool.cli.options import change_options, connection_options, output_options
-from kgtool.cli.output import Output, sentence
-from kgtool.cli.putback import Options, PutBack
-from kgtool.cli.putback_report import COLUMNS
+from kgtool import timespec
+from kgtool.cli.app.help import examples
+from kgtool.cli.confirm import consent
+from kgtool.cli.flows.change import Change, folder, now_ms
+from kgtool.cli.flows.restore import Options, PutBack
+from kgtool.cli.options.shared import change_options, connection_options, output_options
+from kgtool.cli.output.output import Output, sentence
+from kgtool.cli.reports.restore import COLUMNS
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.text import escape
 
 if TYPE_CHECKING:
+    from kgtool.changes.journal.history import Entry
     from kgtool.config import Settings
     from kgtool.net.session import Session
-    from kgtool.safety.history import Entry
 
 LAST = "last"
 
@@ -89,7 +90,7 @@ def command(
 
 def _entry(journal: str | None, path: Path | None) -> Entry | None:
     """Find the journal; None for the last one, which depends on the cluster."""
-    from kgtool.safety.history import find, read_entry
+    from kgtool.changes.journal.history import find, read_entry
 
     if path is not None:
         return read_entry(path)
@@ -114,7 +115,7 @@ def _where(entry: Entry | None) -> Settings:
 
 
 def _last(session: Session, output: Output) -> Entry:
-    from kgtool.safety.history import entries, last
+    from kgtool.changes.journal.history import entries, last
 
     found = last(entries(folder(), lambda error: output.note(escape(f"Note: {error}"))),
                  session.cluster_id)  # fmt: skip
@@ -127,22 +128,22 @@ def _last(session: Session, output: Output) -> Entry:
 
 
 def _options(given: dict[str, Any], force: bool) -> Options:
-    from kgtool.safety.putback import Policy
+    from kgtool.changes.restore.decide import Policy
 
     wait = given["wait_empty"]
     return Options(
         Policy(force=force, exact=True, as_member=given["as_member"]),
         given["dry_run"],
         given["yes"],
-        offsetspec.waiting_seconds(wait),
+        timespec.waiting_seconds(wait),
         given["all_or_nothing"],
     )
 
 
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
+    from kgtool.changes.journal.history import is_about_configs
+    from kgtool.changes.restore.from_journal import check, not_covered, wishes
     from kgtool.protocol.codes import is_refusal
-    from kgtool.safety.history import is_about_configs
-    from kgtool.safety.undo import check, not_covered, wishes
 
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
@@ -175,7 +176,7 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
 
 def _say_damage(output: Output, entry: Entry) -> bool:
     """Warn of a journal that ends in the middle; return whether changes are lost with the rest."""
-    from kgtool.safety.history import whole
+    from kgtool.changes.journal.history import whole
 
     found = whole(entry.path)
     if found.damage is None:
@@ -191,13 +192,11 @@ def _undo_configs(
     session: Session, output: Output, entry: Entry, options: Options, is_lost: bool
 ) -> int:
     """Set configs of groups as they were."""
-    from kgtool.cli import configchange
+    from kgtool.cli.flows import configs
 
-    output.begin(configchange.KEYS, session.cluster_id)
-    items = configchange.undo_items(session, entry.path, force=options.policy.force)
-    work = configchange.Work(
-        session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id
-    )
+    output.begin(configs.KEYS, session.cluster_id)
+    items = configs.undo_items(session, entry.path, force=options.policy.force)
+    work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
     work.run(items, "Put back {}?")
     if not (options.dry_run or work.failed or is_lost):
         _mark(output, entry, work.journal_id)
@@ -206,7 +205,7 @@ def _undo_configs(
 
 def _mark(output: Output, entry: Entry, by: str | None) -> None:
     """Note that it is undone; and that what it had undone itself is done again."""
-    from kgtool.safety.undo import mark_undone
+    from kgtool.changes.restore.from_journal import mark_undone
 
     try:
         mark_undone(entry, by, now_ms())

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from kgtool.cli import exits, rows
-from kgtool.cli.help import examples
-from kgtool.cli.options import connection_params, output_options
-from kgtool.cli.output import Output
-from kgtool.cli.selection import regex_problem
+from kgtool.cli.app import exits
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.group_selection import regex_problem
+from kgtool.cli.options.shared import connection_params, output_options
+from kgtool.cli.output import rows
+from kgtool.cli.output.output import Output
 
 
 @click.command(

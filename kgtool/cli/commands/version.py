@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kgtool import __version__
-from kgtool.cli.help import examples
+from kgtool.cli.app.help import examples
 
 
 @click.command("version", epilog=examples("kgtool version"))

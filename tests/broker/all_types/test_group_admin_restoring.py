@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kgtool import GroupAdmin, KgError, TopicPartition
+from kgtool.changes.restore.decide import PutGroup
 from kgtool.errors import UsageError
-from kgtool.safety.putback import PutGroup
 from tests.support import clients
 
 KEY = "consumer.session.timeout.ms"

@@ -1,1 +1,0 @@
-"""One file per question an admin asks, as operations (see ``kgtool.client.ops``)."""

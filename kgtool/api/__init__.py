@@ -1,0 +1,1 @@
+"""The Python API: ``GroupAdmin``, thin over ``queries`` and ``changes``."""

@@ -1,0 +1,295 @@
+"""``GroupAdmin``: consumer groups and their committed offsets, from Python.
+
+Every method is one of kgtool's commands without the printing. What fails for one group or
+partition is a value in the result (an ``ItemError`` in an ``error`` field, or a ``KgError`` in the
+place of an offset) and does not hide the others; what concerns the whole is raised as ``KgError``:
+``NetworkError`` where no broker answers, ``AuthenticationError``, ``UsageError``. Times are
+milliseconds since the epoch and say so in their names; offsets are those of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kgtool.api import configs, targets
+from kgtool.api.change import now_ms, warn
+from kgtool.api.cleanup import Cleaning
+from kgtool.api.targets import Goal, Topics
+from kgtool.changes.journal.journal import REMOVE_MEMBERS
+from kgtool.model import (
+    CommittedOffset,
+    GroupDeletion,
+    GroupOffsetDeletions,
+    ItemError,
+    TopicPartition,
+    TopicSpec,
+)
+
+if TYPE_CHECKING:
+    from kgtool.changes.groups.members import MemberRemoval
+    from kgtool.changes.offsets.keep import GroupKeep
+    from kgtool.changes.reset.targets import GroupReset, Strategy
+    from kgtool.changes.snapshot import GroupChange
+
+
+class GroupAdmin(Cleaning):
+    """A connection to one cluster; a context manager.
+
+    Safe to share between threads: calls are made one after the other. Nothing is sent before the
+    first call. On a protected cluster changes take its id as ``confirm``, and a policy holds here
+    too (``POLICY_REFUSED``).
+
+    Changes are kept in the journal that ``history()`` and ``kgtool history`` show, and that
+    ``undo()`` and ``kgtool undo`` take back.
+
+    :param bootstrap_server: ``"host:port,…"``; without it, a context or the environment variable
+        ``KGTOOL_BOOTSTRAP_SERVER`` has to name the cluster.
+    :param command_config: a Java properties file.
+    :param properties: Java client properties, as they would stand in such a file.
+    :param context: a profile of ``kgtool context``.
+    :param timeout_ms: how long each call may take, in milliseconds.
+    :param journal: the folder of the journal, if not the one of the commands.
+    :param reason: why things are changed; kept in the journal.
+    :param confirm: the id of the cluster that may be changed though it is protected.
+    :raises UsageError: nothing names a cluster.
+    :raises ConfigError: a file or property can't be used.
+    """
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        *,
+        create: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> GroupReset:
+        """Set a group's offsets to exactly these; read back, each partition with its outcome.
+
+        An ``int`` keeps the metadata that is there and takes the leader epoch of the log; a
+        ``CommittedOffset`` brings its own. An offset outside of the log fails. The group must have
+        no members (NON_EMPTY_GROUP, 68). Needs READ on the group and the topics.
+
+        :param create: make the group if it does not exist.
+        :param force: also where a transaction is pending.
+        """
+        from kgtool.changes.reset.targets import Strategy
+
+        numbers = {at: targets.number(value) for at, value in offsets.items()}
+        strategy = Strategy("from-file", offsets={group: numbers})
+        exact = {at: value for at, value in offsets.items() if isinstance(value, CommittedOffset)}
+        options = targets.Options(create, force, False, dry_run, is_exact=True, values=exact)
+        (done,) = self._reset("commit_offsets", [group], strategy, None, options)
+        return done
+
+    def reset_offsets(
+        self,
+        groups: Iterable[str],
+        to: Goal | None = None,
+        *,
+        shift_by: int | None = None,
+        like: str | None = None,
+        topics: Topics | None = None,
+        create: bool = False,
+        force: bool = False,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
+    ) -> list[GroupReset]:
+        """Reset groups that have no members, as ``kgtool reset-offsets --execute`` does.
+
+        Targets outside of the log are fitted into it; ``clamp`` in the row says so. What can't be
+        reset has its ``error``; the rest is done and read back.
+
+        :param to: ``"earliest"``, ``"latest"``, ``"current"``, an offset, or a ``datetime`` (the
+            first record at or after it).
+        :param shift_by: instead of ``to``: so many records forwards, or back.
+        :param like: instead of ``to``: the offsets of another group.
+        :param topics: only these (default: every partition with a committed offset).
+        :raises UsageError: not exactly one of the three was given.
+        """
+        strategy = targets.strategy(to, shift_by, like)
+        specs = None if topics is None else targets.specs(topics)
+        options = targets.Options(create, force, all_or_nothing, dry_run)
+        return self._reset("reset_offsets", list(groups), strategy, specs, options)
+
+    def _reset(
+        self,
+        operation: str,
+        groups: list[str],
+        strategy: Strategy,
+        topics: list[TopicSpec] | None,
+        options: targets.Options,
+    ) -> list[GroupReset]:
+        from kgtool.changes.reset.execute import execute_resets, settle
+        from kgtool.changes.reset.plan import plan_resets
+        from kgtool.changes.reset.snapshots import reset_changes
+        from kgtool.changes.reset.targets import ResetRequest
+
+        scope = None if topics is None else tuple(topics)
+        request = ResetRequest(tuple(groups), strategy, scope, options.create, options.force)
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, operation, force=options.force) as recorder:
+                if not options.dry_run:
+                    recorder.lock(groups)
+                plan = session.run(plan_resets(session.cluster, request))
+                plan = settle(options.refine(plan), options.all_or_nothing)
+                if options.dry_run:
+                    return plan
+                done = session.run(
+                    execute_resets(
+                        session.cluster, plan, force=options.force,
+                        all_or_nothing=options.all_or_nothing,
+                        before_change=lambda rows: recorder.before(
+                            reset_changes(session.cluster, plan, rows)
+                        ),
+                    )
+                )  # fmt: skip
+                for group in done:
+                    recorder.results(group.rows)
+            return done
+
+    def delete_groups(
+        self, groups: Iterable[str], *, force: bool = False, dry_run: bool = False
+    ) -> list[GroupDeletion]:
+        """Delete groups that have no members, with all their offsets (KIP-229).
+
+        Needs DELETE on the groups. Share, streams and Connect groups only with ``force``, and
+        groups with offsets that this login may not see. Where that can't be told, a
+        ``UserWarning`` says what ``undo`` does not cover.
+        """
+        from kgtool.changes.groups.delete import delete_groups, plan_deletions
+        from kgtool.changes.hidden import HiddenOffsets
+
+        names = list(dict.fromkeys(groups))
+        with self._lock:
+            session = self._ready()
+            hidden = HiddenOffsets(names, refuse=not force)
+            session.run_long(hidden.look(session.cluster, names))
+            if dry_run:
+                plan = plan_deletions(session.cluster, names, force=force, hidden=hidden)
+                return session.run(plan).rows
+            with self._recorder(session, "delete_groups", force=force) as recorder:
+                recorder.lock(names)
+
+                def before(changes: Sequence[GroupChange]) -> None:
+                    for said in hidden.warnings(change.image.group for change in changes):
+                        warn(said)
+                    recorder.before(changes)
+
+                return session.run(
+                    delete_groups(
+                        session.cluster, names, force=force, before_change=before, hidden=hidden,
+                        told=recorder.results,
+                    )
+                )  # fmt: skip
+
+    def delete_offsets(
+        self, group: str, topics: Topics, *, force: bool = False, dry_run: bool = False
+    ) -> GroupOffsetDeletions:
+        """Delete committed offsets of a group, a living one too (OffsetDelete, KIP-496).
+
+        A topic that a member subscribes to is refused (GROUP_SUBSCRIBED_TO_TOPIC, 86). Needs
+        DELETE on the group and READ on the topics.
+
+        :param force: also where a transaction is pending, and in Connect groups.
+        """
+        from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
+
+        requests = {group: targets.specs(topics)}
+        with self._lock:
+            session = self._ready()
+            if dry_run:
+                looked = plan_offset_deletions(session.cluster, requests, force=force)
+                return session.run(looked).results[group]
+            with self._recorder(session, "delete_offsets", force=force) as recorder:
+                recorder.lock([group])
+                done = session.run(
+                    delete_offsets(
+                        session.cluster, requests, force=force, before_change=recorder.before
+                    )
+                )
+                recorder.results(done[group].rows)
+            return done[group]
+
+    def alter_configs(
+        self, group: str, changes: Mapping[str, str | None], *, dry_run: bool = False
+    ) -> dict[str, ItemError | None]:
+        """Set configs of a group (None: let the broker's value hold); None where it is done.
+
+        All of them are checked by the controller first; if one is refused, none is changed.
+        Needs ALTER_CONFIGS on the group, and Kafka ≥ 4.0 (KIP-848).
+
+        :raises KgError: the configs that are there can't be read, so nothing was changed.
+        """
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, "configs") as recorder:
+                return configs.alter(session, recorder, group, changes, dry_run)
+
+    def keep(
+        self, groups: Iterable[str], *, join: bool = False, dry_run: bool = False
+    ) -> list[GroupKeep]:
+        """Make committed offsets live for another full retention (``kgtool keep``).
+
+        Offsets whose own time counts are committed once more, as they are: those of standalone
+        consumers and of KIP-848 groups (KIP-211). Times in the rows are ms since the epoch. Needs
+        READ on the groups, their topics and ``__consumer_offsets``.
+
+        :param join: join and leave classic groups for which only the time counts since when they
+            are Empty.
+        """
+        from kgtool.changes.offsets.keep import execute_keep, open_rows, plan_keep
+
+        names = list(dict.fromkeys(groups))
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, "keep") as recorder:
+                plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
+                touched = {(row.group, row.at) for row in open_rows(plan.groups)}
+                if dry_run or not touched:
+                    return plan.groups
+                recorder.lock({group for group, _ in touched})
+                done = session.run(
+                    execute_keep(session.cluster, plan.groups, now_ms, recorder.before)
+                )
+                rows = [row for group in done for row in group.rows]
+                recorder.results(row for row in rows if (row.group, row.at) in touched)
+            return done
+
+    def remove_members(
+        self,
+        group: str,
+        *,
+        instance_ids: Iterable[str] = (),
+        member_ids: Iterable[str] = (),
+        client_ids: Iterable[str] = (),
+        all_members: bool = False,
+        dry_run: bool = False,
+    ) -> list[MemberRemoval]:
+        """Remove members from a group: stuck ones, and static ones gone (KIP-345, KIP-571).
+
+        A client that lives joins again by itself. This can't be undone; the journal says who was
+        there. Needs READ on the group.
+
+        :param instance_ids: static members, by their ``group.instance.id``.
+        :raises KgError: the group does not exist or is of a type whose members can't be removed.
+        """
+        from kgtool.changes.groups.members import Choice, MemberRemoval, recorded, remove_members
+
+        choice = Choice(tuple(instance_ids), tuple(member_ids), tuple(client_ids), all_members)
+        with self._lock:
+            session = self._ready()
+            with self._recorder(session, REMOVE_MEMBERS) as recorder:
+                members, image = session.run(targets.members(session.cluster, group, choice))
+                if dry_run or not members:
+                    return [MemberRemoval(group, member, "would-remove") for member in members]
+                recorder.lock([group])
+                recorder.before([image], [recorded(group, member) for member in members])
+                reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
+                done = session.run(
+                    remove_members(session.cluster, group, members, reason[:255])
+                )  # fmt: skip
+                recorder.results(done)
+            return done

@@ -1,0 +1,258 @@
+"""What ``GroupAdmin`` can take back, save and compare: journals and backups.
+
+All of it is long work: ``timeout_ms`` is then the longest time without progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgtool.api import configs as configuring
+from kgtool.api.asking import Asking
+from kgtool.api.change import Recorder, journal_folder, now_ms, warn
+from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.net.session import Session
+
+if TYPE_CHECKING:
+    from kgtool.changes.journal.history import Entry
+    from kgtool.changes.restore.diff import DiffRow
+
+_GROUPS_AT_ONCE = 250
+
+
+class Undone(NamedTuple):
+    """What came of an ``undo``: offsets by group, or configs by group and name.
+
+    A config's error is None where it is as it was. ``damage``: the journal can't be read to its
+    end, and changes behind that are not undone.
+    """
+
+    journal_id: str
+    groups: list[PutGroup]
+    configs: dict[tuple[str, str], ItemError | None]
+    damage: ItemError | None = None
+
+    @property
+    def errors(self) -> list[ItemError]:
+        """What could not be put back."""
+        rows = [row.error for group in self.groups for row in group.rows]
+        found = (*rows, *self.configs.values(), self.damage)
+        return [error for error in found if error is not None]
+
+
+class Saved(NamedTuple):
+    """What is in a backup, and what could not be read. ``bytes``: the size of the file."""
+
+    path: Path
+    groups: int
+    offsets: int
+    bytes: int
+    errors: list[ItemError]
+
+
+class Restoring(Asking):
+    """The methods that take back, save and compare."""
+
+    def history(self) -> list[Entry]:
+        """Return the changes that were made from this machine, on any cluster, newest first.
+
+        Times are ms since the epoch; ``groups`` and ``changes`` are counts. Files that are no
+        journals are left out. No broker is asked.
+        """
+        from kgtool.changes.journal.history import entries
+
+        return entries(journal_folder(self._journal), lambda problem: None)
+
+    def undo(
+        self,
+        journal: str = "last",
+        *,
+        force: bool = False,
+        as_member: bool = False,
+        dry_run: bool = False,
+    ) -> Undone:
+        """Put offsets or configs back where they were before a change, and verify it.
+
+        Offsets that did not exist are deleted, deleted groups come back with their offsets. The
+        expiry clock starts again, and a KIP-848 group's epochs do not come back. Needs READ on the
+        groups and topics, and DELETE where offsets are deleted (OffsetCommit, KIP-496).
+
+        :param journal: an id, as in ``last_journal_id`` and ``history()``, or its beginning;
+            ``"last"``: the newest change of this cluster that is not undone yet.
+        :param force: also where somebody committed since, or the topic or its log has changed.
+        :param as_member: commit in a member's name for groups that have members, which fail
+            otherwise (NON_EMPTY_GROUP, 68).
+        :raises KgError: there is no such journal, it is undone already, it is another cluster's,
+            or it can't be undone (``remove_members``).
+        """
+        from kgtool.changes.restore.from_journal import check, mark_undone
+
+        policy = Policy(force=force, exact=True, as_member=as_member)
+        with self._lock, Session(self._settings, progress=True) as session:
+            session.connect()
+            entry = self._entry(journal, session.cluster_id)
+            check(entry, session.cluster_id, force=force)
+            with self._recorder(
+                session, "undo", entry.id, force=force, as_member=as_member
+            ) as recorder:
+                done = _take_back(session, recorder, entry, policy, dry_run)
+            if not dry_run and not done.errors:
+                by = recorder.journal.id if recorder.journal else None
+                mark_undone(entry, by, now_ms())
+            return done
+
+    def _entry(self, journal: str, cluster_id: str | None) -> Entry:
+        from kgtool.changes.journal.history import find, last
+
+        if journal != "last":
+            return find(journal_folder(self._journal), journal)
+        found = last(self.history(), cluster_id)
+        if found is None:
+            raise KgError(f"There is nothing to undo on the cluster {cluster_id}.")
+        return found
+
+    def backup(
+        self, groups: Iterable[str], path: str | Path, *, overwrite: bool = False
+    ) -> Saved:  # fmt: skip
+        """Save the committed offsets of groups, living ones too, in one file (``kgtool backup``).
+
+        With them go metadata, leader epochs, topic ids and the ends of the logs. The file appears
+        only when it is whole, readable by nobody else; without any group that could be read there
+        is none. Needs DESCRIBE on the groups and their topics.
+
+        :raises UsageError: the file exists, and ``overwrite`` is not given.
+        :raises BackupError: it can't be written.
+        """
+        from kgtool.changes.restore.backup import BackupWriter, header_of, save
+        from kgtool.errors import UsageError
+
+        out = Path(path)
+        if out.exists() and not overwrite:
+            raise UsageError(f"The file {out} exists: overwrite=True replaces it.")
+        names = list(dict.fromkeys(groups))
+        errors: list[ItemError] = []
+        with self._lock, Session(self._settings, progress=True) as session:
+            session.connect()
+            header = header_of(session.cluster_id, now_ms(), {"groups": names})
+            with BackupWriter(out, header) as writer:
+                save(session, writer, names, errors.append)
+                if writer.groups or not names:
+                    writer.finish()
+        return Saved(out, writer.groups, writer.offsets, writer.bytes, errors)
+
+    def restore(
+        self,
+        path: str | Path,
+        *,
+        groups: Iterable[str] | None = None,
+        group_names: Mapping[str, str] | None = None,
+        topic_names: Mapping[str, str] | None = None,
+        other_cluster: bool = False,
+        create: bool = True,
+        force: bool = False,
+        as_member: bool = False,
+        dry_run: bool = False,
+    ) -> list[PutGroup]:
+        """Give groups the committed offsets of a backup, and read them back.
+
+        Offsets that the backup does not have are left alone. Out of a log's range, of a topic that
+        was created anew, or of a group with members they fail, unless ``force`` or ``as_member``
+        lets them pass. ``undo`` takes it back. Needs READ on the groups and topics.
+
+        :param groups: only these groups of the file (default: all).
+        :param group_names: new names of groups; the others keep theirs.
+        :param topic_names: new names of topics, for a migration.
+        :param other_cluster: the file is of another cluster, whose topic ids mean nothing here.
+        :param create: make groups that do not exist.
+        :raises ConfigError: the file is no whole backup.
+        :raises OtherCluster: it is another cluster's, and ``other_cluster`` is not given.
+        """
+        from kgtool.changes.restore.backup import open_backup
+        from kgtool.changes.restore.from_backup import Selecting, wishes
+        from kgtool.changes.restore.from_journal import check_cluster
+
+        found = open_backup(Path(path))
+        wanted = None if groups is None else set(groups)
+        selecting = Selecting(
+            lambda name: wanted is None or name in wanted, _any_partition, group_names or {},
+            topic_names or {}, other_cluster,
+        )  # fmt: skip
+        policy = Policy(force, create=create, as_member=as_member)
+        with self._lock, Session(self._settings, progress=True) as session:
+            session.connect()
+            if not (force or other_cluster):
+                check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
+            with self._recorder(session, "restore", force=force, as_member=as_member) as recorder:
+                return _put_back(session, recorder, wishes(found, selecting), policy, dry_run)
+
+    def diff(self, path: str | Path) -> list[DiffRow]:
+        """Compare the groups of a backup or journal with what they have now; equal ones are left
+        out.
+
+        :raises ConfigError: the file is neither.
+        :raises KgError: a group can't be read.
+        """
+        from kgtool.changes.restore.diff import GroupFile, compare
+        from kgtool.changes.snapshot import read_groups
+
+        file = GroupFile(Path(path))
+        names = list(file.groups)
+        rows: list[DiffRow] = []
+        with self._lock, Session(self._settings, progress=True) as session:
+            for at in range(0, len(names), _GROUPS_AT_ONCE):
+                part = names[at : at + _GROUPS_AT_ONCE]
+                for group, reading in session.run(read_groups(session.cluster, part)).items():
+                    recorded = file.read(group)
+                    if reading.errors:
+                        raise KgError(reading.errors[0].message, hint=reading.errors[0].hint)
+                    old = recorded.image.offsets if recorded else {}
+                    rows += compare(group, old, reading.image.offsets)
+        return rows
+
+
+def _take_back(
+    session: Session, recorder: Recorder, entry: Entry, policy: Policy, dry_run: bool
+) -> Undone:
+    from kgtool.changes.journal.history import is_about_configs, whole
+    from kgtool.changes.restore.from_journal import not_covered, wishes
+    from kgtool.protocol.codes import is_refusal
+
+    for said in not_covered(entry.path):
+        warn(said)
+    found = whole(entry.path)
+    lost = ItemError.of(found.damage, Target()) if found.damage and found.is_lost else None
+    if is_about_configs(entry.path):
+        configs = configuring.undo(session, recorder, entry.path, policy.force, dry_run)
+        return Undone(entry.id, [], configs, lost)
+    wanted = wishes(entry.path, is_refusal)
+    return Undone(entry.id, _put_back(session, recorder, wanted, policy, dry_run), {}, lost)
+
+
+def _any_partition(_partition: TopicPartition) -> bool:
+    return True
+
+
+def _put_back(
+    session: Session, recorder: Recorder, wishes: Iterable[GroupWish], policy: Policy,
+    dry_run: bool,
+) -> list[PutGroup]:  # fmt: skip
+    """Put offsets back, a part of the groups at a time."""
+    from kgtool.changes.restore.run import Putter, parts
+
+    putter = Putter(session, policy)
+    done: list[PutGroup] = []
+    for part in parts(wishes):
+        if dry_run:
+            done += putter.look(part)
+            continue
+        names = [wish.group for wish in part]
+        recorder.lock(names)
+        try:
+            done += putter.put(part, recorder)
+        finally:
+            recorder.unlock(names)
+    return done

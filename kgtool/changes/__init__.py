@@ -1,0 +1,1 @@
+"""Changes, as operations: plan, confirm, change, report; all through ``journal``."""

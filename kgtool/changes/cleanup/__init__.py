@@ -1,0 +1,1 @@
+"""Cleanup plans: facts, criteria, the plan file, and applying it."""

@@ -1,0 +1,300 @@
+"""Carrying out a cleanup plan: each part read again, checked, written down, then done.
+
+What ``cleanup apply`` does, in the command and in the Python API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kgtool.changes.cleanup import execute, verify
+from kgtool.changes.cleanup.plan_file import (
+    DELETE_GROUP,
+    DELETE_OFFSETS,
+    REBUILD_GROUP,
+    Plan,
+    PlanItem,
+)
+from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.restore.run import Runner
+from kgtool.changes.snapshot import GroupChange
+from kgtool.errors import KgError
+from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.queries.log.commit_times import Watch
+
+if TYPE_CHECKING:
+    from kgtool.changes.cleanup.progress import Progress
+
+GROUPS_AT_ONCE = 250
+_CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
+"""What a coordinator answers where a group has changed after the last look."""
+_SLACK_MS = 3_600_000
+"""Clocks differ: the log is read from a little earlier on than the plan was made."""
+
+
+def places(item: PlanItem) -> list[TopicPartition]:
+    """Return all partitions that an item names."""
+    return [offset.at for offset in (*item.offsets, *item.keep)]
+
+
+class Sight(NamedTuple):
+    """What sees the log for a whole plan: ``watch`` what groups did since it was made."""
+
+    watch: Watch
+    hidden: HiddenOffsets
+    since_ms: int
+    say: Callable[[str], None]
+    """Told what can't be seen."""
+    allow_blind: bool = False
+    """Whether to go on where the log can't be read."""
+
+
+class Blind(KgError):
+    """Whether the groups of a plan were used since it was made can't be seen."""
+
+    name = "BLIND"
+
+
+def _blind(error: KgError) -> Blind:
+    hint = f"{error.hint} " if error.hint else ""
+    return Blind(
+        "Whether somebody has used the group since the plan was made can't be seen: "
+        f"{error.message}",
+        hint=f"{hint}--allow-blind (allow_blind=True) goes on without.",
+    )
+
+
+def sight_for(plan: Plan, say: Callable[[str], None], *, allow_blind: bool = False) -> Sight:
+    """Return what sees the log for a plan."""
+    groups = {item.group: places(item) for item in plan.items if item.changes}
+    watch = Watch(groups, plan.header.since_ms - _SLACK_MS)
+    since_ms = plan.header.since_ms
+    return Sight(watch, HiddenOffsets(groups), since_ms, say, allow_blind)
+
+
+def look_ahead(session: Runner, sight: Sight, items: Sequence[PlanItem]) -> None:
+    """Read the log before anybody is asked, and say what can't be seen.
+
+    :raises Blind: it can't be read for any of the groups, and that is not allowed.
+    """
+    names = [item.group for item in items]
+    found = session.run(sight.watch.look(session.cluster, names)) if names else {}
+    errors = [each for each in found.values() if isinstance(each, KgError)]
+    if not errors:
+        return
+    if not sight.allow_blind:
+        if len(errors) == len(found):
+            raise _blind(errors[0])
+        return
+    sight.say(f"Warning: {_blind(errors[0]).message}")
+    whole = [item.group for item in items if item.action != DELETE_OFFSETS]
+    session.run(sight.hidden.look(session.cluster, whole))
+    for warning in sight.hidden.warnings(filter(sight.hidden.is_blind, whole)):
+        sight.say(warning)
+
+
+class Result(NamedTuple):
+    """One item: ``deleted``, ``rebuilt``, ``gone`` (somebody else did it), ``skipped`` (it has
+    changed, ``error`` says how), ``failed``, ``waiting``, ``done-before``, ``would-delete``,
+    ``would-rebuild`` or ``not-reached``."""
+
+    item: PlanItem
+    status: str
+    error: ItemError | None = None
+
+
+class Record(Protocol):
+    """Where a change is written down, see ``kgtool.changes.journal.change``."""
+
+    @property
+    def journal_id(self) -> str | None:
+        """The journal, once there is one."""
+
+    def before(self, changes: Sequence[GroupChange]) -> None:
+        """Write down what is there."""
+
+    def results(self, items: Iterable[Any]) -> None:
+        """Write down what came of it."""
+
+
+def settled(item: PlanItem, progress: Progress, back: set[str]) -> Result | None:
+    """Return the result of an item for which there is nothing to do any more.
+
+    :param back: groups that exist again which earlier runs have deleted.
+    """
+    if not item.changes:
+        return Result(item, "waiting")
+    if item.group in back and item.action == DELETE_GROUP:
+        error = ItemError(
+            Target(group=item.group), None, "CHANGED_MEANWHILE",
+            "This plan has deleted it before, and it is there again.",
+            "It is left alone; a new plan looks at it afresh.",
+        )  # fmt: skip
+        return Result(item, "skipped", error)
+    if progress.results.get(item.key) in ("deleted", "rebuilt", "gone"):
+        return Result(item, "done-before")
+    return None
+
+
+def groups_back(session: Runner, plan: Plan, progress: Progress) -> set[str]:
+    """Return which groups exist that earlier runs have deleted: after an undo, for example."""
+    deleted = {i.group for i in plan.items if progress.results.get(i.key) == "deleted"}
+    if not deleted:
+        return set()
+    from kgtool.queries.groups.list import list_groups
+
+    listing = session.run(list_groups(session.cluster))
+    return deleted & {row.group for row in listing.groups}
+
+
+class Part:
+    """Some items of a plan, each of another group."""
+
+    def __init__(
+        self, session: Runner, sight: Sight, items: Sequence[PlanItem],
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._sight = sight
+        self._items = {item.group: item for item in items}
+        self._begun = set(progress.begun) if progress is not None else set()
+        self._since: dict[str, Any] = {}
+        self._skipped: dict[str, ItemError] = {}
+        self._unwritable: dict[str, ItemError] = {}
+        self._half: dict[str, execute.Kept] = {}
+
+    def look(self) -> list[Result]:
+        """Say what would be done, without doing it."""
+        self._read()
+        whole, single = self._sorted()
+        cluster = self._session.cluster
+        from kgtool.changes.groups.delete import plan_deletions
+
+        looked = plan_deletions(cluster, whole, check=self._check, hidden=self._sight.hidden)
+        rows = {row.group: row for row in self._session.run(looked).rows}
+        offsets = self._session.run(execute.remove_offsets(cluster, single, None, self._check))
+        return [
+            self._result(item, rows.get(group), offsets.get(group), is_dry=True)
+            for group, item in self._items.items()
+        ]
+
+    def apply(self, change: Record, progress: Progress) -> list[Result]:
+        """Do it."""
+        self._read()
+        whole, single = self._sorted()
+        cluster = self._session.cluster
+
+        def before(changes: Sequence[GroupChange]) -> None:
+            going = [each.image.group for each in changes if each.deletes_group]
+            for warning in self._sight.hidden.warnings(going):
+                self._sight.say(warning)
+            change.before(changes)
+            keys = [self._items[each.image.group].key for each in changes]
+            progress.begin(keys, change.journal_id)
+
+        rows = self._session.run(
+            execute.remove_groups(
+                cluster, whole, before, self._check, self._keep, self._sight.hidden
+            )
+        )
+        change.results(rows.values())
+        offsets = self._session.run(execute.remove_offsets(cluster, single, before, self._check))
+        for found, _ in offsets.values():
+            change.results(found)
+        rows.update(self._finish_begun(change))
+        return [
+            self._result(item, rows.get(group), offsets.get(group))
+            for group, item in self._items.items()
+        ]
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read what was committed since the plan was made, just before the groups themselves."""
+        wanted = {group: places(item) for group, item in self._items.items()}
+        looked = execute.look_since(self._session.cluster, self._sight.watch, wanted)
+        self._since = self._session.run(looked)
+        rebuilt = {
+            group: {offset.topic for offset in item.keep}
+            for group, item in self._items.items()
+            if item.action == REBUILD_GROUP
+        }
+        self._unwritable = self._session.run(execute.unwritable(self._session.cluster, rebuilt))
+
+    def _sorted(self) -> tuple[list[str], dict[str, list[Any]]]:
+        whole = [g for g, item in self._items.items() if item.action != DELETE_OFFSETS]
+        single = {
+            group: [offset.at for offset in item.offsets]
+            for group, item in self._items.items()
+            if item.action == DELETE_OFFSETS
+        }
+        return whole, single
+
+    def _check(self, description: GroupDescription, committed: Any) -> ItemError | None:
+        """Compare a group with the plan; the ``check`` of the operations."""
+        item = self._items[description.group]
+        half = verify.left_to_restore(item, committed) if self._may_be_half(item) else None
+        if half is not None:
+            self._half[item.group] = half
+            return ItemError(Target(group=item.group), None, verify.GONE, "It is restored only.")
+        error = self._compare(description, committed)
+        if error is not None:
+            self._skipped[item.group] = error
+        return error or self._unwritable.get(item.group)
+
+    def _compare(self, description: GroupDescription, committed: Any) -> ItemError | None:
+        since = self._since.get(description.group)
+        error = verify.changed(
+            self._items[description.group], description, committed,
+            lambda name: execute.topic_id(self._session.cluster, name),
+            None if isinstance(since, KgError) else since, self._sight.since_ms,
+        )  # fmt: skip
+        if error is None and isinstance(since, KgError) and not self._sight.allow_blind:
+            return ItemError.of(_blind(since), Target(group=description.group))
+        return error
+
+    def _may_be_half(self, item: PlanItem) -> bool:
+        """Whether an earlier run may have deleted a group without restoring all of it."""
+        return item.action == REBUILD_GROUP and item.key in self._begun
+
+    def _keep(self, change: GroupChange) -> execute.Kept | None:
+        item = self._items[change.image.group]
+        if item.action != REBUILD_GROUP:
+            return None
+        return verify.kept(item, {p: o.committed for p, o in change.image.offsets.items()})
+
+    # -- results --------------------------------------------------------------------------
+
+    def _finish_begun(self, change: Record) -> dict[str, GroupDeletion]:
+        """Restore what an earlier run had deleted, and did not restore."""
+        if not self._half:
+            return {}
+        left = {group: kept for group, kept in self._half.items() if kept}
+        done = dict.fromkeys(self._half, None) | self._session.run(
+            execute.restore(self._session.cluster, left)
+        )
+        rows = {
+            group: GroupDeletion(group, "failed" if error else "rebuilt", error)
+            for group, error in done.items()
+        }
+        change.results(rows.values())
+        return rows
+
+    def _result(
+        self, item: PlanItem, row: GroupDeletion | None, offsets: Any, *, is_dry: bool = False
+    ) -> Result:
+        skipped = self._skipped.get(item.group)
+        if skipped is not None:
+            if skipped.name != verify.GONE:
+                return Result(item, "skipped", skipped)
+            # A run that was killed had sent the request: it was that one, then.
+            return Result(item, "deleted" if item.key in self._begun else "gone")
+        error = row.error if row is not None else offsets[1]
+        if error is not None:
+            is_changed = error.name in _CHANGED
+            return Result(item, "skipped" if is_changed else "failed", error)
+        if is_dry:
+            is_rebuild = item.action == REBUILD_GROUP
+            return Result(item, "would-rebuild" if is_rebuild else "would-delete")
+        return Result(item, row.status if row is not None else "deleted")

@@ -1,0 +1,356 @@
+"""Which groups and offsets a cleanup takes: pure decisions over ``kgtool.changes.cleanup.facts``.
+
+Nothing is guessed: where a criterion asks for something that nobody can tell, the group is left
+out and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kgtool.changes.cleanup.facts import GONE_PARTITION, GONE_TOPIC, GroupFacts, OffsetFacts
+from kgtool.changes.cleanup.plan_file import (
+    DELETE_GROUP,
+    DELETE_OFFSETS,
+    REBUILD_GROUP,
+    WAIT,
+    LeftOut,
+    PlanItem,
+    PlannedOffset,
+)
+from kgtool.model import TopicPartition
+from kgtool.queries.groups.describe import is_subscribed
+from kgtool.retention.generated_names import family
+from kgtool.text import moment, span
+
+UNSUBSCRIBED = "unsubscribed"
+_GONE = (GONE_TOPIC, GONE_PARTITION)
+_WORDS = {
+    UNSUBSCRIBED: "no member subscribes to {}",
+    GONE_TOPIC: "topic {} does not exist any more",
+    GONE_PARTITION: "partitions of {} do not exist any more",
+    "topic-recreated": "topic {} was created anew since the commit",
+    "beyond-end": "commits beyond the end of {}: truncated, or created anew",
+}
+
+
+class Criteria(NamedTuple):
+    """What is looked for.
+
+    Whole groups without members; or, with ``unsubscribed`` or ``orphaned``, such offsets. The
+    others narrow that down. ``rebuild``: offsets of topics that are gone are removed by deleting
+    their group and restoring the rest, where nobody is in it.
+    """
+
+    idle_ms: int | None = None
+    no_lag: bool = False
+    generated: bool = False
+    unsubscribed: bool = False
+    orphaned: bool = False
+    rebuild: bool = True
+
+    @property
+    def is_about_offsets(self) -> bool:
+        """Whether single offsets are looked for, not whole groups."""
+        return self.unsubscribed or self.orphaned
+
+
+class _Untold(Exception):
+    """A criterion can't be judged."""
+
+
+class Decision(NamedTuple):
+    """What becomes of one group: items for the plan, and why something is left out of it."""
+
+    items: tuple[PlanItem, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+_AHEAD_MS, _QUIET_MS = 60_000, 3_600_000
+
+
+def clock_skew(newest_ms: int | None, now_ms: int, *, idle: bool) -> str | None:
+    """Compare this machine's clock with the newest record of the log; say where they differ.
+
+    :param idle: whether a clock that is ahead would make groups look idle.
+    """
+    if newest_ms is None:
+        return None
+    if newest_ms - now_ms > _AHEAD_MS:
+        return (
+            "Warning: clocks differ: the newest record of __consumer_offsets is "
+            f"{span(newest_ms - now_ms)} ahead of this machine's clock."
+        )
+    if idle and now_ms - newest_ms > _QUIET_MS:
+        return (
+            f"Warning: the newest record of __consumer_offsets is {span(now_ms - newest_ms)} old "
+            "by this machine's clock. If groups have committed since, this clock is ahead and they "
+            "look idle for too long."
+        )
+    return None
+
+
+def decide_all(
+    groups: Iterable[GroupFacts], criteria: Criteria, now_ms: int
+) -> tuple[tuple[PlanItem, ...], tuple[LeftOut, ...]]:
+    """Decide on many groups: the items of a plan, and what is left out of it."""
+    decisions = [decide(facts, criteria, now_ms) for facts in groups]
+    return (
+        tuple(item for decision in decisions for item in decision.items),
+        tuple(each for decision in decisions for each in decision.left_out),
+    )
+
+
+def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
+    """Judge one group at a time (ms since the epoch)."""
+    group = facts.description.group
+    if criteria.generated and family(group) is None:
+        return Decision()
+    if not criteria.is_about_offsets and facts.error is None and not facts.description.is_empty:
+        return Decision()
+    problem = _problem(facts)
+    if problem is not None:
+        return Decision(left_out=(LeftOut(group, problem),))
+    judge = _decide_offsets if criteria.is_about_offsets else _decide_group
+    decision = judge(facts, criteria, now_ms)
+    pending = any(offset.committed.is_pending for offset in facts.offsets.values())
+    if decision.items and pending:
+        return Decision(left_out=(LeftOut(group, "a transaction is about to change its offsets"),))
+    return decision
+
+
+def _problem(facts: GroupFacts) -> str | None:
+    """Say why nothing of a group can be judged."""
+    if facts.error is not None:
+        return facts.error.message
+    if facts.description.protocol_type not in ("", "consumer"):
+        return f"it is a '{facts.description.protocol_type}' group, not a consumer group"
+    return None
+
+
+# ---------------------------------------------------------------------------------------------
+# Whole groups
+
+
+def _decide_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
+    try:
+        why = _why_group(facts, criteria, now_ms)
+    except _Untold as reason:
+        return Decision(left_out=(LeftOut(facts.description.group, str(reason)),))
+    if why is None:
+        return Decision()
+    return Decision((_item(facts, DELETE_GROUP, why, _planned(facts, facts.offsets)),))
+
+
+def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] | None:
+    """Return why a group without members goes; None: it does not."""
+    why = [f"no members ({facts.description.state})"]
+    name = family(facts.description.group) if criteria.generated else None
+    if name is not None:
+        why.append(f"a generated name ({name})")
+    if criteria.idle_ms is not None:
+        if not facts.offsets:
+            raise _Untold("it has no committed offset, so nothing tells when it was used last")
+        if not _are_idle(facts, criteria.idle_ms, now_ms):
+            return None
+        why.append(_last(facts, facts.offsets.values(), now_ms))
+    if criteria.no_lag:
+        if any(each.lag for each in facts.offsets.values()):
+            return None  # whatever is unknown of the others
+        for partition, each in facts.offsets.items():
+            _is_read(partition, each)
+        why.append("nothing left to read")
+    return why
+
+
+def _are_idle(facts: GroupFacts, idle_ms: int, now_ms: int) -> bool:
+    times = [each.committed_at for each in facts.offsets.values()]
+    if any(at is not None and at.at_ms > now_ms - idle_ms for at in times):
+        return False  # whatever is unknown of the others
+    if _had_members(facts, now_ms - idle_ms):
+        return False
+    return all(_idle(facts, offset, idle_ms, now_ms) for offset in facts.offsets.values())
+
+
+def _had_members(facts: GroupFacts, since_ms: int) -> bool:
+    """Whether members came or went since a time, though nothing need have been committed."""
+    return facts.changed_ms is not None and facts.changed_ms > since_ms
+
+
+def _idle(facts: GroupFacts, offset: OffsetFacts, idle_ms: int, now_ms: int) -> bool:
+    at = offset.committed_at
+    if at is not None:
+        return at.at_ms <= now_ms - idle_ms
+    if facts.times_error is not None:
+        raise _Untold(f"when it committed last is unknown: {facts.times_error.message}")
+    before = facts.committed_before_ms
+    if before is not None and before <= now_ms - idle_ms:
+        return True
+    raise _Untold("when it committed last is not in __consumer_offsets any more")
+
+
+def _is_read(partition: TopicPartition, offset: OffsetFacts) -> bool:
+    if offset.lag is None:
+        raise _Untold(f"its lag on {partition} is unknown")
+    return offset.lag == 0
+
+
+def _last(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int) -> str:
+    """Say when the last of some commits was, and the last member if that was later."""
+    said = _last_commit(facts, offsets, now_ms)
+    times = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
+    if facts.changed_ms is not None and facts.changed_ms > max(times, default=0):
+        said += f", last change of members {moment(facts.changed_ms)}"
+    return said
+
+
+def _last_commit(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int) -> str:
+    known = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
+    if known:
+        last = max(known)
+        return f"last commit {moment(last)}, {span(now_ms - last)} before this plan"
+    return f"last commit before {moment(facts.committed_before_ms or 0)}"
+
+
+# ---------------------------------------------------------------------------------------------
+# Single offsets
+
+
+def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
+    group, is_empty = facts.description.group, facts.description.is_empty
+    if criteria.unsubscribed and facts.description.is_rebalancing:
+        reason = f"it is {facts.description.state}: who subscribes to what is not settled"
+        return Decision(left_out=(LeftOut(group, reason),))
+    found: dict[TopicPartition, str] = {}
+    untold: dict[str, None] = {}
+    for partition, offset in facts.offsets.items():
+        try:
+            problem = _offset_problem(facts, partition, offset, criteria)
+            if problem is not None and _passes(facts, partition, offset, criteria, now_ms):
+                found[partition] = problem
+        except _Untold as reason:
+            untold[str(reason)] = None
+    left_out = tuple(LeftOut(group, reason) for reason in untold)
+    gone = {p: problem for p, problem in found.items() if problem in _GONE}
+    rest = {p: problem for p, problem in found.items() if problem not in _GONE}
+    if gone and is_empty and criteria.rebuild:
+        return Decision((_rebuild(facts, found, now_ms),), left_out)
+    items = []
+    if rest:
+        items.append(_items(facts, DELETE_OFFSETS, rest, now_ms))
+    if gone:
+        items.append(_items(facts, WAIT, gone, now_ms))
+    return Decision(tuple(items), left_out)
+
+
+def _offset_problem(
+    facts: GroupFacts, partition: TopicPartition, offset: OffsetFacts, criteria: Criteria
+) -> str | None:
+    """Say what is wrong with an offset, as far as that is asked for."""
+    subscribed: bool | None = False
+    if not facts.description.is_empty:
+        subscribed = is_subscribed(facts.description.members, partition.topic)
+    if criteria.orphaned and offset.problem is not None:
+        if offset.problem in _GONE or subscribed is False:
+            return offset.problem
+        raise _Untold(
+            f"{_said(offset.problem, partition.topic)}, but its members may subscribe to it"
+        )
+    if not criteria.unsubscribed or facts.description.is_empty:
+        return None
+    if subscribed is None:
+        raise _Untold(f"whether its members subscribe to {partition.topic} is unknown")
+    return None if subscribed else UNSUBSCRIBED
+
+
+def _passes(
+    facts: GroupFacts, partition: TopicPartition, offset: OffsetFacts, criteria: Criteria,
+    now_ms: int,
+) -> bool:  # fmt: skip
+    if criteria.idle_ms is not None:
+        if not _idle(facts, offset, criteria.idle_ms, now_ms):
+            return False
+        # In a living group it is the offset that is idle, whoever comes and goes.
+        if facts.description.is_empty and _had_members(facts, now_ms - criteria.idle_ms):
+            return False
+    return not criteria.no_lag or _is_read(partition, offset)
+
+
+def _rebuild(facts: GroupFacts, found: Mapping[TopicPartition, str], now_ms: int) -> PlanItem:
+    keep = [partition for partition in facts.offsets if partition not in found]
+    if not keep:
+        return _items(facts, DELETE_GROUP, found, now_ms)
+    item = _items(facts, REBUILD_GROUP, found, now_ms)
+    return item._replace(keep=_planned(facts, keep))
+
+
+def _items(
+    facts: GroupFacts, action: str, found: Mapping[TopicPartition, str], now_ms: int
+) -> PlanItem:
+    topics: dict[tuple[str, str], None] = {
+        (problem, partition.topic): None for partition, problem in found.items()
+    }
+    why = [_said(problem, topic) for problem, topic in topics]
+    item = _item(facts, action, why, _planned(facts, found, found))
+    if action == WAIT:
+        item = item._replace(why=(*item.why, _until(item, facts)))
+    return item
+
+
+def _said(problem: str, topic: str) -> str:
+    return _WORDS[problem].format(topic)
+
+
+def _until(item: PlanItem, facts: GroupFacts) -> str:
+    """Say until when to wait for what the broker refuses to delete."""
+    members = "" if facts.description.is_empty else ", and the group has members"
+    refused = f"OffsetDelete is refused for it{members}"
+    if item.expires_at_ms is not None:
+        return f"{refused}: it expires by itself from {moment(item.expires_at_ms)} on"
+    if all(offset.rule is not None for offset in item.offsets):
+        return f"{refused}: it does not expire as things stand"
+    return f"{refused}: when it expires is unknown"
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _planned(
+    facts: GroupFacts,
+    partitions: Iterable[TopicPartition],
+    problems: Mapping[TopicPartition, str] | None = None,
+) -> tuple[PlannedOffset, ...]:
+    return tuple(_offset(p, facts.offsets[p], (problems or {}).get(p)) for p in partitions)
+
+
+def _offset(partition: TopicPartition, found: OffsetFacts, problem: str | None) -> PlannedOffset:
+    return PlannedOffset(
+        *partition,
+        found.committed.offset,
+        found.committed.leader_epoch,
+        found.committed.metadata,
+        found.topic_id,
+        found.lag,
+        found.committed_at.at_ms if found.committed_at is not None else None,
+        found.expiry.expires_at_ms,
+        found.expiry.rule,
+        problem,
+    )
+
+
+def _item(
+    facts: GroupFacts, action: str, why: Iterable[str], offsets: tuple[PlannedOffset, ...]
+) -> PlanItem:
+    description = facts.description
+    times = [each.committed_at_ms for each in offsets if each.committed_at_ms is not None]
+    dates = [each.expires_at_ms for each in offsets if each.expires_at_ms is not None]
+    lags = [each.lag for each in offsets if each.lag is not None]
+    return PlanItem(
+        action, description.group, description.type, description.state, tuple(why), offsets,
+        lag=sum(lags) if len(lags) == len(offsets) else None,
+        last_commit_ms=max(times, default=None),
+        committed_before_ms=facts.committed_before_ms if len(times) < len(offsets) else None,
+        expires_at_ms=max(dates) if dates and len(dates) == len(offsets) else None,
+        last_change_ms=facts.changed_ms,
+    )  # fmt: skip

@@ -1,0 +1,174 @@
+"""What ``cleanup apply`` does on the cluster, a part of a plan at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from kgtool.changes.groups.delete import delete_groups
+from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
+from kgtool.changes.offsets.write import Write, write_offsets
+from kgtool.changes.snapshot import BeforeChange, Check, GroupChange
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.ops import Operation, gather
+from kgtool.errors import KgError
+from kgtool.model import (
+    CommittedOffset,
+    GroupDeletion,
+    ItemError,
+    OffsetDeletion,
+    Target,
+    TopicPartition,
+    TopicSpec,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.codes import broker_error
+from kgtool.protocol.wire import id_text
+from kgtool.queries.cluster.permissions import Operations, permissions
+from kgtool.queries.log.commit_times import CommitTimes, Watch
+
+Kept = Mapping[TopicPartition, CommittedOffset]
+Keep = Callable[[GroupChange], "Kept | None"]
+"""What of a group that is deleted is to be restored; None: the group is to stay away."""
+
+
+class NotRestored(KgError):
+    """A group was deleted, and not all that was to be kept is there again."""
+
+    name = "NOT_RESTORED"
+
+
+def look_since(
+    cluster: Cluster, watch: Watch, groups: Mapping[str, Collection[TopicPartition]]
+) -> Operation[dict[str, CommitTimes | KgError]]:
+    """Read what was committed since a plan was made, and learn the topics as they are now."""
+    names = sorted({partition.topic for parts in groups.values() for partition in parts})
+    found, _ = yield from gather([watch.look(cluster, list(groups)), _need(cluster, names)])
+    result: dict[str, CommitTimes | KgError] = found
+    return result
+
+
+def _need(cluster: Cluster, names: Sequence[str]) -> Operation[None]:
+    if names:
+        yield from fetch_metadata(cluster, names)
+
+
+def topic_id(cluster: Cluster, name: str) -> str | None:
+    """Return the id that a topic has now; None where it is unknown, or there is no such topic."""
+    topic = cluster.topics.get(name)
+    return None if topic is None or topic.error is not None else id_text(topic.topic_id)
+
+
+def unwritable(
+    cluster: Cluster, groups: Mapping[str, Collection[str]]
+) -> Operation[dict[str, ItemError]]:
+    """Return the groups to which this login may not commit, and why, by the topics to commit."""
+    asked = [permissions(cluster, group, sorted(topics)) for group, topics in groups.items()]
+    found: dict[str, ItemError] = {}
+    for (group, topics), allowed in zip(groups.items(), (yield from gather(asked)), strict=True):
+        missing = [t for t in sorted(topics) if not _may_read(allowed.topics.get(t))]
+        if not _may_read(allowed.group):
+            error = broker_error(codes.GROUP_AUTHORIZATION_FAILED, f"{_NOT_AGAIN}.")
+            explained = denied.explain(error, denied.COMMIT, group=group)
+            found[group] = ItemError.of(explained, Target(group=group))
+        elif missing:
+            error = broker_error(
+                codes.TOPIC_AUTHORIZATION_FAILED, f"{_NOT_AGAIN} of topic {missing[0]}."
+            )
+            explained = denied.explain(error, denied.COMMIT, topic=missing[0])
+            found[group] = ItemError.of(explained, Target(group, missing[0]))
+    return found
+
+
+_NOT_AGAIN = "The group is left alone: this login may not restore the offsets"
+
+
+def _may_read(allowed: Operations | None) -> bool:
+    """Whether READ is allowed, which a commit takes; a cluster that doesn't tell decides itself."""
+    return allowed is None or "READ" in allowed
+
+
+def remove_groups(
+    cluster: Cluster,
+    groups: Sequence[str],
+    before_change: BeforeChange,
+    check: Check,
+    keep: Keep,
+    hidden: HiddenOffsets,
+) -> Operation[dict[str, GroupDeletion]]:
+    """Delete groups, and give back at once what is to be kept of them.
+
+    :param keep: called with each group just before it goes.
+    """
+    restored: dict[str, Kept] = {}
+
+    def announce(changes: Sequence[GroupChange]) -> None:
+        announced = []
+        for change in changes:
+            found = keep(change)
+            if found is not None:
+                restored[change.image.group] = found
+                after = {partition: found.get(partition) for partition in change.after}
+                change = change._replace(after=after)
+            announced.append(change)
+        before_change(announced)
+
+    deleted = yield from delete_groups(
+        cluster, groups, before_change=announce, check=check, hidden=hidden
+    )
+    rows = {row.group: row for row in deleted}
+    again = {group: kept for group, kept in restored.items() if rows[group].error is None}
+    errors = yield from restore(cluster, again)
+    for group in again:
+        error = errors[group]
+        status = "rebuilt" if error is None else "failed"
+        rows[group] = GroupDeletion(group, status, error)
+    return rows
+
+
+def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str, ItemError | None]]:
+    """Commit what groups had, and verify it; None where all of it is there."""
+    writes = {g: {p: Write(None, value) for p, value in kept.items()} for g, kept in groups.items()}
+    outcomes = yield from write_offsets(cluster, writes)
+    found: dict[str, ItemError | None] = {}
+    for group in groups:
+        failed = [(p, error) for p, error in outcomes[group].items() if error is not None]
+        found[group] = None
+        if failed:
+            partition, error = failed[0]
+            lost = NotRestored(
+                f"Group '{group}' was deleted, and {len(failed)} of its offsets could not be "
+                f"restored: {partition}: {error.message}",
+                hint="kgtool undo puts them back.",
+            )
+            found[group] = ItemError.of(lost, Target(group=group))
+    return found
+
+
+def remove_offsets(
+    cluster: Cluster,
+    wanted: Mapping[str, Sequence[TopicPartition]],
+    before_change: BeforeChange | None,
+    check: Check,
+) -> Operation[dict[str, tuple[list[OffsetDeletion], ItemError | None]]]:
+    """Delete offsets of groups; the rows, and the first error, of each. Dry without a journal."""
+    requests = {group: _specs(partitions) for group, partitions in wanted.items()}
+    if before_change is None:
+        plan = yield from plan_offset_deletions(cluster, requests, check=check)
+        done = plan.results
+    else:
+        done = yield from delete_offsets(
+            cluster, requests, before_change=before_change, check=check
+        )
+    return {
+        group: (found.rows, found.error or next((r.error for r in found.rows if r.error), None))
+        for group, found in done.items()
+    }
+
+
+def _specs(partitions: Sequence[TopicPartition]) -> list[TopicSpec]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return [TopicSpec(topic, tuple(numbers)) for topic, numbers in topics.items()]

@@ -1,0 +1,195 @@
+"""All that a cleanup has to know of many groups: members, offsets, lags, topics and times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.errors import KgError
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.wire import id_text
+from kgtool.queries.groups.describe import describe_groups
+from kgtool.queries.log.commit_times import CommitTime, CommitTimes, commit_times, read_log
+from kgtool.queries.log.expiry import Expiries, Expiry, Question, find_expiries
+from kgtool.queries.log.reader import Stretch, newest_record_ms
+from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.lag import LogEnds
+from kgtool.queries.offsets.ranges import log_ends
+
+GONE_TOPIC, GONE_PARTITION, RECREATED, BEYOND_END = (
+    "topic-gone", "partition-gone", "topic-recreated", "beyond-end",
+)  # fmt: skip
+
+
+class OffsetFacts(NamedTuple):
+    """One committed offset. Times in ms since the epoch.
+
+    ``problem``: why nobody can read on from it, one of the four above; None where it is well, or
+    nobody knows. ``lag`` is 0 where its topic or partition is gone.
+    """
+
+    committed: CommittedOffset
+    topic_id: str | None
+    lag: int | None
+    problem: str | None
+    committed_at: CommitTime | None
+    expiry: Expiry
+
+
+class GroupFacts(NamedTuple):
+    """One group. ``committed_before_ms``: of the commits whose time was not read; ``error``: why
+    nothing of it can be judged; ``times_error``: why the times of its commits are not known.
+    ``changed_ms``: when its own records last changed, as a member that joins or leaves does; None:
+    before ``committed_before_ms``, or never."""
+
+    description: GroupDescription
+    offsets: Mapping[TopicPartition, OffsetFacts]
+    committed_before_ms: int | None = None
+    error: ItemError | KgError | None = None
+    times_error: KgError | None = None
+    changed_ms: int | None = None
+
+
+class Survey(NamedTuple):
+    """All groups that were asked for and still exist, and what is not known of their expiry.
+
+    ``newest_ms``: the time of the log's newest record when the survey began, if it is known.
+    """
+
+    groups: list[GroupFacts]
+    expiries: Expiries
+    newest_ms: int | None = None
+
+
+Told = Callable[[str, Mapping[TopicPartition, CommittedOffset]], "CommitTimes | KgError"]
+"""Says when the offsets of a group were committed; a ``KgError`` where it can't."""
+
+
+def survey(
+    cluster: Cluster,
+    groups: Sequence[str],
+    kinds: dict[str, str],
+    now_ms: int,
+    since_ms: int,
+    told: Told | None = None,
+) -> Operation[Survey]:
+    """Look at groups, many in each request.
+
+    :param since_ms: how far back times of commits are looked for at least.
+    :param told: knows these times; ``__consumer_offsets`` is not read for them then.
+    """
+    newest_ms = yield from within(newest_record_ms(cluster), READING_SHARE)
+    both = gather([describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)])
+    # A broker that doesn't answer must leave time for what is read next of the others' groups.
+    described, committed = yield from within(both, READING_SHARE)
+    living = [d for d in described if not (d.error and d.error.code == codes.GROUP_ID_NOT_FOUND)]
+    values = {d.group: _values(committed[d.group]) for d in living}
+    partitions = {p for found in values.values() for p in found}
+    names = sorted({p.topic for p in partitions})
+    if names:
+        yield from fetch_metadata(cluster, names)
+    there = [p for p in partitions if _missing(cluster.topics[p.topic], p) is None]
+    asked = {group: list(found) for group, found in values.items() if found}
+    looks: list[Operation[Any]] = [log_ends(cluster, there, starts=False)]
+    if told is None:
+        looks.append(read_log(cluster, list(asked), since_ms))
+    ends, *read = yield from within(gather(looks), READING_SHARE)
+    log: dict[str, Stretch | KgError] = read[0] if read else {}
+    times: dict[str, CommitTimes | KgError] = dict.fromkeys(values, CommitTimes({}, None))
+    times.update(
+        commit_times(log, asked) if told is None else {g: told(g, values[g]) for g in asked}
+    )
+    questions = _questions(living, values)
+    expiries = yield from find_expiries(cluster, questions, now_ms, all_times=False, log=log)
+    found = [
+        _facts(cluster, d, committed[d.group], values[d.group], times[d.group], ends, expiries)
+        for d in living
+    ]
+    return Survey(found, expiries, newest_ms)
+
+
+def _questions(
+    groups: Sequence[GroupDescription],
+    values: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+) -> list[Question]:
+    return [
+        Question(d, {p: v.is_pending for p, v in values[d.group].items()})
+        for d in groups
+        if d.error is None and values[d.group]
+    ]
+
+
+def _values(committed: Committed | KgError) -> dict[TopicPartition, CommittedOffset]:
+    if isinstance(committed, KgError):
+        return {}
+    return {
+        partition: value
+        for partition, value in sorted(committed.items())
+        if isinstance(value, CommittedOffset) and value.offset is not None
+    }
+
+
+def _facts(
+    cluster: Cluster,
+    description: GroupDescription,
+    committed: Committed | KgError,
+    values: Mapping[TopicPartition, CommittedOffset],
+    times: CommitTimes | KgError,
+    ends: Mapping[TopicPartition, LogEnds],
+    expiries: Expiries,
+) -> GroupFacts:
+    unread = committed if isinstance(committed, KgError) else _unread(committed)
+    error = description.error or unread
+    known = times if isinstance(times, CommitTimes) else CommitTimes({}, None)
+    judged = expiries.groups.get(description.group)
+    offsets = {
+        partition: _offset(
+            cluster, partition, value, known.at.get(partition), ends.get(partition),
+            (judged.offsets.get(partition) if judged else None) or Expiry(),
+        )
+        for partition, value in values.items()
+    }  # fmt: skip
+    times_error = times if isinstance(times, KgError) else None
+    return GroupFacts(description, offsets, known.before_ms, error, times_error, known.changed_ms)
+
+
+def _unread(committed: Committed) -> KgError | None:
+    return next((value for value in committed.values() if isinstance(value, KgError)), None)
+
+
+def _offset(
+    cluster: Cluster,
+    partition: TopicPartition,
+    value: CommittedOffset,
+    at: CommitTime | None,
+    ends: LogEnds | None,
+    expiry: Expiry,
+) -> OffsetFacts:
+    topic = cluster.topics[partition.topic]
+    topic_id = id_text(topic.topic_id)
+    end = None if ends is None else ends.end
+    problem = _missing(topic, partition)
+    if problem is None and isinstance(end, KgError) and _is_unknown(end):
+        problem = GONE_PARTITION
+    if problem is None and at is not None and at.topic_id and topic_id:
+        problem = RECREATED if at.topic_id != topic_id else None
+    lag = 0 if problem in (GONE_TOPIC, GONE_PARTITION) else None
+    if isinstance(end, int) and value.offset is not None:
+        lag = max(end - value.offset, 0)
+        if problem is None and value.offset > end:
+            problem = BEYOND_END
+    return OffsetFacts(value, topic_id, lag, problem, at, expiry)
+
+
+def _missing(topic: TopicInfo, partition: TopicPartition) -> str | None:
+    """Say what doesn't exist; None where it does, or nobody may know."""
+    if topic.error is not None:
+        return GONE_TOPIC if _is_unknown(topic.error) else None
+    return None if partition.partition in topic.leaders else GONE_PARTITION
+
+
+def _is_unknown(error: KgError) -> bool:
+    return error.code == codes.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,241 @@
+"""Reading a cleanup plan, however it was edited: what is wrong in it is named with its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from kgtool.changes.cleanup.plan_file import (
+    ACTIONS,
+    DELETE_OFFSETS,
+    REBUILD_GROUP,
+    VERSION,
+    LeftOut,
+    Plan,
+    PlanHeader,
+    PlanItem,
+    PlannedOffset,
+)
+from kgtool.errors import ConfigError
+
+
+class BadPlan(ConfigError):
+    """A plan that says something that nobody can do."""
+
+
+def read(path: Path) -> Plan:
+    """Read a plan, however it was edited.
+
+    :raises BadPlan: it is none, or something in it is wrong; line and item are named.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadPlan(f"{path} is no plan of kgtool: it is no UTF-8 text.") from error
+    try:
+        head, found = _parse(text)
+    except json.JSONDecodeError as error:
+        raise BadPlan(
+            f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno})."
+        ) from error
+    except RecursionError as error:
+        raise BadPlan(f"{path} is no plan of kgtool: it is nested too deep.") from error
+    return Plan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
+
+
+def _parse(text: str) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
+    """Read the document; the items with the positions at which they stand.
+
+    ``json.loads`` alone doesn't tell where anything stands.
+    """
+    decode = json.JSONDecoder().raw_decode
+    whole = json.loads(text)
+    if not isinstance(whole, dict) or not isinstance(whole.get("items"), list):
+        return (whole if isinstance(whole, dict) else {}), None
+    head = {key: value for key, value in whole.items() if key != "items"}
+    at = _skip(text, 0) + 1
+    found: list[tuple[int, Any]] = []
+    while text[at := _skip(text, at)] != "}":
+        key, at = decode(text, at)
+        at = _skip(text, at)
+        if key != "items":
+            _, at = decode(text, at)
+            continue
+        found, at = [], at + 1
+        while text[at := _skip(text, at)] != "]":
+            value, end = decode(text, at)
+            found.append((at, value))
+            at = end
+        at += 1
+    return head, found
+
+
+def _skip(text: str, at: int) -> int:
+    """Return the position of what comes after blanks and separators; the text is valid JSON."""
+    while text[at] in " \t\r\n,:":
+        at += 1
+    return at
+
+
+def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
+    version = head.get("kgtool_plan")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise BadPlan(f"{path} is no plan of kgtool: it has no kgtool_plan.")
+    if version > VERSION:
+        raise BadPlan(
+            f"{path} was made by a newer kgtool (format {version}).",
+            hint="Take that kgtool, or a newer one.",
+        )
+    try:
+        # Another tool's plan need only say where it belongs, and from when it is.
+        return PlanHeader(
+            _maybe(head, "id", str) or sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            _value(head, "cluster_id", str, none=True),
+            _number(head, "made_at_ms", 2**53),
+            _maybe(head, "made_at", str) or "?",
+            _maybe(head, "made_by", str) or "?",
+            _maybe(head, "source", str) or "?",
+            _maybe(head, "criteria", dict) or {},
+            _maybe(head, "kgtool", str) or "",
+            _moment(head, "as_of_ms"),
+        )
+    except ValueError as error:
+        raise BadPlan(f"{path}: {error}.") from error
+
+
+def _items(path: Path, text: str, found: list[tuple[int, Any]] | None) -> tuple[PlanItem, ...]:
+    if found is None:
+        raise BadPlan(f"{path}: items is missing, or no list.")
+    items: list[PlanItem] = []
+    groups: dict[str, int] = {}
+    line, counted = 1, 0
+    for number, (at, value) in enumerate(found, 1):
+        line += text.count("\n", counted, at)
+        counted = at
+        try:
+            item = _item(value)._replace(line=line)
+            if item.changes and item.group in groups:
+                raise ValueError(f"the group is in item {groups[item.group]} already")
+        except ValueError as error:
+            group = value.get("group") if isinstance(value, dict) else None
+            named = f", group {group!r}" if isinstance(group, str) else ""
+            raise BadPlan(f"{path}, line {line} (item {number}{named}): {error}.") from error
+        if item.changes:
+            groups[item.group] = number
+        items.append(item)
+    return tuple(items)
+
+
+def _item(value: Any) -> PlanItem:
+    if not isinstance(value, dict):
+        raise ValueError("it is no object")
+    action = _value(value, "action", str)
+    if action not in ACTIONS:
+        raise ValueError(f"action is none of {', '.join(ACTIONS)}: {action!r}")
+    item = PlanItem(
+        action,
+        _text(value, "group"),
+        _maybe(value, "type", str),
+        _maybe(value, "state", str),
+        tuple(str(reason) for reason in _maybe(value, "why", list) or ()),
+        _offsets(value, "offsets"),
+        _offsets(value, "keep") if "keep" in value else (),
+        _maybe(value, "lag", int),
+        _moment(value, "last_commit_ms"),
+        _moment(value, "committed_before_ms"),
+        _moment(value, "expires_at_ms"),
+        _moment(value, "last_change_ms"),
+    )
+    _check(item)
+    return item
+
+
+def _check(item: PlanItem) -> None:
+    """Refuse what contradicts itself."""
+    if item.type in ("share", "streams") and item.changes:
+        raise ValueError(f"a {item.type} group is not cleaned up here")
+    if item.action == DELETE_OFFSETS and not item.offsets:
+        raise ValueError("offsets is empty, and there is nothing else to delete")
+    if item.keep and item.action != REBUILD_GROUP:
+        raise ValueError(f"keep has no meaning for {item.action}: only rebuild-group restores")
+    if any(offset.offset is None for offset in item.keep):
+        raise ValueError("an offset to keep has no offset, so it can't be restored")
+    seen = set()
+    for offset in (*item.offsets, *item.keep):
+        if offset.at in seen:
+            raise ValueError(f"{offset.at} is there twice")
+        seen.add(offset.at)
+
+
+def _offsets(value: dict[str, Any], key: str) -> tuple[PlannedOffset, ...]:
+    return tuple(_offset(each, key) for each in _value(value, key, list))
+
+
+def _offset(value: Any, key: str) -> PlannedOffset:
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} has something that is no object: {value!r}")
+    return PlannedOffset(
+        _text(value, "topic"),
+        _number(value, "partition", 2**31),
+        _moment(value, "offset"),
+        _moment(value, "leader_epoch"),
+        _maybe(value, "metadata", str),
+        _maybe(value, "topic_id", str),
+        _maybe(value, "lag", int),
+        _moment(value, "committed_at_ms"),
+        _moment(value, "expires_at_ms"),
+        _maybe(value, "rule", str),
+        _maybe(value, "problem", str),
+    )
+
+
+def _left_out(path: Path, head: dict[str, Any]) -> tuple[LeftOut, ...]:
+    found = []
+    for each in head.get("left_out") or ():
+        if not isinstance(each, dict):
+            raise BadPlan(f"{path}: left_out has something that is no object.")
+        found.append(LeftOut(str(each.get("group")), str(each.get("why"))))
+    return tuple(found)
+
+
+def _value(record: Mapping[str, Any], key: str, kind: type, *, none: bool = False) -> Any:
+    if key not in record:
+        raise ValueError(f"{key} is missing")
+    value = record[key]
+    if value is None and none:
+        return None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{key} is not of the right type: {value!r}")
+    return value
+
+
+def _maybe(record: Mapping[str, Any], key: str, kind: type) -> Any:
+    """Return a value that may be missing or null."""
+    return None if record.get(key) is None else _value(record, key, kind)
+
+
+def _text(record: Mapping[str, Any], key: str) -> str:
+    """Return a name that can be sent."""
+    value: str = _value(record, key, str)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"{key} is no valid text: {value!r}") from None
+    return value
+
+
+def _number(record: Mapping[str, Any], key: str, limit: int) -> int:
+    value: int = _value(record, key, int)
+    if not 0 <= value < limit:
+        raise ValueError(f"{key} is no whole number from 0 on: {value!r}")
+    return value
+
+
+def _moment(record: Mapping[str, Any], key: str) -> int | None:
+    """Return a whole number from 0 on, or None; a key that is missing is not known either."""
+    return None if record.get(key) is None else _number(record, key, 2**63)

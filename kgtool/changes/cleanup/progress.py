@@ -1,0 +1,155 @@
+"""How far a plan was carried out: so that a run that was killed is taken up where it ended.
+
+::
+
+    {"kind": "progress", "kgtool_progress": 1, "plan": "20260131-…", "cluster_id": "…"}
+    {"kind": "begin", "items": ["…", …], "journal": "20260131-…"}    requests for these may leave
+    {"kind": "result", "item": "…", "status": "deleted"}
+
+One file a plan, in the folder of the journals, locked while it is at work. What has begun and has
+no result may have been done or not: only the cluster can tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kgtool.changes.journal.journal import JournalError, make_folder
+from kgtool.changes.journal.jsonl import dump, record_of
+from kgtool.errors import KgError
+
+SUFFIX = ".progress"
+VERSION = 1
+
+
+class BeingApplied(KgError):
+    """Another process is carrying out the same plan."""
+
+    name = "LOCKED"
+
+
+class Progress:
+    """The progress of one plan on one cluster; a context manager that holds its lock.
+
+    ``results`` has what earlier runs and this one have finished, by the items' keys; ``begun``
+    what they had begun, ``journals`` the ids of their journals.
+
+    :raises BeingApplied: another process holds it.
+    :raises JournalError: it can't be written.
+    """
+
+    def __init__(self, folder: Path, plan_id: str, cluster_id: str | None) -> None:
+        make_folder(folder)
+        self.path = folder / f"plan-{_name(plan_id, cluster_id)}{SUFFIX}"
+        self.results: dict[str, str] = {}
+        self.begun: set[str] = set()
+        self.journals: list[str] = []
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            self._file = os.open(self.path, flags, 0o600)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._file)
+                raise BeingApplied(
+                    f"Another kgtool is applying the plan {plan_id}.",
+                    hint="Wait until it has ended.",
+                ) from None
+            self._load(plan_id, cluster_id)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _load(self, plan_id: str, cluster_id: str | None) -> None:
+        data = self.path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]  # a killed writer may have left a torn line
+        if not whole:
+            os.ftruncate(self._file, 0)
+            head = {"kind": "progress", "kgtool_progress": VERSION}
+            self._write([{**head, "plan": plan_id, "cluster_id": cluster_id}])
+        elif len(whole) < len(data):
+            os.ftruncate(self._file, len(whole))
+        for line in whole.splitlines():
+            self._take(record_of(line) or {})
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        if record.get("kind") == "begin":
+            self.begun.update(record.get("items", ()))
+            journal = record.get("journal")
+            if journal is not None and journal not in self.journals:
+                self.journals.append(journal)
+        elif record.get("kind") == "result":
+            self.results[str(record.get("item"))] = str(record.get("status"))
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+
+    def begin(self, items: Iterable[str], journal: str | None) -> None:
+        """Note durably that requests for these items may leave.
+
+        :raises JournalError: it can't be written; nothing may be sent then.
+        """
+        record = {"kind": "begin", "items": list(items), "journal": journal}
+        try:
+            self._write([record])
+        except OSError as error:
+            raise self._failed(error) from error
+        self._take(record)
+
+    def finish(self, results: Mapping[str, str]) -> OSError | None:
+        """Note what came of items; what can't be noted is looked up on the cluster next time."""
+        records = [
+            {"kind": "result", "item": item, "status": status} for item, status in results.items()
+        ]
+        self.results.update(results)
+        try:
+            self._write(records)
+        except OSError as error:
+            return error
+        return None
+
+    def _write(self, records: Iterable[Mapping[str, Any]]) -> None:
+        data = "".join(map(dump, records)).encode("ascii")
+        while data:
+            data = data[os.write(self._file, data) :]
+        os.fsync(self._file)
+
+    def _failed(self, error: OSError) -> JournalError:
+        return JournalError(
+            f"The progress {self.path} can't be written ({error.strerror}), so nothing more was "
+            "changed.",
+            hint="Make room, or name another folder with KGTOOL_JOURNAL_DIR.",
+        )
+
+
+def prune(folder: Path, before_ms: int) -> None:
+    """Remove the progress of plans that nobody has worked on since a time."""
+    for path in folder.glob(f"plan-*{SUFFIX}"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if path.stat().st_mtime_ns // 1_000_000 < before_ms:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever works on it has it
+                path.unlink()
+
+
+def _name(plan_id: str, cluster_id: str | None) -> str:
+    """Return a name for a file that no other plan and no other cluster has."""
+    cluster = sha256((cluster_id or "").encode()).hexdigest()[:8]
+    if re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_-]{0,80}", plan_id):
+        return f"{plan_id}-{cluster}"
+    return f"{sha256(plan_id.encode()).hexdigest()[:24]}-{cluster}"

@@ -1,0 +1,157 @@
+"""Whether what a plan says of a group is still true: asked just before the group is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, PlanItem, PlannedOffset
+from kgtool.changes.reset.rows import members
+from kgtool.errors import KgError
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.queries.log.commit_times import CommitTimes
+from kgtool.queries.offsets.fetch import Committed
+from kgtool.text import moment
+
+GROUP_ID_NOT_FOUND = 69
+"""Kafka's code for a group that does not exist."""
+
+GONE = "GONE"
+"""The name of the reason that there is no such group any more: nothing is left to be done."""
+CHANGED = "CHANGED_MEANWHILE"
+
+TopicId = Callable[[str], "str | None"]
+"""The id that a topic has now, in Kafka's text form; None where it is unknown, or there is none."""
+
+
+class Since(KgError):
+    """Somebody committed since the plan was made."""
+
+    name = CHANGED
+
+
+def changed(
+    item: PlanItem,
+    description: GroupDescription,
+    committed: Committed | KgError,
+    topic_id: TopicId,
+    since: CommitTimes | None = None,
+    since_ms: int = 0,
+) -> ItemError | None:
+    """Return why a group is to be left alone after all; None: it is as the plan says.
+
+    :param since: the commits since the plan was made; None: they can't be read, and only other
+        offsets tell of a commit.
+    :param since_ms: when the plan was made, by the brokers' clocks where they told.
+    """
+    error = description.error
+    if error is not None and error.code == GROUP_ID_NOT_FOUND:
+        return _skip(item, "It does not exist any more.", GONE)
+    if error is not None or isinstance(committed, KgError):
+        return None  # that is a failure, and said by whoever does the work
+    if item.action != DELETE_OFFSETS and not description.is_empty:
+        return _skip(item, f"It is {description.state} now. {members(description)}")
+    reason = (
+        _offsets_changed(item, committed)
+        or _kept_missing(item, committed)
+        or _topics_changed(item, topic_id)
+    )
+    if reason is None and since is not None:
+        reason = _committed_since(item, since) or _members_since(item, since, since_ms)
+    return None if reason is None else _skip(item, reason)
+
+
+def _skip(item: PlanItem, reason: str, name: str = CHANGED) -> ItemError:
+    return ItemError(
+        Target(group=item.group), None, name, reason,
+        None if name == GONE else "It is left alone; a new plan looks at it afresh.",
+    )  # fmt: skip
+
+
+def _offsets_changed(item: PlanItem, committed: Committed) -> str | None:
+    planned = {offset.at: offset for offset in (*item.offsets, *item.keep)}
+    for partition, value in sorted(committed.items()):
+        if not isinstance(value, CommittedOffset) or value.offset is None:
+            continue
+        expected = planned.get(partition)
+        if expected is None:
+            if item.action != DELETE_OFFSETS:
+                return f"It has an offset on {partition} that the plan does not name."
+        elif not _is_same(expected, value):
+            if expected.offset == value.offset:
+                return f"Somebody has committed {partition} with other metadata since."
+            return (
+                f"Somebody has committed since: {partition} was at {expected.offset} and is at "
+                f"{value.offset} now."
+            )
+    return None
+
+
+def _kept_missing(item: PlanItem, committed: Committed) -> str | None:
+    """Find what was to be kept and is not there: rebuilding the group would make that last."""
+    for offset in item.keep:
+        if offset.at not in committed:
+            return f"It has no offset on {offset.at} any more."
+    return None
+
+
+def _is_same(planned: PlannedOffset, now: CommittedOffset) -> bool:
+    """Whether a commit is the one of the plan, by all that the plan knows of it."""
+    if planned.offset is None:
+        return True
+    if planned.offset != now.offset:
+        return False
+    if planned.leader_epoch is not None and planned.leader_epoch != now.leader_epoch:
+        return False
+    return planned.metadata is None or planned.metadata == (now.metadata or "")
+
+
+def _topics_changed(item: PlanItem, topic_id: TopicId) -> str | None:
+    for offset in (*item.offsets, *item.keep):
+        now = topic_id(offset.topic)
+        if offset.topic_id is not None and now is not None and now != offset.topic_id:
+            return f"Topic {offset.topic} was created anew since (id {now})."
+        if offset.problem == "topic-gone" and now is not None:
+            return f"Topic {offset.topic} exists again."
+    return None
+
+
+def _committed_since(item: PlanItem, since: CommitTimes) -> str | None:
+    """Find commits of the same offsets, which OffsetFetch can't tell from the old ones."""
+    for offset in (*item.offsets, *item.keep):
+        found = since.at.get(offset.at)
+        if found is None or offset.committed_at_ms is None:
+            continue
+        if found.at_ms > offset.committed_at_ms:
+            return f"Somebody has committed {offset.at} once more since, at {moment(found.at_ms)}."
+    return None
+
+
+def _members_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str | None:
+    """Find members that came or went, and need not have committed anything."""
+    known_ms = since_ms if item.last_change_ms is None else item.last_change_ms
+    if item.action == DELETE_OFFSETS or since.changed_ms is None or since.changed_ms <= known_ms:
+        return None
+    return f"Members have joined or left since, at {moment(since.changed_ms)}."
+
+
+def kept(
+    item: PlanItem, then: Mapping[TopicPartition, CommittedOffset | None]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return what a rebuilt group is to have again, as it was just read."""
+    return {offset.at: value for offset in item.keep if (value := then.get(offset.at)) is not None}
+
+
+def left_to_restore(
+    item: PlanItem, committed: Committed | KgError
+) -> dict[TopicPartition, CommittedOffset] | None:
+    """Return what an earlier run has not restored of a group that it has deleted.
+
+    None: it has not come to delete the group, or somebody has brought it back.
+    """
+    if not isinstance(committed, dict) or any(each.at in committed for each in item.offsets):
+        return None
+    return {
+        each.at: CommittedOffset(each.offset, each.leader_epoch, each.metadata)
+        for each in item.keep
+        if each.at not in committed
+    }

@@ -1,0 +1,1 @@
+"""Groups deleted, members removed, configs altered."""

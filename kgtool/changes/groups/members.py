@@ -1,0 +1,204 @@
+"""Removing members from a group as an administrator does (LeaveGroup v3+, KIP-345 and KIP-571).
+
+For stuck ones, and static ones whose session may last for many minutes more. A client that lives
+joins again by itself. Brokers before 2.4 remove one member a request, and no static ones. Members
+of KIP-848 groups are removed by the same request on 4.3; where a broker answers that it doesn't
+know such a member, as 3.9 does, it is made to leave by the heartbeat that its client would send
+(ConsumerGroupHeartbeat with member epoch −1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client import denied
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, by_coordinator, version_of
+from kgtool.client.ops import Operation, call
+from kgtool.errors import KgError
+from kgtool.model import GroupDescription, ItemError, Member, Target
+from kgtool.protocol import codes
+from kgtool.protocol.api import consumer_group_heartbeat, leave_group
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.groups.describe import UNKNOWN_TYPES
+
+SEVERAL_VERSION = 3
+_GONE = (codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID)
+LEAVE_EPOCH = -1
+"""``ConsumerGroupHeartbeatRequest.LEAVE_GROUP_MEMBER_EPOCH``."""
+
+
+class Choice(NamedTuple):
+    """Which members: by instance id, member id or client id, or all of them."""
+
+    instance_ids: tuple[str, ...] = ()
+    member_ids: tuple[str, ...] = ()
+    client_ids: tuple[str, ...] = ()
+    all_members: bool = False
+
+    def fits(self, member: Member) -> bool:
+        """Whether a member is meant."""
+        return (
+            self.all_members
+            or member.instance_id in self.instance_ids
+            or member.member_id in self.member_ids
+            or member.client_id in self.client_ids
+        )
+
+
+class MemberRemoval(NamedTuple):
+    """One member: status ``removed``, ``would-remove`` or ``failed``."""
+
+    group: str
+    member: Member
+    status: str
+    error: ItemError | None = None
+
+
+def recorded(group: str, member: Member) -> dict[str, Any]:
+    """Return what a journal keeps of somebody who is going to be removed."""
+    return {
+        "group": group,
+        "member_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+    }
+
+
+def refusal(description: GroupDescription) -> ItemError | None:
+    """Say why nobody can be removed from a group; None where that is possible."""
+    if description.error is not None:
+        return description.error
+    tool = UNKNOWN_TYPES.get(description.type or "")
+    if tool is None:
+        return None
+    return ItemError(
+        Target(group=description.group), None, "WRONG_GROUP_TYPE",
+        f"Group '{description.group}' is a {description.type} group: its members can't be removed "
+        "by a request.", "Stop its clients.",
+    )  # fmt: skip
+
+
+def missing(description: GroupDescription, choice: Choice) -> list[ItemError]:
+    """Name what was asked for and is no member."""
+    known = description.members
+    asked = [
+        ("instance id", set(choice.instance_ids) - {m.instance_id for m in known}),
+        ("member id", set(choice.member_ids) - {m.member_id for m in known}),
+        ("client id", set(choice.client_ids) - {m.client_id for m in known}),
+    ]
+    return [
+        ItemError(
+            Target(group=description.group),
+            codes.UNKNOWN_MEMBER_ID,
+            "UNKNOWN_MEMBER_ID",
+            f"Group '{description.group}' has no member with the {what} '{name}'.",
+            "kgtool describe --members shows who is in it.",
+        )  # fmt: skip
+        for what, names in asked
+        for name in sorted(names)
+    ]
+
+
+def remove_members(
+    cluster: Cluster, group: str, members: Sequence[Member], reason: str
+) -> Operation[list[MemberRemoval]]:
+    """Remove members of one group; each has its own outcome.
+
+    Asking once more after an answer was lost is harmless: who has left is not known any more,
+    which is then no failure.
+    """
+    asked: set[str] = set()
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        outcome = yield from _leave(cluster, broker, group, members, reason)
+        if isinstance(outcome, KgError):
+            if outcome.maybe_done:
+                asked.add(group)
+            return {group: outcome}
+        if asked:
+            outcome = {m: 0 if c in _GONE else c for m, c in outcome.items()}
+        return {group: outcome}
+
+    answers = yield from by_coordinator(cluster, [group], work)
+    answer = answers[group]
+    return [_removal(group, member, answer) for member in members]
+
+
+def _removal(group: str, member: Member, answer: Any) -> MemberRemoval:
+    error = answer
+    if not isinstance(answer, KgError):
+        code = answer[member.member_id]
+        error = broker_error(code) if code else None
+    if error is None:
+        return MemberRemoval(group, member, "removed")
+    error = denied.explain(error, denied.COMMIT, group=group)
+    return MemberRemoval(group, member, "failed", ItemError.of(error, Target(group=group)))
+
+
+def _leave(
+    cluster: Cluster, broker: int, group: str, members: Sequence[Member], reason: str
+) -> Operation[dict[str, int] | KgError]:
+    """Ask a coordinator; an error code for each member id, or the error of all of it."""
+    version = yield from version_of(cluster, broker, leave_group.Request)
+    if isinstance(version, KgError):
+        return version
+    if version < SEVERAL_VERSION:
+        return (yield from _one_by_one(broker, members, _old_request(group)))
+    identities = [_identity(member, reason) for member in members]
+    reply = yield from call(broker, leave_group.Request(group_id=group, members=identities))
+    if isinstance(reply, KgError):
+        return reply
+    if reply.error_code:
+        return broker_error(reply.error_code)
+    rows = {(row.group_instance_id or row.member_id): row.error_code for row in reply.members}
+    missing = [m for m in members if (m.instance_id or m.member_id) not in rows]
+    if missing:
+        return left_out(leave_group.Request, f"member {missing[0].member_id}")
+    found = {m.member_id: rows[m.instance_id or m.member_id] for m in members}
+    unknown = [m for m in members if found[m.member_id] == codes.UNKNOWN_MEMBER_ID]
+    modern = [m for m in unknown if m.epoch is not None and not m.is_classic]
+    if modern:
+        later = yield from _one_by_one(broker, modern, _heartbeat(group))
+        if isinstance(later, KgError):
+            return later
+        found.update(later)
+    return found
+
+
+def _identity(member: Member, reason: str) -> leave_group.RequestMember:
+    """Name a member by both of its ids.
+
+    By its instance id alone, as Kafka's AdminClient does, a client that was restarted meanwhile
+    would be the one to go; with the member id the broker answers FENCED_INSTANCE_ID then.
+    """
+    return leave_group.RequestMember(
+        member_id=member.member_id, group_instance_id=member.instance_id, reason=reason
+    )
+
+
+def _one_by_one(
+    broker: int, members: Sequence[Member], request: Callable[[Member], Any]
+) -> Operation[dict[str, int] | KgError]:
+    found: dict[str, int] = {}
+    for member in members:
+        reply = yield from call(broker, request(member))
+        if isinstance(reply, KgError):
+            return reply
+        found[member.member_id] = reply.error_code
+    return found
+
+
+def _old_request(group: str) -> Callable[[Member], Any]:
+    return lambda member: leave_group.Request(group_id=group, member_id=member.member_id)
+
+
+def _heartbeat(group: str) -> Callable[[Member], Any]:
+    return lambda member: consumer_group_heartbeat.Request(
+        group_id=group,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        member_epoch=LEAVE_EPOCH,
+    )

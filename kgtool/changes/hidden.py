@@ -1,0 +1,185 @@
+"""Offsets that this login may not see: they would be deleted, and ``undo`` could not restore them.
+
+OffsetFetch leaves out topics that may not be described, in silence. The group's own log has them;
+it is not read where the coordinator has no authorizer, which hides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.changes.snapshot import GroupChange
+from kgtool.client.cluster import Cluster, call_any, fetch_metadata, find_coordinators, pipelined
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
+from kgtool.protocol import codes
+from kgtool.protocol.api import describe_acls, metadata
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.log.reader import TOPIC, LogReader, Stretch
+from kgtool.text import counted
+
+_TOPIC_TYPE, _LITERAL, _ANY_PERMISSION, _READ = 2, 3, 1, 3
+"""``ResourceType``, ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""
+
+
+class Unseen(NamedTuple):
+    """The offsets of a group that this login may not see.
+
+    ``topics``: how many of each topic. ``blind``: why it is unknown whether there are any.
+    """
+
+    topics: Mapping[str, int]
+    blind: KgError | None = None
+
+
+class HiddenOffsets:
+    """Looks for hidden offsets of groups; a run reads each partition of the log once.
+
+    :param groups: all groups that will ever be looked at.
+    :param refuse: whether a group with hidden offsets is left alone.
+    """
+
+    def __init__(self, groups: Iterable[str], *, refuse: bool = True) -> None:
+        self.found: dict[str, Unseen] = {}
+        """What all looks have found, by group; groups without anything hidden are left out."""
+        self._refuse = refuse
+        self._guarded: dict[int, bool] = {}
+        self._visible: set[str] = set()
+        self._reader = LogReader(groups, None, wants=self._may_be_hidden)
+
+    def _may_be_hidden(self, topic: str) -> bool:
+        return topic not in self._visible
+
+    def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
+        """Add to ``found`` what is hidden of some of the groups now."""
+        names = yield from self._under_guard(cluster, groups)
+        for group in groups:
+            self.found.pop(group, None)
+        if not names:
+            return
+        try:
+            if not self._visible:
+                self._visible = yield from _visible_topics()
+            stretches = yield from self._reader.read(cluster, names)
+            counts = _counts(stretches)
+            topics = sorted({topic for count in counts.values() for topic in count})
+            if topics:
+                yield from fetch_metadata(cluster, topics)
+        except KgError as error:
+            self.found.update({group: Unseen({}, error) for group in names})
+            return
+        for group in names:
+            stretch = stretches[group]
+            if isinstance(stretch, KgError):
+                self.found[group] = Unseen({}, _denied(stretch))
+                continue
+            hidden = {t: n for t, n in counts[group].items() if _is_denied(cluster.topics[t].error)}
+            if hidden:
+                self.found[group] = Unseen(hidden)
+
+    def _under_guard(self, cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
+        """Return the groups whose coordinator has an authorizer, or may have one."""
+        located = yield from find_coordinators(cluster, groups)
+        brokers = {node for node in located.values() if isinstance(node, int)}
+        asked = sorted(brokers - set(self._guarded))
+        replies = yield from pipelined([Call(broker, _acls()) for broker in asked])
+        self._guarded.update(zip(asked, map(_has_authorizer, replies), strict=True))
+        # A group without a coordinator fails by itself.
+        return [g for g, node in located.items() if isinstance(node, int) and self._guarded[node]]
+
+    def refusal(self, group: str) -> ItemError | None:
+        """Return why a group must be left alone; None where it may go."""
+        topics = self.found[group].topics if group in self.found else {}
+        if not topics or not self._refuse:
+            return None
+        first = next(iter(topics))
+        return ItemError(
+            Target(group, first), None, "HIDDEN_OFFSETS",
+            f"Group '{group}' has {_listed(topics)} that this login may not see; undo could not "
+            "restore them.",
+            f"{_needs(topics)}, or --force to delete them for ever.",
+        )  # fmt: skip
+
+    def warnings(self, groups: Iterable[str]) -> list[str]:
+        """Say what undo will not restore of groups that are deleted all the same."""
+        found = {group: self.found[group] for group in groups if group in self.found}
+        said = [
+            f"Warning: group '{group}': {_listed(unseen.topics)} does not come back with undo: "
+            f"this login may not see it. {_needs(unseen.topics)}."
+            for group, unseen in found.items()
+            if unseen.topics
+        ]
+        blind = [(group, unseen.blind) for group, unseen in found.items() if unseen.blind]
+        if blind:
+            (first, why), rest = blind[0], len(blind) - 1
+            more = f" and {counted(rest, 'more group')}" if rest else ""
+            said.append(
+                f"Warning: undo covers only the offsets that this login may see; whether "
+                f"'{first}'{more} has others is unknown: {why.message}"
+                + (f" {why.hint}" if why.hint else "")
+            )
+        return said
+
+    def marked(self, change: GroupChange) -> GroupChange:
+        """Return a change with what its image lacks, for the journal."""
+        topics = self.found[change.image.group].topics if change.image.group in self.found else {}
+        return change._replace(is_blind=self.is_blind(change.image.group), hidden=topics or None)
+
+    def is_blind(self, group: str) -> bool:
+        """Whether nobody can tell what undo would not restore of a group."""
+        return group in self.found and self.found[group].blind is not None
+
+
+def _acls() -> describe_acls.Request:
+    """Ask for something small: what matters is whether there is an authorizer at all."""
+    return describe_acls.Request(
+        resource_type_filter=_TOPIC_TYPE, resource_name_filter=TOPIC,
+        pattern_type_filter=_LITERAL, principal_filter=None, host_filter=None,
+        operation=_READ, permission_type=_ANY_PERMISSION,
+    )  # fmt: skip
+
+
+def _has_authorizer(reply: Any) -> bool:
+    """Judge an answer; a login that may not ask, or a broker that can't tell, may hide things."""
+    return isinstance(reply, KgError) or bool(reply.error_code != codes.SECURITY_DISABLED)
+
+
+def _visible_topics() -> Operation[set[str]]:
+    """Return the names of all topics that this login may describe.
+
+    :raises KgError: no broker answered.
+    """
+    reply = yield from call_any(metadata.Request(topics=None, allow_auto_topic_creation=False))
+    if isinstance(reply, KgError):
+        raise reply
+    return {row.name for row in reply.topics}
+
+
+def _counts(stretches: Mapping[str, Stretch | KgError]) -> dict[str, Mapping[str, int]]:
+    """Count the offsets of each group by topic."""
+    logs = {id(s.log): s.log for s in stretches.values() if isinstance(s, Stretch)}
+    by_group = {group: count for log in logs.values() for group, count in log.topics().items()}
+    return {group: by_group.get(group, {}) for group in stretches}
+
+
+def _is_denied(error: KgError | None) -> bool:
+    return error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED
+
+
+def _denied(error: KgError) -> KgError:
+    """Name the ACL that reading the log takes."""
+    if not _is_denied(error):
+        return error
+    hint = f"It takes the ACL operation READ on topic {TOPIC}."
+    return broker_error(error.code or 0, f"Not allowed to read {TOPIC}.", hint=hint)
+
+
+def _listed(topics: Mapping[str, int]) -> str:
+    return ", ".join(f"{counted(n, 'offset')} of topic {topic}" for topic, n in topics.items())
+
+
+def _needs(topics: Mapping[str, int]) -> str:
+    named = ", ".join(topics)
+    return f"It takes the ACL operation DESCRIBE on topic{'s' * (len(topics) > 1)} {named}"

@@ -1,0 +1,1 @@
+"""The door that every change passes: locks, the journal, its history."""

@@ -1,0 +1,330 @@
+"""The door: every change of a cluster, with its policy, its locks and its journal.
+
+::
+
+    with Change(session, origin, timer, say=note) as change:
+        change.lock(groups)
+        done = session.run(delete_groups(…, before_change=change.before))
+        change.results(done)
+    change.say()
+
+The commands and the Python API differ only in what they say. There is no clock here and no
+chance: both come in as arguments.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kgtool.changes.journal.journal import (
+    DONE,
+    INTERRUPTED,
+    ConfigChange,
+    Header,
+    Journal,
+    JournalError,
+)
+from kgtool.changes.journal.locks import GroupLocks
+from kgtool.changes.policy import Guard, Origin
+from kgtool.changes.snapshot import GroupChange
+from kgtool.errors import KgError
+from kgtool.model import ItemError
+from kgtool.text import addresses, moment
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from kgtool.changes.cleanup.plan_file import PlanHeader
+
+LOOK_AGAIN_SECONDS = 0.1
+
+
+class Locked(KgError):
+    """Another kgtool is changing the group, and does not come to an end."""
+
+    name = "LOCKED"
+
+
+class Item(Protocol):
+    """One item with its outcome: GroupDeletion, OffsetDeletion, ResetRow and the like."""
+
+    @property
+    def group(self) -> str:
+        """The group that it is about."""
+
+    @property
+    def status(self) -> str:
+        """What came of it, in a word."""
+
+    @property
+    def error(self) -> ItemError | None:
+        """Why nothing came of it."""
+
+
+class Timer(NamedTuple):
+    """How time is told: ``now_ms`` since the epoch, ``monotonic`` and ``sleep`` in seconds.
+
+    ``token`` makes letters that tell a journal from others of the same second.
+    """
+
+    now_ms: Callable[[], int]
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], None]
+    token: Callable[[], str]
+
+
+def _silent(_text: str) -> None:
+    """Say nothing."""
+
+
+class Change:
+    """One change: a context manager whose end closes the journal, however it comes.
+
+    The journal begins with the first thing that is written down. A change that never calls
+    ``before`` leaves no trace.
+
+    :param session: a connected session.
+    :param folder: where journals and locks are kept.
+    :param say: told in sentences what matters to whoever made the change.
+    :param recorded: hears the journal's id as soon as there is one, whatever happens then.
+    """
+
+    def __init__(
+        self, session: Any, origin: Origin, folder: Path, timer: Timer, *,
+        say: Callable[[str], None] = _silent, recorded: Callable[[str], None] = _silent,
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._origin = origin
+        self._folder = folder
+        self._timer = timer
+        self._say = say
+        self._recorded = recorded
+        self._guard = Guard(session, origin)
+        self._locks: GroupLocks | None = None
+        self._problem: JournalError | None = None
+        self._is_waiting_said = self._is_interrupted = False
+        self.journal: Journal | None = None
+
+    @property
+    def journal_id(self) -> str | None:
+        """The id of the journal, None as long as nothing was going to change."""
+        return self.journal.id if self.journal else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_interrupted = error is not None
+        self._close()
+        if error is not None:
+            self.say()
+
+    # -- before --------------------------------------------------------------------------
+
+    def admit(self, groups: Iterable[str], offsets: int = 0) -> None:
+        """Let the policy judge the whole change, where it is made in parts.
+
+        :raises PolicyRefused: it may not be made.
+        """
+        self._guard.admit(groups, offsets)
+
+    def lock(self, groups: Iterable[str]) -> None:
+        """Keep other kgtools of this machine from changing these groups; wait for those that do.
+
+        To be called before the groups are read, so that what is read stays true.
+
+        :raises PolicyRefused: they may not be changed.
+        :raises Locked: one of them is still being changed after ``--timeout``.
+        """
+        names = list(groups)
+        self._guard.admit(names)
+        try:
+            self._lock(names)
+        except JournalError as error:
+            # It matters only if something is going to be changed.
+            self._problem = error
+            return
+        self._guard.look(names, self._timer.now_ms())
+
+    def _lock(self, names: list[str]) -> None:
+        self._locks = self._locks or GroupLocks(self._folder, self._session.cluster_id)
+        began = self._timer.monotonic()
+        limit = began + self._session.settings.timeout_ms / 1000
+        while (busy := self._locks.take(names)) is not None:
+            now = self._timer.monotonic()
+            if now > limit:
+                raise Locked(f"{self._holder(busy)} is still changing group '{busy}'.",
+                             hint="Wait until it has ended.")  # fmt: skip
+            if now > began + 1 and not self._is_waiting_said:
+                self._is_waiting_said = True
+                self._say(f"Waiting: {self._holder(busy)} is changing group {busy}.")
+            self._timer.sleep(LOOK_AGAIN_SECONDS)
+        self._session.loop.extend(self._timer.monotonic() - began)
+
+    def unlock(self, groups: Iterable[str]) -> None:
+        """Let others change these groups."""
+        if self._locks is not None:
+            self._locks.release(groups)
+
+    def _holder(self, group: str) -> str:
+        pid = self._locks.holder(group) if self._locks else None
+        return f"Another kgtool (process {pid})" if pid else "Another kgtool"
+
+    def before(
+        self, changes: Sequence[GroupChange], members: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """Write down what is there, durably. The ``before_change`` of the operations.
+
+        :param members: who is going to be removed from the groups.
+        :raises PolicyRefused: it may not be changed.
+        :raises JournalError: it can't be written: nothing may be changed then.
+        """
+        self._guard.admit_changes(changes)
+        self._write(lambda journal: journal.before(changes, members))
+
+    def before_configs(self, changes: Sequence[ConfigChange]) -> None:
+        """Write down which configs of groups are there, durably.
+
+        :raises PolicyRefused: they may not be changed.
+        :raises JournalError: it can't be written: nothing may be changed then.
+        """
+        self._guard.admit(change.group for change in changes)
+        self._write(lambda journal: journal.before_configs(changes))
+
+    def _write(self, write: Callable[[Journal], None]) -> None:
+        if self._problem is not None:
+            raise self._problem
+        is_first = self.journal is None
+        journal = self.journal or Journal(self._folder, self._header())
+        try:
+            write(journal)
+        except BaseException:
+            if is_first:
+                journal.discard()
+            raise
+        self.journal = journal
+        self._recorded(journal.id)
+
+    def _header(self) -> Header:
+        said = self._origin
+        return make_header(
+            self._session, said.command, said.arguments, said.reason,
+            at_ms=self._timer.now_ms(), token=self._timer.token(), undoes=said.undoes,
+        )  # fmt: skip
+
+    # -- after ---------------------------------------------------------------------------
+
+    def results(self, items: Iterable[Item]) -> None:
+        """Write down what came of each item."""
+        if self.journal is None:
+            return
+        for item in items:
+            topic = getattr(item, "topic", None)
+            partition = getattr(item, "partition", None)
+            member = getattr(item, "member", None)
+            member_id = None if member is None else member.member_id
+            self.journal.result(item.group, topic, partition, item.status, item.error, member_id)
+        self.journal.flush()
+
+    def config_results(self, items: Iterable[tuple[str, str, str, ItemError | None]]) -> None:
+        """Write down what came of each config: group, name, status, error."""
+        if self.journal is None:
+            return
+        for group, name, status, error in items:
+            self.journal.config_result(group, name, status, error)
+        self.journal.flush()
+
+    def _close(self) -> None:
+        """End the journal, if there is one, and give the groups free."""
+        try:
+            if self.journal is not None:
+                state = INTERRUPTED if self._is_interrupted else DONE
+                self.journal.close(state, self._timer.now_ms())
+        finally:
+            if self._locks is not None:
+                self._locks.close()
+
+    def say(self) -> None:
+        """Tell how to take it back; nothing where nothing was changed."""
+        journal = self.journal
+        if journal is None or journal.failed >= journal.changes:
+            return
+        if journal.problem is not None:
+            self._say(
+                f"Warning: the journal {journal.path} is not complete "
+                f"({journal.problem.strerror}); what was there before is in it."
+            )
+        what = "puts back what was changed" if self._is_interrupted else "takes this back"
+        self._say(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
+
+
+def make_header(
+    session: Any, command: str, arguments: Sequence[str], reason: str | None, *, at_ms: int,
+    token: str, undoes: str | None = None,
+) -> Header:  # fmt: skip
+    """Say who does what, where and when.
+
+    :param session: a ``kgtool.net.session.Session``, for the cluster and how it was reached.
+    :param token: some letters that tell this journal from others of the same second.
+    :param undoes: the id of the journal that is taken back.
+    """
+    from kgtool import __version__
+
+    context = session.settings.context
+    user, host = who()
+    return Header(
+        id=_id(at_ms, token),
+        at_ms=at_ms,
+        at=moment(at_ms),
+        command=command,
+        arguments=tuple(arguments),
+        cluster_id=session.cluster_id,
+        bootstrap_server=addresses(session.settings.bootstrap),
+        user=user,
+        host=host,
+        pid=os.getpid(),
+        kgtool=__version__,
+        reason=reason,
+        undoes=undoes,
+        context=None if context is None else context.name,
+    )
+
+
+def make_plan_header(
+    cluster_id: str | None, source: str, criteria: Mapping[str, Any], *, at_ms: int, token: str,
+    as_of_ms: int | None = None,
+) -> PlanHeader:  # fmt: skip
+    """Say who makes a cleanup plan, when and of what; the arguments as in ``make_header``."""
+    from kgtool import __version__
+    from kgtool.changes.cleanup.plan_file import PlanHeader
+
+    return PlanHeader(
+        _id(at_ms, token), cluster_id, at_ms, moment(at_ms), "{}@{}".format(*who()),
+        source, criteria, __version__, as_of_ms,
+    )  # fmt: skip
+
+
+def _id(at_ms: int, token: str) -> str:
+    """Make an id that sorts by time."""
+    return f"{datetime.fromtimestamp(at_ms // 1000, timezone.utc):%Y%m%d-%H%M%S}-{token}"
+
+
+def who() -> tuple[str, str]:
+    """Return who runs this, and on which host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
+    return user, os.uname().nodename

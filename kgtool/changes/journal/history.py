@@ -1,0 +1,392 @@
+"""What is in the journal: the actions, newest first, and the end of those that are old."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgtool.changes.journal.journal import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    KEEP,
+    REMOVE_MEMBERS,
+    RUNNING,
+    SUFFIX,
+    UNDONE,
+    UNNAMED,
+    VERSION,
+    ConfigChange,
+)
+from kgtool.changes.journal.jsonl import (
+    Malformed,
+    Recorded,
+    groups,
+    number,
+    record_of,
+    records,
+    typed,
+)
+from kgtool.errors import ConfigError, KgError
+
+TAIL_BYTES = 64 * 1024
+"""The end of a journal, and all marks behind it, are found here without reading the rest."""
+
+
+class Entry(NamedTuple):
+    """One action: its header, how many groups and offsets it changed, and how it ended.
+
+    ``state``: ``done``, ``interrupted``, ``undone``, or ``running`` while its writer lives.
+    """
+
+    path: Path
+    id: str
+    at_ms: int
+    command: str
+    cluster_id: str | None
+    groups: int
+    changes: int
+    state: str
+    header: dict[str, Any]
+
+    @property
+    def sequence(self) -> int:
+        """Its place among the changes of its folder; 0 where an older kgtool wrote it."""
+        value = self.header.get("sequence")
+        return value if isinstance(value, int) else 0
+
+    @property
+    def undoes(self) -> str | None:
+        """The id of the action that this one took back."""
+        return self._text("undoes")
+
+    @property
+    def bootstrap_server(self) -> str | None:
+        """Where the cluster was reached then."""
+        return self._text("bootstrap_server")
+
+    @property
+    def context(self) -> str | None:
+        """The context with which it was reached."""
+        return self._text("context")
+
+    def _text(self, key: str) -> str | None:
+        value = self.header.get(key)
+        return value if isinstance(value, str) else None
+
+
+def entries(folder: Path, problem: Callable[[KgError], None]) -> list[Entry]:
+    """Return the actions of a folder, newest first; ``problem`` hears of unreadable files."""
+    found = []
+    try:
+        paths = sorted(folder.glob(f"*{SUFFIX}"))
+    except OSError as error:
+        raise ConfigError(f"Can't read the journal {folder}: {error.strerror}.") from error
+    for path in paths:
+        try:
+            found.append(read_entry(path))
+        except KgError as error:
+            problem(error)
+    return sorted(found, key=lambda entry: (entry.sequence, entry.at_ms, entry.id), reverse=True)
+
+
+def find(folder: Path, name: str) -> Entry:
+    """Return the action with an id; the beginning of one is enough where only one has it.
+
+    :raises KgError: there is none, or several begin so.
+    """
+    if os.sep in name or name in ("", ".", ".."):
+        raise ConfigError(f"'{name}' is no id of a journal: kgtool history shows them.")
+    exact = folder / f"{name}{SUFFIX}"
+    paths = [exact] if exact.exists() else sorted(folder.glob(f"{_literal(name)}*{SUFFIX}"))
+    if not paths:
+        raise KgError(
+            f"There is no journal '{name}' in {folder}.",
+            hint="kgtool history shows those of this machine; --from FILE reads one from "
+            "elsewhere.",
+        )
+    if len(paths) > 1:
+        listed = ", ".join(path.stem for path in paths[:5])
+        raise ConfigError(f"Several journals begin with '{name}': {listed}.")
+    return read_entry(paths[0])
+
+
+def _literal(name: str) -> str:
+    """Escape what ``glob`` would read as a pattern."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+def last(found: Iterable[Entry], cluster_id: str | None) -> Entry | None:
+    """Return what ``undo last`` means: the newest action on a cluster that can be taken back.
+
+    An undo is not taken back by another ``undo last``: that goes one step further into the past;
+    nothing can give a group its members back; and what changed nothing leaves nothing to undo.
+    """
+    for entry in found:
+        if entry.cluster_id != cluster_id or entry.command in (REMOVE_MEMBERS, KEEP):
+            continue
+        if entry.state != UNDONE and entry.undoes is None and entry.changes:
+            return entry
+    return None
+
+
+def read_entry(path: Path) -> Entry:
+    """Read the first line and the end of a journal.
+
+    :raises ConfigError: it is none, or one of a newer kgtool.
+    """
+    header = _header(path)
+    try:
+        is_locked = _is_locked(path)
+        marks = _tail(path)
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    ends = [mark for mark in marks if mark.get("kind") == "end"]
+    if ends:
+        counts = ends[-1]
+        state = DONE if counts.get("state") == DONE else INTERRUPTED
+    else:
+        counts = whole(path)._asdict()
+        state = RUNNING if is_locked else INTERRUPTED
+    for mark in marks:
+        if mark.get("kind") == "undone":
+            state = UNDONE
+        elif mark.get("kind") == "redone":
+            state = DONE if ends and ends[-1].get("state") == DONE else INTERRUPTED
+    try:
+        return Entry(
+            path,
+            typed(header, "id", str),
+            number(header, "at_ms"),
+            typed(header, "command", str),
+            typed(header, "cluster_id", str, none=True),
+            number(counts, "groups"),
+            number(counts, "changes"),
+            state,
+            header,
+        )
+    except (KeyError, ValueError) as error:
+        raise Malformed(f"{path} is no journal of kgtool: {error}.") from error
+
+
+def _header(path: Path) -> dict[str, Any]:
+    lines = records(path)
+    try:
+        _, header = next(lines, (0, {}))
+    except Malformed as error:
+        raise Malformed(f"{path} is no journal of kgtool.") from error
+    version = header.get("kgtool_journal")
+    if header.get("kind") != "journal" or not isinstance(version, int):
+        raise Malformed(f"{path} is no journal of kgtool.")
+    if version > VERSION:
+        raise ConfigError(
+            f"{path} was written by a newer kgtool (format {version}).",
+            hint="Take that kgtool, or a newer one, to undo it.",
+        )
+    return header
+
+
+def _is_locked(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _tail(path: Path) -> list[dict[str, Any]]:
+    """Return the whole lines at the end of a file."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - TAIL_BYTES))
+        data = file.read(TAIL_BYTES)
+    lines = data.split(b"\n")[:-1]
+    found = []
+    for line in lines if size <= TAIL_BYTES else lines[1:]:
+        record = record_of(line)
+        if record is not None:
+            found.append(record)
+    return found
+
+
+class Whole(NamedTuple):
+    """What of a journal can be read: the counts of its last ``ready`` before any damage."""
+
+    groups: int = 0
+    changes: int = 0
+    damage: KgError | None = None
+    is_lost: bool = False
+    """Whether parts behind the damage were changed, and can't be undone."""
+
+
+def whole(path: Path) -> Whole:
+    """Read how far a journal can be read.
+
+    :raises ConfigError: it can't be read at all.
+    """
+    found = Whole()
+    try:
+        with path.open("rb") as file:
+            for line, data in enumerate(file, 1):
+                record = record_of(data)
+                if record is None:
+                    if data.endswith(b"\n") and found.damage is None:
+                        found = found._replace(damage=_damage(path, line))
+                elif record.get("kind") == "ready":
+                    if found.damage is not None:
+                        return found._replace(is_lost=True)
+                    found = _ready(found, path, line, record)
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    return found
+
+
+def _ready(found: Whole, path: Path, line: int, record: dict[str, Any]) -> Whole:
+    try:
+        return Whole(number(record, "groups"), number(record, "changes"))
+    except (KeyError, ValueError):
+        return found._replace(damage=_damage(path, line))
+
+
+class Damaged(KgError):
+    """A journal that can't be read to its end."""
+
+    name = "JOURNAL_DAMAGED"
+
+
+def _damage(path: Path, line: int) -> Damaged:
+    return Damaged(
+        f"The journal {path} is damaged from line {line} on; what stands before is used.",
+        hint="A full disk or a crash does this.",
+    )
+
+
+def _whole_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read a journal up to the first damage; ``whole`` tells of it."""
+    return records(path, lambda _: None)
+
+
+# ---------------------------------------------------------------------------------------------
+# What an undo needs
+
+
+class Answers(NamedTuple):
+    """What there is nothing to take back of: whole groups and offsets.
+
+    The broker refused it, or another client's commit was found and left alone.
+    """
+
+    groups: frozenset[str]
+    offsets: frozenset[tuple[str, str, int]]
+
+
+def refused(path: Path, is_final: Callable[[int], bool]) -> Answers:
+    """Read which items certainly failed.
+
+    :param is_final: whether an error code means that nothing was changed, in journals that do
+        not say so themselves.
+    """
+    names: set[str] = set()
+    single: set[tuple[str, str, int]] = set()
+    for _, record in _whole_records(path):
+        if record.get("kind") != "result" or not _has_failed(record, is_final):
+            continue
+        group, topic, partition = (record.get(key) for key in ("group", "topic", "partition"))
+        if topic is None:
+            names.add(str(group))
+        elif isinstance(partition, int):
+            single.add((str(group), str(topic), partition))
+    return Answers(frozenset(names), frozenset(single))
+
+
+def _has_failed(record: dict[str, Any], is_final: Callable[[int], bool]) -> bool:
+    if "outcome" in record:
+        return bool(record["outcome"] == FAILED)
+    error = record.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return isinstance(code, int) and is_final(code)
+
+
+def changed_groups(path: Path) -> Iterator[Recorded]:
+    """Read the groups that an action was about to change, as far as its journal was ready.
+
+    What stands behind the last ``ready`` was still being written: no request had left for it.
+    """
+    ready = whole(path).groups
+    for index, recorded in enumerate(groups(path, _whole_records(path))):
+        if index >= ready:
+            return
+        yield recorded
+
+
+def unseen(path: Path) -> Iterator[tuple[str, Mapping[str, int] | None]]:
+    """Read the groups that a journal has not all offsets of: the hidden ones by topic, or None
+    where the login could not tell."""
+    for _, record in _whole_records(path):
+        if record.get("hidden") or record.get("blind"):
+            yield str(record.get("group")), record.get("hidden")
+
+
+def is_about_configs(path: Path) -> bool:
+    """Whether an action changed configs of groups, and not their offsets."""
+    kinds = (record.get("kind") for _, record in _whole_records(path))
+    next(kinds, None)
+    return next(kinds, None) == "config"
+
+
+def changed_configs(path: Path) -> list[ConfigChange]:
+    """Read the configs that an action was about to change, as far as its journal was ready.
+
+    :raises ConfigError: a line lacks something or has something of the wrong type.
+    """
+    ready = whole(path).changes
+    found: list[ConfigChange] = []
+    for line, record in _whole_records(path):
+        if record.get("kind") != "config" or len(found) >= ready:
+            continue
+        try:
+            found.append(
+                ConfigChange(
+                    typed(record, "group", str),
+                    typed(record, "name", str),
+                    typed(record, "before", str, none=True),
+                    typed(record, "after", str, none=True),
+                )
+            )
+        except KeyError as error:
+            raise Malformed(f"{path}, line {line}: {error.args[0]} is missing.") from error
+        except ValueError as error:
+            raise Malformed(f"{path}, line {line}: {error}.") from error
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# Pruning
+
+
+def prune(found: Iterable[Entry], before_ms: int) -> tuple[list[Entry], list[ConfigError]]:
+    """Remove the journals of actions before a time; a running one is never touched."""
+    gone, failed = [], []
+    for entry in found:
+        if entry.at_ms >= before_ms or entry.state == RUNNING:
+            continue
+        try:
+            entry.path.unlink()
+        except OSError as error:
+            failed.append(ConfigError(f"Can't remove {entry.path}: {error.strerror}."))
+        else:
+            gone.append(entry)
+    return gone, failed
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes left behind that were killed before their journal had a name."""
+    for path in folder.glob(f".*{UNNAMED}"):
+        with contextlib.suppress(OSError):
+            if not _is_locked(path):
+                path.unlink()

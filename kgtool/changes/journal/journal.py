@@ -1,0 +1,351 @@
+"""The journal: one file for each action that changes a cluster, written before it is done.
+
+::
+
+    {"kind": "journal", "kgtool_journal": 1, "id": "20260131-120000-1f2e", "command": "delete", …}
+    {"kind": "group", …}            what was there, see ``kgtool.changes.journal.jsonl``
+    {"kind": "offset", …}
+    {"kind": "config", …}           a group's config: what is set there, and what is to be
+    {"kind": "member", …}           who is going to be removed from the group (remove-members)
+    {"kind": "ready", …}            all of it is on the disk: requests may leave now
+    {"kind": "result", …}           what came of it, item by item; outcome: done, failed, unknown
+    {"kind": "end", "state": "done", …}
+    {"kind": "undone", "by": "…"}   written by a later undo; "redone" by the undo of that undo
+
+A file without an ``end`` is that of an action that was killed; the kernel drops the lock of its
+writer with the process. Files are 0600: names and metadata are the users' own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgtool.changes.journal.jsonl import Recorded, dump, group_lines, record_of
+from kgtool.changes.journal.line_file import LineFile, append
+from kgtool.changes.snapshot import GroupChange
+from kgtool.durable import sync
+from kgtool.errors import KgError
+from kgtool.model import ItemError, TopicPartition
+from kgtool.protocol.codes import is_refusal
+
+VERSION = 1
+SUFFIX = ".jsonl"
+UNNAMED = ".new"
+FOLDER_VARIABLE = "KGTOOL_JOURNAL_DIR"
+
+DONE, INTERRUPTED, UNDONE, RUNNING = "done", "interrupted", "undone", "running"
+FAILED, UNKNOWN = "failed", "unknown"
+
+_UNTOUCHED = ("CHANGED_MEANWHILE",)
+_COUNTER = "sequence"
+
+REMOVE_MEMBERS = "remove-members"
+"""The command that leaves a journal which nothing can take back."""
+KEEP = "keep"
+"""The command that commits what is there once more."""
+
+
+class JournalError(KgError):
+    """The journal can't be written, so nothing is changed."""
+
+    name = "JOURNAL"
+
+
+class ConfigChange(NamedTuple):
+    """What a config of a group is, and what it is to be; None: not set at the group."""
+
+    group: str
+    name: str
+    before: str | None
+    after: str | None
+
+
+class Header(NamedTuple):
+    """Who does what, where and when: the first line of a journal. ``at_ms``: since the epoch.
+
+    ``sequence`` numbers the journals of a folder in the order of their changes.
+    """
+
+    id: str
+    at_ms: int
+    at: str
+    command: str
+    arguments: tuple[str, ...]
+    cluster_id: str | None
+    bootstrap_server: str
+    user: str
+    host: str
+    pid: int
+    kgtool: str
+    reason: str | None = None
+    undoes: str | None = None
+    context: str | None = None
+    sequence: int = 0
+
+
+def default_folder(environ: Mapping[str, str], home: Path) -> Path:
+    """Return the folder of the journals: ``KGTOOL_JOURNAL_DIR``, or in the user's state folder."""
+    chosen = environ.get(FOLDER_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    state = Path(environ.get("XDG_STATE_HOME", ""))
+    # The XDG specification says that relative values are to be ignored.
+    return (state if state.is_absolute() else home / ".local" / "state") / "kgtool" / "journal"
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder of the journals, for nobody but its owner.
+
+    :raises JournalError: that is impossible.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise JournalError(
+            f"The journal {folder} can't be written ({error.strerror}), so nothing was changed.",
+            hint=f"Make room, or name another folder with {FOLDER_VARIABLE}.",
+        ) from error
+
+
+class Journal:
+    """A journal that is being written. Its file is locked as long as this process lives.
+
+    After the first request has left nothing here raises: the cluster has changed, and that is to
+    be reported whatever the disk does. ``problem`` is then what went wrong. Only whole lines stay
+    in the file: a part that could not be written is cut off again.
+    """
+
+    def __init__(self, folder: Path, header: Header) -> None:
+        self.id = header.id
+        self.path = folder / f"{header.id}{SUFFIX}"
+        self.groups = 0
+        self.changes = 0
+        self.failed = 0
+        self.unknown = 0
+        self.problem: OSError | None = None
+        self._items: dict[str, Collection[TopicPartition]] = {}
+        self._folder = folder
+        self._is_safe = self._is_closed = False
+        self._file = self._create(header)
+
+    def _create(self, header: Header) -> LineFile:
+        make_folder(self._folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        # Under its own name only with its first line in it and locked: whoever reads the folder
+        # never meets a file that can't be told from any other.
+        unnamed = self._folder / f".{header.id}{UNNAMED}"
+        file = None
+        try:
+            header = header._replace(sequence=next_number(self._folder))
+            file = LineFile(os.open(unnamed, flags, 0o600))
+            fcntl.flock(file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            head = {"kind": "journal", "kgtool_journal": VERSION, **header._asdict()}
+            file.write(dump(head))
+            file.flush()
+            unnamed.rename(self.path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                unnamed.unlink()
+            if file is not None:
+                file.close()
+            raise self._refused(error) from error
+        return file
+
+    def before(
+        self, changes: Iterable[GroupChange], members: Iterable[Mapping[str, Any]] = ()
+    ) -> None:
+        """Put on the disk what is about to be changed; may be called again for more of it.
+
+        :param members: who is going to be removed from these groups; that can't be undone.
+        :raises JournalError: it isn't there; the caller must not change anything then.
+        """
+        with self._part():
+            self._items = {}
+            for change in changes:
+                self._file.write(group_lines(Recorded(*change)))
+                self._items[change.image.group] = change.after.keys()
+                self.groups += 1
+                self.changes += len(change.after)
+            for member in members:
+                self._file.write(dump({"kind": "member", **member}))
+                self.changes += 1
+
+    def before_configs(self, changes: Collection[ConfigChange]) -> None:
+        """Put on the disk which configs of groups are about to be changed.
+
+        :raises JournalError: they aren't there; the caller must not change anything then.
+        """
+        with self._part():
+            for change in changes:
+                self._file.write(dump({"kind": "config", **change._asdict()}))
+            self.groups += len({change.group for change in changes})
+            self.changes += len(changes)
+
+    @contextlib.contextmanager
+    def _part(self) -> Iterator[None]:
+        """Write a part of the change, on the disk at the end, or not at all."""
+        counts = self.groups, self.changes
+        start: int | None = None
+        try:
+            self._file.flush()
+            start = self._file.size
+            yield
+            ready = {"kind": "ready", "groups": self.groups, "changes": self.changes}
+            self._file.write(dump(ready))
+            self._file.sync()
+            if not self._is_safe:
+                sync(self._folder)
+        except BaseException as error:
+            self.groups, self.changes = counts
+            if start is not None:
+                self._file.cut(start)
+            if isinstance(error, OSError):
+                raise self._refused(error) from error
+            raise
+        self._is_safe = True
+
+    def result(
+        self, group: str, topic: str | None, partition: int | None, status: str,
+        error: ItemError | None = None, member_id: str | None = None,
+    ) -> None:  # fmt: skip
+        """Write down what came of one item of the last ``before``, or of a whole group."""
+        line: dict[str, Any] = {"kind": "result", "group": group}
+        if topic is not None:
+            line |= {"topic": topic, "partition": partition}
+        if member_id is not None:
+            line["member_id"] = member_id
+        count = 1 if member_id else self._count(group, topic, partition)
+        self._outcome(line, status, error, count)
+
+    def config_result(self, group: str, name: str, status: str, error: ItemError | None) -> None:
+        """Write down what came of one config of a group."""
+        self._outcome({"kind": "result", "group": group, "config": name}, status, error, 1)
+
+    def _outcome(
+        self, line: dict[str, Any], status: str, error: ItemError | None, count: int
+    ) -> None:
+        """Write a result; ``count`` is for how many changes it stands."""
+        outcome = outcome_of(status, error)
+        self.failed += count if outcome == FAILED else 0
+        self.unknown += count if outcome == UNKNOWN else 0
+        line |= {"status": status, "outcome": outcome}
+        if error is not None:
+            line["error"] = {"code": error.code, "name": error.name, "message": error.message}
+        self._append(line)
+
+    def _count(self, group: str, topic: str | None, partition: int | None) -> int:
+        """Return for how many changes an item stands: none, if it was not going to be changed."""
+        items = self._items.get(group, ())
+        if topic is None:
+            return len(items)
+        return int(partition is not None and TopicPartition(topic, partition) in items)
+
+    def note(self, kind: str, **values: Any) -> None:
+        """Write down a remark about the change, such as what undo does not cover."""
+        self._append({"kind": kind, **values})
+
+    def close(self, state: str, at_ms: int) -> None:
+        """Say how it ended, and let others have the file.
+
+        ``changes`` of the end are those that were made or may have been made.
+        """
+        if self._is_closed:
+            return
+        line = {
+            "kind": "end",
+            "state": state,
+            "at_ms": at_ms,
+            "groups": self.groups,
+            "changes": self.changes - self.failed,
+            "failed": self.failed,
+            "unknown": self.unknown,
+        }
+        self._append(line)
+        try:
+            self._file.sync()
+        except OSError as error:
+            self.problem = self.problem or error
+        self._close()
+
+    def discard(self) -> None:
+        """Remove the file: nothing was changed."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        self._close()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        self._file.close()
+
+    def flush(self) -> None:
+        """Hand the results to the system, so that they outlive this process."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            self.problem = self.problem or error
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(dump(record))
+        except OSError as error:
+            self.problem = self.problem or error
+
+    def _refused(self, error: OSError) -> JournalError:
+        what = "nothing more was changed" if self._is_safe else "nothing was changed"
+        return JournalError(
+            f"The journal {self.path} can't be written ({error.strerror}), so {what}.",
+            hint=f"Make room, or name another folder with {FOLDER_VARIABLE}.",
+        )
+
+
+def outcome_of(status: str, error: ItemError | None) -> str:
+    """Say what a result means for undo: ``done``, ``failed`` or ``unknown``.
+
+    Only what certainly changed nothing has failed: a refusal by the broker, and what was left
+    alone because somebody else had changed it.
+    """
+    if error is None:
+        return UNKNOWN if status == UNKNOWN else DONE
+    if status != UNKNOWN and (error.name in _UNTOUCHED or is_refusal(error.code or 0)):
+        return FAILED
+    return UNKNOWN
+
+
+def next_number(folder: Path) -> int:
+    """Return the next sequence number of a folder: clocks go back, and these never do.
+
+    :raises OSError: it can't be kept.
+    """
+    number = os.open(folder / _COUNTER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        text = os.pread(number, 32, 0)
+        last = int(text) if text.strip().isdigit() else _highest(folder)
+        os.pwrite(number, b"%020d\n" % (last + 1), 0)
+        os.fsync(number)
+    finally:
+        os.close(number)
+    return last + 1
+
+
+def _highest(folder: Path) -> int:
+    """Return the highest sequence number in the journals of a folder whose counter is lost."""
+    found = 0
+    for path in folder.glob(f"*{SUFFIX}"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            sequence = (record_of(file.readline()) or {}).get("sequence")
+            found = max(found, sequence) if isinstance(sequence, int) else found
+    return found
+
+
+def mark(path: Path, kind: str, by: str | None, at_ms: int) -> None:
+    """Note in an older journal that it was ``undone`` (or ``redone``) by another one.
+
+    :raises OSError: it can't be written, which takes nothing from what was done.
+    """
+    append(path, dump({"kind": kind, "by": by, "at_ms": at_ms}))

@@ -1,0 +1,242 @@
+"""Images of groups as JSON Lines: what journals and backups are made of.
+
+::
+
+    {"kind": "group", "group": "g", "type": "classic", "state": "Empty", "protocol_type": "", …}
+    {"kind": "offset", "group": "g", "topic": "t", "partition": 0, "offset": 5, …}
+
+One line a group, then one line for each of its offsets. ASCII only, so that a name can neither
+break a line nor play with the terminal of whoever looks at the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgtool.changes.snapshot import GroupImage, OffsetImage
+from kgtool.errors import ConfigError
+from kgtool.json_rows import Form
+from kgtool.model import CommittedOffset, TopicPartition
+
+ABSENT = "absent"
+"""Written as the ``after`` of an offset that is going to be deleted."""
+
+
+class Recorded(NamedTuple):
+    """A group as a file has it. ``after`` is empty in backups; in journals it has, for each
+    partition, what the offset was to become (None: deleted). ``is_blind``: the group may have had
+    offsets that the login could not see; ``hidden``: it had, so many of each topic."""
+
+    image: GroupImage
+    after: Mapping[TopicPartition, CommittedOffset | None]
+    deletes_group: bool = False
+    is_blind: bool = False
+    hidden: Mapping[str, int] | None = None
+
+
+_OFFSET: tuple[str, ...] = (
+    "kind", "group", "topic", "partition", "offset", "leader_epoch", "metadata", "topic_id",
+    "log_start_offset", "log_end_offset",
+)  # fmt: skip
+_PENDING, _AFTER = "pending_transaction", "after"
+
+
+def dump(record: Mapping[str, Any]) -> str:
+    """Write one line."""
+    return json.dumps(record, separators=(", ", ": ")) + "\n"
+
+
+def group_lines(recorded: Recorded) -> str:
+    """Write a group and its offsets."""
+    image = recorded.image
+    head: dict[str, Any] = {
+        "kind": "group",
+        "group": image.group,
+        "type": image.type,
+        "state": image.state,
+        "protocol_type": image.protocol_type,
+        "exists": image.exists,
+        "offsets": len(image.offsets),
+    }
+    if recorded.deletes_group:
+        head["deletes_group"] = True
+    if recorded.is_blind:
+        head["blind"] = True
+    if recorded.hidden:
+        head["hidden"] = dict(recorded.hidden)
+    alike: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+    for partition, offset in image.offsets.items():
+        keys = _OFFSET
+        values = _offset_values(image.group, partition, offset)
+        if offset.committed is not None and offset.committed.is_pending:
+            keys, values = (*keys, _PENDING), (*values, True)
+        if partition in recorded.after:
+            after = recorded.after[partition]
+            keys = (*keys, _AFTER)
+            values = (*values, ABSENT if after is None else _value(after))
+        alike.setdefault(keys, []).append(values)
+    lines = [line for keys, rows in alike.items() for line in Form(keys).lines(rows)]
+    return "\n".join([dump(head)[:-1], *lines, ""])
+
+
+def _offset_values(group: str, partition: TopicPartition, image: OffsetImage) -> tuple[object, ...]:
+    """Return the values of ``_OFFSET``."""
+    committed, *log = image
+    offset, epoch, metadata, _ = committed or _NOTHING
+    return ("offset", group, *partition, offset, epoch, metadata, *log)
+
+
+_NOTHING = CommittedOffset(None, None, None)
+
+
+def _value(value: CommittedOffset) -> dict[str, Any]:
+    return {
+        "offset": value.offset,
+        "leader_epoch": value.leader_epoch,
+        "metadata": value.metadata,
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# Reading
+
+
+class Malformed(ConfigError):
+    """A line that says nothing that kgtool understands."""
+
+
+def records(
+    path: Path, damaged: Callable[[Malformed], None] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read the lines of a file with their numbers; a torn last line ends it silently.
+
+    A process that is killed in the middle of a write leaves such a line; nothing was done then
+    that depended on it.
+
+    :param damaged: hears of a line in the middle that is no JSON object, which ends the file too.
+    :raises ConfigError: the file can't be read, or such a line is there and no one hears of it.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                record = record_of(line)
+                if record is not None:
+                    yield number, record
+                elif line.endswith(b"\n"):
+                    found = Malformed(f"{path}, line {number}: not a JSON object.")
+                    if damaged is None:
+                        raise found
+                    damaged(found)
+                    return
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+
+
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """Read one line; None if it is no JSON object."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Recorded]:
+    """Put groups together again; lines of other kinds are passed over.
+
+    :raises ConfigError: a line lacks something or has something of the wrong type.
+    """
+    head: Recorded | None = None
+    offsets: dict[TopicPartition, OffsetImage] = {}
+    after: dict[TopicPartition, CommittedOffset | None] = {}
+    for number, record in lines:
+        kind = record.get("kind")
+        try:
+            if kind == "group":
+                if head is not None:
+                    yield head
+                offsets, after = {}, {}
+                head = _group(record, offsets, after)
+            elif kind == "offset":
+                if head is None or record["group"] != head.image.group:
+                    raise ValueError("it stands before its group's line")
+                _take_offset(record, offsets, after)
+        except KeyError as error:
+            raise Malformed(f"{path}, line {number}: {error.args[0]} is missing.") from error
+        except ValueError as error:
+            raise Malformed(f"{path}, line {number}: {error}.") from error
+    if head is not None:
+        yield head
+
+
+def _group(record: dict[str, Any], offsets: Any, after: Any) -> Recorded:
+    image = GroupImage(
+        typed(record, "group", str),
+        typed(record, "type", str, none=True),
+        typed(record, "state", str),
+        typed(record, "protocol_type", str),
+        typed(record, "exists", bool),
+        offsets,
+    )
+    return Recorded(
+        image, after, bool(record.get("deletes_group")), bool(record.get("blind")),
+        record.get("hidden"),
+    )  # fmt: skip
+
+
+def _take_offset(record: dict[str, Any], offsets: Any, after: Any) -> None:
+    partition = TopicPartition(typed(record, "topic", str), number(record, "partition", 2**31))
+    if partition in offsets:
+        raise ValueError(f"{partition} is there twice")
+    offsets[partition] = OffsetImage(
+        _committed(record, bool(record.get("pending_transaction"))),
+        typed(record, "topic_id", str, none=True),
+        _optional(record, "log_start_offset"),
+        _optional(record, "log_end_offset"),
+    )
+    if "after" in record:
+        then = record["after"]
+        after[partition] = None if then == ABSENT else _committed(_object(then))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("after is neither an offset nor absent")
+    return value
+
+
+def _committed(record: dict[str, Any], is_pending: bool = False) -> CommittedOffset | None:
+    if record["offset"] is None:
+        return None
+    return CommittedOffset(
+        number(record, "offset"),
+        None if record["leader_epoch"] is None else number(record, "leader_epoch", 2**31),
+        typed(record, "metadata", str, none=True),
+        is_pending,
+    )
+
+
+def _optional(record: dict[str, Any], key: str) -> int | None:
+    return None if record[key] is None else number(record, key)
+
+
+def number(record: dict[str, Any], key: str, limit: int = 2**63) -> int:
+    """Return a whole number that is not negative and can be sent; ValueError otherwise."""
+    value = record[key]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < limit:
+        raise ValueError(f"{key} is no whole number from 0 on: {value!r}")
+    return value
+
+
+def typed(record: dict[str, Any], key: str, kind: type, *, none: bool = False) -> Any:
+    """Return a value of one type; ValueError otherwise, KeyError where it is missing."""
+    value = record[key]
+    if not (isinstance(value, kind) or (none and value is None)):
+        raise ValueError(f"{key} is not of the right type: {value!r}")
+    if isinstance(value, str):
+        # A name that can't be sent is found now, not by the first request that holds it.
+        value.encode("utf-8")
+    return value

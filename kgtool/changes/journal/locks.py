@@ -1,0 +1,111 @@
+"""Locks between the kgtools of one machine: nobody changes a group that another one is changing.
+
+One file for each cluster, in the folder of the journals; each group has one byte of it, which the
+kernel frees with the process. Two groups that share a byte (one in 2⁵⁶) only wait for each other.
+
+The lock belongs to the open file (``F_OFD_SETLK``): POSIX record locks do not exclude within one
+process, and closing any descriptor of the file drops them. They only tell who it is, on a second
+byte: an open file has no process id. Where the system has no such locks the POSIX ones do both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import sys
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+
+from kgtool.changes.journal.journal import JournalError, make_folder
+
+_FLOCK = struct.Struct("@hhqqi4x")
+"""``struct flock`` of 64-bit Linux."""
+_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None) if sys.platform == "linux" else None
+_SIGNS = 2**56
+
+
+class GroupLocks:
+    """The locks that this process holds on groups of one cluster; a context manager."""
+
+    def __init__(self, folder: Path, cluster_id: str | None) -> None:
+        make_folder(folder)
+        name = sha256((cluster_id or "").encode()).hexdigest()[:16]
+        self._path = folder / f"cluster-{name}.lock"
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _failed(self._path, error) from error
+
+    def __enter__(self) -> GroupLocks:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop all locks."""
+        os.close(self._file)
+
+    def take(self, groups: Iterable[str]) -> str | None:
+        """Lock groups; return None, or the first one that another process holds.
+
+        Those before it stay locked then: always in the same order, so that two processes that
+        wait for each other's groups can't exist.
+        """
+        for group in sorted(groups):
+            try:
+                self._lock(fcntl.F_WRLCK, group)
+            except (BlockingIOError, PermissionError):
+                return group
+            except OSError as error:
+                raise _failed(self._path, error) from error
+        return None
+
+    def _lock(self, kind: int, group: str) -> None:
+        if _OFD_SETLK is not None:
+            wanted = _FLOCK.pack(kind, os.SEEK_SET, _byte(group), 1, 0)
+            fcntl.fcntl(self._file, _OFD_SETLK, wanted)
+        how = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
+        with contextlib.suppress(OSError) if _OFD_SETLK is not None else contextlib.nullcontext():
+            fcntl.lockf(self._file, how, 1, _sign(group))
+
+    def release(self, groups: Iterable[str]) -> None:
+        """Let others have groups."""
+        for group in groups:
+            self._lock(fcntl.F_UNLCK, group)
+
+    def holder(self, group: str) -> int | None:
+        """Return the process that holds a group, None where the system doesn't tell."""
+        if not sys.platform.startswith("linux"):
+            return None
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _sign(group), 1, 0)
+        try:
+            answer = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))
+        except (OSError, struct.error):
+            return None
+        return answer[4] if answer[0] != fcntl.F_UNLCK and answer[4] > 0 else None
+
+
+def _byte(group: str) -> int:
+    return int.from_bytes(sha256(group.encode()).digest()[:7], "big")
+
+
+def _sign(group: str) -> int:
+    """Return the byte on which the process that holds a group can be recognised."""
+    return _byte(group) + (_SIGNS if _OFD_SETLK is not None else 0)
+
+
+def _failed(path: Path, error: OSError) -> JournalError:
+    return JournalError(
+        f"Can't lock {path} ({error.strerror}), so nothing was changed.",
+        hint="Name another folder with KGTOOL_JOURNAL_DIR.",
+    )

@@ -1,0 +1,1 @@
+"""Offsets written and deleted: commit, look, verify, in batches that fit."""

@@ -1,0 +1,160 @@
+"""OffsetCommit: requests for one coordinator, and what it answers.
+
+Only ``kgtool.changes.offsets.write`` sends them. The broker checks neither the log's range nor what
+was there before: what may be written is for the caller to decide. With topic ids (v10) it refuses
+offsets of a topic that was re-created since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, pipelined, version_of
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import KgError, OutcomeUnknown
+from kgtool.model import CommittedOffset, TopicPartition
+from kgtool.protocol.api import offset_commit
+from kgtool.protocol.codes import broker_error
+
+NAMES_VERSION = 9
+"""The last version with topic names; v10 commits by topic id."""
+
+REQUEST_BYTES = 256 * 1024
+"""The offsets of one request become one record batch, which has to fit into the
+``max.message.bytes`` of ``__consumer_offsets`` (1 MiB unless somebody made it smaller)."""
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+TopicIds = Mapping[str, "UUID | None"]
+"""The id that each topic had when it was looked at; None on brokers before 2.8."""
+Outcome = dict[TopicPartition, "KgError | None"]
+"""What came of each partition: None where the coordinator has stored it."""
+
+
+class Identity(NamedTuple):
+    """In whose name to commit: an administrator's (the default) or a member's.
+
+    ``epoch`` is the generation of a classic group or the member epoch of a KIP-848 one.
+    """
+
+    member_id: str = ""
+    epoch: int = -1
+    instance_id: str | None = None
+
+
+ADMIN = Identity()
+
+
+def commit_on(
+    cluster: Cluster,
+    broker: int,
+    asked: Mapping[str, Offsets],
+    identities: Mapping[str, Identity],
+    ids: TopicIds,
+) -> Operation[dict[str, Outcome]]:
+    """Commit on one coordinator, all requests pipelined; nothing is sent twice.
+
+    :param ids: topics with an id are committed by it where the coordinator can (v10).
+    """
+    version = yield from version_of(cluster, broker, offset_commit.Request)
+    if isinstance(version, KgError):
+        return {group: dict.fromkeys(offsets, version) for group, offsets in asked.items()}
+    usable = ids if version > NAMES_VERSION else {}
+    requests = [
+        (group, part, by_id)
+        for group, offsets in asked.items()
+        for by_id, mine in _by_kind(offsets, usable)
+        for part in _parts(group, mine)
+    ]
+    replies = yield from pipelined(
+        [
+            Call(
+                broker,
+                _request(group, part, identities.get(group, ADMIN), ids),
+                None if by_id else NAMES_VERSION,
+            )
+            for group, part, by_id in requests
+        ]
+    )
+    outcomes: dict[str, Outcome] = {group: {} for group in asked}
+    for (group, part, by_id), reply in zip(requests, replies, strict=True):
+        names = {ids[p.topic]: p.topic for p in part} if by_id else None
+        outcomes[group].update(_read(group, reply, part, names))
+    return outcomes
+
+
+def _by_kind(offsets: Offsets, ids: TopicIds) -> Iterator[tuple[bool, Offsets]]:
+    """Divide offsets into those of topics with an id, and the others."""
+    yield True, {p: value for p, value in offsets.items() if ids.get(p.topic)}
+    yield False, {p: value for p, value in offsets.items() if not ids.get(p.topic)}
+
+
+def _parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
+    """Cut a group's offsets into requests that are small enough."""
+    part: dict[TopicPartition, CommittedOffset] = {}
+    size = 0
+    for partition, value in offsets.items():
+        part[partition] = value
+        size += _record_bytes(group, partition, value)
+        if size >= REQUEST_BYTES:
+            yield part
+            part, size = {}, 0
+    if part:
+        yield part
+
+
+def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset) -> int:
+    """About what one offset takes in ``__consumer_offsets``; metadata is at most 4 KiB each."""
+    names = len(group.encode()) + len(partition.topic.encode())
+    return 100 + names + len((value.metadata or "").encode())
+
+
+def _request(
+    group: str, offsets: Offsets, identity: Identity, ids: TopicIds
+) -> offset_commit.Request:
+    """Make a request; names are in it as well as ids, and the version says which are sent."""
+    topics: dict[str, list[Any]] = {}
+    for partition, value in offsets.items():
+        if value.offset is None:
+            raise ValueError(f"{partition} has no offset to commit")
+        row = offset_commit.RequestPartition(
+            partition=partition.partition,
+            offset=value.offset,
+            leader_epoch=-1 if value.leader_epoch is None else value.leader_epoch,
+            metadata=value.metadata,
+        )
+        topics.setdefault(partition.topic, []).append(row)
+    return offset_commit.Request(
+        group_id=group,
+        generation_id_or_member_epoch=identity.epoch,
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
+        topics=[_topic(name, ids.get(name), rows) for name, rows in topics.items()],
+    )
+
+
+def _topic(name: str, topic_id: UUID | None, rows: list[Any]) -> offset_commit.RequestTopic:
+    if topic_id is None:
+        return offset_commit.RequestTopic(name=name, partitions=rows)
+    return offset_commit.RequestTopic(name=name, topic_id=topic_id, partitions=rows)
+
+
+def _read(
+    group: str, reply: Any, asked: Offsets, names: Mapping[UUID | None, str] | None
+) -> Outcome:
+    if isinstance(reply, KgError):
+        return dict.fromkeys(asked, reply)
+    missing = OutcomeUnknown("The coordinator's answer leaves this partition out.")
+    found: Outcome = dict.fromkeys(asked, missing)
+    for topic in reply.topics:
+        name = topic.name if names is None else names.get(topic.topic_id, "")
+        for row in topic.partitions:
+            error = None
+            if row.error_code:
+                error = denied.explain(
+                    broker_error(row.error_code), denied.COMMIT, group=group, topic=name
+                )
+            found[TopicPartition(name, row.partition)] = error
+    return found

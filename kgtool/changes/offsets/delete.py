@@ -1,0 +1,399 @@
+"""Deleting committed offsets (KIP-496): per partition, of groups that may be alive."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.changes.offsets.agreed import value_digest
+from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.changes.snapshot import (
+    BeforeChange,
+    Check,
+    GroupChange,
+    offsets_of,
+    take_images,
+)
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, fetch_metadata, too_old
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.errors import ChangedMeanwhile, KgError
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    GroupOffsetDeletions,
+    ItemError,
+    OffsetDeletion,
+    Target,
+    TopicPartition,
+    TopicSpec,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.api import offset_delete
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.pending import pending_error, pending_partitions
+from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type
+from kgtool.queries.groups.holders import holders_hint, is_held
+from kgtool.queries.offsets.fetch import Committed
+from kgtool.queries.offsets.fetch_selected import fetch_selected
+from kgtool.queries.offsets.lag import LogEnds
+from kgtool.queries.offsets.ranges import log_ends
+
+
+class Agreed(NamedTuple):
+    """What was shown of one group: the partitions, and a digest of what each had (0: not to go).
+
+    ``unknown`` are the rows of topics without partitions that can't be looked up.
+    """
+
+    specs: Sequence[TopicSpec]
+    digests: Sequence[int]
+    unknown: Sequence[OffsetDeletion]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions whose offsets are to go."""
+        known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
+        return [at for at, digest in zip(known, self.digests, strict=True) if digest]
+
+
+class OffsetsPlan(NamedTuple):
+    """What would become of each group's offsets, and all that a table shows of it.
+
+    ``agreed`` is all that has to be kept until the change.
+    """
+
+    results: dict[str, GroupOffsetDeletions]
+    agreed: dict[str, Agreed]
+    committed: dict[str, Committed]
+    members: dict[str, int]
+
+
+class _Asked(NamedTuple):
+    """One group: what is to be deleted, what it is, and what it has."""
+
+    group: str
+    partitions: list[TopicPartition]
+    unknown_topics: list[str]
+    description: GroupDescription
+    committed: Committed
+    refused: dict[TopicPartition, KgError]
+    """Partitions that are better left alone, and why."""
+    known: dict[TopicPartition, OffsetDeletion]
+    """Partitions whose outcome is known, as they were not agreed to, or as there is nothing."""
+
+    @property
+    def open(self) -> list[TopicPartition]:
+        """The partitions that the coordinator is asked to delete."""
+        return [p for p in self.partitions if p not in self.refused and p not in self.known]
+
+
+def plan_offset_deletions(
+    cluster: Cluster,
+    requests: Mapping[str, Sequence[TopicSpec]],
+    *,
+    force: bool = False,
+    check: Check | None = None,
+) -> Operation[OffsetsPlan]:
+    """Say what would become of committed offsets of groups, without doing anything.
+
+    A topic without partitions means all that it has now, also at the time of the change.
+    """
+    done, asked = yield from _judge(cluster, requests, force, check)
+    agreed: dict[str, Agreed] = {}
+    explicit = {id(specs): _explicit(cluster, specs) for specs in requests.values()}
+    for group, item in asked.items():
+        done[group] = _foreseen(cluster, item)
+    for group, specs in requests.items():
+        rows = done[group].rows
+        goes = {TopicPartition(r.topic, r.partition or 0) for r in rows
+                if r.status == "would-delete"}  # fmt: skip
+        partitions, _ = _expand(cluster, specs)
+        found = asked[group].committed if group in asked else {}
+        digests = array("q", [value_digest(found.get(p)) if p in goes else 0 for p in partitions])
+        unknown = [row for row in rows if row.partition is None]
+        agreed[group] = Agreed(explicit[id(specs)], digests, unknown)
+    return OffsetsPlan(
+        {group: done[group] for group in requests},
+        agreed,
+        {group: item.committed for group, item in asked.items()},
+        {g: len(item.description.members) for g, item in asked.items() if _is_alive(item)},
+    )
+
+
+def ends_of(
+    cluster: Cluster, partitions: Collection[TopicPartition]
+) -> Operation[dict[TopicPartition, LogEnds]]:
+    """Return where logs end, for a plan's lags: not at the cost of the change's own time."""
+    return (yield from within(log_ends(cluster, partitions, starts=False), 0.3))
+
+
+def delete_offsets(
+    cluster: Cluster,
+    requests: Mapping[str, Sequence[TopicSpec]],
+    *,
+    agreed: Mapping[str, Agreed] | None = None,
+    force: bool = False,
+    before_change: BeforeChange | None = None,
+    check: Check | None = None,
+) -> Operation[dict[str, GroupOffsetDeletions]]:
+    """Delete committed offsets of groups; each partition has its own outcome.
+
+    The offsets are read first, so that "there was none" (which the broker reports as success) can
+    be told from "deleted", and what can't be read or is about to be changed by a transaction
+    (unless ``force``) is left alone. A topic without partitions means all that the topic has now.
+
+    :param agreed: of a plan, for its groups: what has something else now is left alone.
+    :param before_change: called with the images of what is about to be deleted.
+    :param check: says of a group, as it was just read, why it must be left alone after all; of
+        its offsets it sees those that were asked for.
+    """
+    if agreed is not None:
+        requests = {group: agreed[group].specs for group in requests}
+    done, asked = yield from _judge(cluster, requests, force, check)
+    for group, item in asked.items():
+        if agreed is not None:
+            _leave_changed(cluster, item, agreed[group])
+    if any(item.open for item in asked.values()) and before_change is not None:
+        before_change((yield from _changes(cluster, list(asked.values()))))
+    wanted = {group: item.open for group, item in asked.items()}
+    had = {group: item.committed for group, item in asked.items()}
+    outcomes = yield from delete_partitions(cluster, wanted, had)
+    for group, item in asked.items():
+        done[group] = _outcome(cluster, item, outcomes[group])
+    for group in requests:
+        if agreed is not None:
+            done[group].rows.extend(agreed[group].unknown)
+    return {group: done[group] for group in requests}
+
+
+def _judge(
+    cluster: Cluster,
+    requests: Mapping[str, Sequence[TopicSpec]],
+    force: bool,
+    check: Check | None,
+) -> Operation[tuple[dict[str, GroupOffsetDeletions], dict[str, _Asked]]]:
+    """Sort groups into those of which nothing can be deleted, and those of which something may.
+
+    The plan asks it, and the change asks it again of what it reads under the lock.
+    """
+    done: dict[str, GroupOffsetDeletions] = {}
+    asked: dict[str, _Asked] = {}
+    for description, committed, error in (yield from _read_all(cluster, requests)):
+        group = description.group
+        partitions, unknown = _expand(cluster, requests[group])
+        problem = check(description, committed) if check is not None else None
+        problem = problem or _refusal(description, committed, force) or error
+        if problem is not None or isinstance(committed, KgError):
+            assert problem is not None
+            done[group] = _all_failed(group, partitions, unknown, problem)
+            continue
+        refused = _refused(cluster, group, partitions, committed, force)
+        asked[group] = _Asked(group, partitions, unknown, description, committed, refused, {})
+    return done, asked
+
+
+def _explicit(cluster: Cluster, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
+    """Name the partitions of topics as they are now, so that the change asks for no others."""
+    return [
+        spec if spec.partitions is not None
+        else TopicSpec(spec.topic, tuple(cluster.topics[spec.topic].leaders))
+        for spec in specs
+    ]  # fmt: skip
+
+
+def _is_alive(item: _Asked) -> bool:
+    return item.description.error is None and not item.description.is_empty
+
+
+def _leave_changed(cluster: Cluster, item: _Asked, agreed: Agreed) -> None:
+    """Ask only for what has the same offset as when the plan was shown."""
+    rows = _foreseen(cluster, item).rows
+    for partition, digest, row in zip(item.partitions, agreed.digests, rows, strict=False):
+        now = value_digest(item.committed.get(partition))
+        if now and now == digest:
+            continue
+        if row.status == "would-delete":
+            changed = ChangedMeanwhile(
+                "There is another offset now than when the plan was shown.",
+                hint="Look with kgtool describe, and repeat the command if it is to go.",
+            )
+            row = _failed(item, partition, changed)
+        item.known[partition] = row
+
+
+def _read_all(
+    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]]
+) -> Operation[list[tuple[GroupDescription, Committed | KgError, ItemError | None]]]:
+    """Read what the groups are, what they have of the topics, and what their brokers can't do."""
+    names = sorted({spec.topic for specs in requests.values() for spec in specs})
+    both = gather([describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)])
+    described, _ = yield from within(both, READING_SHARE)
+    living = [d for d in described if _refusal(d, {}, force=True) is None]
+    wanted = {d.group: _expand(cluster, requests[d.group])[0] for d in living}
+    both = gather([fetch_selected(cluster, wanted), _able(cluster, living)])
+    committed, able = yield from within(both, READING_SHARE)
+    return [(d, committed.get(d.group, {}), able.get(d.group)) for d in described]
+
+
+def _able(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation[dict[str, ItemError]]:
+    """Return the groups whose coordinator is too old to delete offsets, before anything is sent."""
+    homes = {d.group: d.coordinator.id for d in groups if d.coordinator}
+    old: dict[int, KgError | None] = {}
+    for broker in set(homes.values()):
+        old[broker] = yield from too_old(cluster, broker, offset_delete.Request)
+    return {
+        group: ItemError.of(error, Target(group=group))
+        for group, broker in homes.items()
+        if (error := old[broker]) is not None
+    }
+
+
+def _refused(
+    cluster: Cluster,
+    group: str,
+    partitions: Sequence[TopicPartition],
+    committed: Committed,
+    force: bool,
+) -> dict[TopicPartition, KgError]:
+    pending = [] if force else pending_partitions(committed, partitions)
+    refused: dict[TopicPartition, KgError] = {p: pending_error(group) for p in pending}
+    for partition in partitions:
+        value = committed.get(partition)
+        if isinstance(value, KgError):
+            refused[partition] = denied.explain(value, denied.DESCRIBE, topic=partition.topic)
+        elif value is None and (missing := _missing(cluster, partition)) is not None:
+            refused[partition] = missing
+    return refused
+
+
+def _missing(cluster: Cluster, partition: TopicPartition) -> KgError | None:
+    """Return why there is no such partition; None where there is one."""
+    topic = cluster.topics[partition.topic]
+    if topic.error is None and partition.partition in topic.leaders:
+        return None
+    return topic.error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _changes(cluster: Cluster, asked: Sequence[_Asked]) -> Operation[list[GroupChange]]:
+    """Take images of the offsets that are about to go; where there is none, nothing can be lost."""
+    parts = [(i.description, offsets_of(i.committed, i.open)) for i in asked]
+    images = yield from take_images(cluster, parts)
+    return [GroupChange(image, dict.fromkeys(image.offsets)) for image in images]
+
+
+def _expand(cluster: Cluster, specs: Sequence[TopicSpec]) -> tuple[list[TopicPartition], list[str]]:
+    """Turn ``--topic`` arguments into partitions, and topics that don't exist."""
+    wanted: dict[TopicPartition, None] = {}
+    unknown: dict[str, None] = {}
+    for spec in specs:
+        if spec.partitions is not None:
+            wanted.update(dict.fromkeys(TopicPartition(spec.topic, p) for p in spec.partitions))
+            continue
+        topic = cluster.topics[spec.topic]
+        if topic.error is not None:
+            unknown[spec.topic] = None
+        else:
+            wanted.update(dict.fromkeys(TopicPartition(spec.topic, p) for p in topic.leaders))
+    return sorted(wanted), sorted(unknown)
+
+
+def _refusal(
+    description: GroupDescription, committed: Committed | KgError, force: bool
+) -> ItemError | None:
+    """Say why nothing of a group can be deleted, before anything is sent."""
+    target = Target(group=description.group)
+    error = description.error
+    # A member's topic that may not be seen is no reason: the coordinator knows who subscribes.
+    if error is not None and error.code != codes.TOPIC_AUTHORIZATION_FAILED:
+        return error
+    if description.type in UNKNOWN_TYPES:
+        tool = UNKNOWN_TYPES[description.type]
+        return ItemError(
+            target, None, "WRONG_GROUP_TYPE",
+            f"Group '{description.group}' is a {description.type} group, not a consumer group.",
+            f"Use {tool} for it.",
+        )  # fmt: skip
+    if description.protocol_type not in ("", "consumer") and not force:
+        return ItemError(
+            target, None, "WRONG_GROUP_TYPE",
+            f"Group '{description.group}' is a '{description.protocol_type}' group, "
+            "not a consumer group.",
+            "Use the tool that made it, or --force to delete its offsets all the same.",
+        )  # fmt: skip
+    if isinstance(committed, KgError):
+        return ItemError.of(committed, target)
+    return None
+
+
+def _all_failed(
+    group: str, partitions: list[TopicPartition], unknown: list[str], error: ItemError
+) -> GroupOffsetDeletions:
+    rows = [OffsetDeletion(group, *p, error.status, error) for p in partitions]
+    rows += [OffsetDeletion(group, topic, None, error.status, error) for topic in unknown]
+    return GroupOffsetDeletions(group, rows, error)
+
+
+def _outcome(cluster: Cluster, item: _Asked, answer: Any) -> GroupOffsetDeletions:
+    if isinstance(answer, KgError):
+        answer = denied.explain(answer, denied.DELETE_OFFSETS, group=item.group)
+        if not item.known and not item.refused:
+            failure = ItemError.of(answer, Target(group=item.group))
+            return _all_failed(item.group, item.partitions, item.unknown_topics, failure)
+        answer = dict.fromkeys(item.open, answer)
+    rows = {at: _row(item, at, outcome) for at, outcome in {**answer, **item.refused}.items()}
+    rows.update(item.known)
+    return GroupOffsetDeletions(
+        item.group, _with_unknown(cluster, item, [rows[at] for at in sorted(rows)])
+    )
+
+
+def _row(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
+    if outcome:
+        return _failed(item, partition, outcome)
+    status = "deleted" if _has_offset(item, partition) else "no-offset"
+    return OffsetDeletion(item.group, *partition, status)
+
+
+def _has_offset(item: _Asked, partition: TopicPartition) -> bool:
+    value = item.committed.get(partition)
+    return isinstance(value, CommittedOffset) and value.offset is not None
+
+
+def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
+    if isinstance(outcome, int):
+        hint = None
+        if outcome == codes.GROUP_SUBSCRIBED_TO_TOPIC:
+            hint = holders_hint(item.description, partition.topic)
+        outcome = broker_error(outcome, hint=hint)
+    reason = denied.explain(outcome, denied.DELETE_OFFSETS, topic=partition.topic)
+    error = ItemError.of(reason, Target(item.group, *partition))
+    return OffsetDeletion(item.group, *partition, error.status, error)
+
+
+def _with_unknown(
+    cluster: Cluster, item: _Asked, rows: list[OffsetDeletion]
+) -> list[OffsetDeletion]:
+    """Add the topics that were named without partitions and can't be looked up."""
+    for topic in item.unknown_topics:
+        known = cluster.topics[topic].error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
+        error = ItemError.of(known, Target(item.group, topic))
+        rows.append(OffsetDeletion(item.group, topic, None, "failed", error))
+    return rows
+
+
+def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
+    """Say what the broker would answer, without asking it."""
+    rows = []
+    for partition in item.partitions:
+        if partition in item.refused:
+            rows.append(_failed(item, partition, item.refused[partition]))
+        elif (missing := _missing(cluster, partition)) is not None:
+            rows.append(_failed(item, partition, missing))
+        elif any(is_held(member, partition.topic) for member in item.description.members):
+            rows.append(_failed(item, partition, codes.GROUP_SUBSCRIBED_TO_TOPIC))
+        else:
+            status = "would-delete" if _has_offset(item, partition) else "no-offset"
+            rows.append(OffsetDeletion(item.group, *partition, status))
+    return GroupOffsetDeletions(item.group, _with_unknown(cluster, item, rows))

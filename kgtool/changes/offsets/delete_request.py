@@ -1,0 +1,146 @@
+"""OffsetDelete requests (KIP-496): some partitions of groups at a time, none sent twice blindly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgtool.changes.offsets.agreed import value_digest
+from kgtool.changes.offsets.batches import batch_bytes, send_parts, split
+from kgtool.changes.offsets.batches import tombstone_bytes as _bytes
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster
+from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import ChangedMeanwhile, KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.api import offset_delete
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.offsets.fetch import Committed, fetch_on
+
+
+def delete_partitions(
+    cluster: Cluster,
+    wanted: Mapping[str, list[TopicPartition]],
+    had: Mapping[str, Committed] | None = None,
+) -> Operation[dict[str, Any]]:
+    """Send one OffsetDelete a group, those of one coordinator pipelined.
+
+    The answer of each group is an error code (or a ``KgError``) for each partition, or the error
+    of all of it.
+
+    :param had: what was there before. Where an answer got lost it tells what has been deleted;
+        without it nothing is sent twice.
+    """
+    left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
+    settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
+
+    most = max((sum(_bytes(g, at) for at in parts) for g, parts in left.items()), default=0)
+    limit = yield from batch_bytes(most)
+
+    def send(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        parts = [
+            part
+            for group in ids
+            for part in split([(group, at) for at in left[group]], lambda i: _bytes(*i), limit)
+        ]
+        found = yield from send_parts(parts, lambda part: Call(broker, _request(part)), _read)
+        return {group: _sort(group, left, settled[group], found) for group in ids}
+
+    def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        now = yield from fetch_on(cluster, broker, ids)
+        return {g: _verdict(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
+
+    what = "its offsets were deleted"
+    answers = yield from change_by_coordinator(cluster, list(left), send, look, what)
+    for group, answer in answers.items():
+        if isinstance(answer, dict):
+            settled[group].update(answer)
+        elif settled[group]:
+            settled[group].update(dict.fromkeys(left[group], answer))
+        else:
+            continue
+        answers[group] = settled[group]
+    return {**settled, **answers}
+
+
+def _verdict(
+    left: dict[str, list[TopicPartition]],
+    settled: dict[TopicPartition, Any],
+    group: str,
+    before: Committed | None,
+    now: Committed | KgError,
+) -> Any:
+    """Sort a group's partitions into those that are gone, changed since, and still as they were."""
+    if isinstance(now, KgError):
+        return now
+    same = []
+    for partition in left[group]:
+        value = now.get(partition)
+        if value is None:
+            settled[partition] = codes.NONE
+        elif before is not None and value_digest(value) == value_digest(before.get(partition)):
+            same.append(partition)
+        else:
+            settled[partition] = _changed_since(group)
+    left[group] = same
+    return SEND_AGAIN if same else {}
+
+
+def _changed_since(group: str) -> KgError:
+    return ChangedMeanwhile(
+        f"The answer of group '{group}' to the deletion got lost, and there is another offset now.",
+        hint="Look with kgtool describe, and repeat the command if it is to go.",
+    )
+
+
+_Item = tuple[str, TopicPartition]
+"""A group and one of its partitions."""
+
+
+def _request(part: list[_Item]) -> offset_delete.Request:
+    topics: dict[str, list[Any]] = {}
+    for _, partition in part:
+        row = offset_delete.RequestPartition(partition=partition.partition)
+        topics.setdefault(partition.topic, []).append(row)
+    return offset_delete.Request(
+        group_id=part[0][0],
+        topics=[
+            offset_delete.RequestTopic(name=name, partitions=rows) for name, rows in topics.items()
+        ],
+    )
+
+
+def _read(part: list[_Item], reply: Any) -> dict[_Item, Any]:
+    """Return a code for each partition, or the error of all of them."""
+    if isinstance(reply, KgError):
+        return dict.fromkeys(part, reply)
+    if reply.error_code:
+        return dict.fromkeys(part, broker_error(reply.error_code))
+    found = {
+        TopicPartition(topic.name, row.partition): row.error_code
+        for topic in reply.topics
+        for row in topic.partitions
+    }
+    return {item: found[item[1]] if item[1] in found else _left_out(item[1]) for item in part}
+
+
+def _left_out(partition: TopicPartition) -> KgError:
+    return left_out(offset_delete.Request, str(partition))
+
+
+def _sort(
+    group: str,
+    left: dict[str, list[TopicPartition]],
+    settled: dict[TopicPartition, Any],
+    found: Mapping[_Item, Any],
+) -> Any:
+    """Return the codes of a group's partitions, or what keeps some of them from being known."""
+    answers = {at: found[group, at] for at in left[group]}
+    errors = {at: answer for at, answer in answers.items() if isinstance(answer, KgError)}
+    if not errors:
+        return answers
+    settled.update({at: answer for at, answer in answers.items() if at not in errors})
+    left[group] = list(errors)
+    return next(filter(is_unsettled, errors.values()), next(iter(errors.values())))

@@ -1,0 +1,342 @@
+"""Making committed offsets outlive a freeze: what helps for which group, and doing it.
+
+Where the time of the commit counts (standalone committers, KIP-848 groups, everything on brokers
+before 2.1), the same offset is committed once more, with its metadata and leader epoch. Where only
+the time counts since which a classic group is Empty, joining and leaving it helps
+(``kgtool.changes.groups.rejoin``), and nothing else. A group that has members takes commits from
+nobody but them.
+
+There is no compare-and-set for committed offsets. Everything is read once more just before the
+first write, what is no longer as planned is left alone, and what has come of it is read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
+from kgtool.changes.offsets.write import Write, changed_meanwhile, write_offsets
+from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.errors import KgError, NotVerified, OutcomeUnknown
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    Target,
+    TopicPartition,
+    same_commit,
+)
+from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
+from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.retention import rules as r
+
+WOULD_KEEP, KEPT, NOT_NEEDED, FAILED = "would-keep", "kept", "not-needed", "failed"
+COMMIT, JOIN = "commit", "join"
+
+Clock = Callable[[], int]
+
+
+class KeepRow(NamedTuple):
+    """One committed offset; times in ms since the epoch, None: never or unknown (see ``rule``).
+
+    ``status``: ``would-keep``, ``kept``, ``not-needed`` (it is not going to expire, or not before
+    a new commit would), ``failed``, ``changed-meanwhile``, ``unknown``. ``how`` it is kept:
+    ``commit`` or ``join``.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    value: CommittedOffset
+    rule: str | None
+    old_expires_at_ms: int | None
+    new_expires_at_ms: int | None
+    how: str | None
+    status: str
+    error: ItemError | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status == WOULD_KEEP
+
+
+class GroupKeep(NamedTuple):
+    """One group: its rows, or the error that concerns all of it."""
+
+    description: GroupDescription
+    rows: list[KeepRow]
+    error: ItemError | None = None
+
+
+class KeepPlan(NamedTuple):
+    """What is to be done, and what could not be found out."""
+
+    groups: list[GroupKeep]
+    expiries: Expiries
+
+
+# ---------------------------------------------------------------------------------------------
+# Planning
+
+
+def plan_keep(
+    cluster: Cluster, groups: Sequence[str], now_ms: int, *, join: bool
+) -> Operation[KeepPlan]:
+    """Say for every committed offset whether, and how, it can be made to live longer.
+
+    :param join: join and leave groups where nothing else helps.
+    """
+    both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
+    # A coordinator that doesn't answer must leave time for what follows for the others' groups.
+    described, committed = yield from within(both, READING_SHARE)
+    questions = [Question(d, _pending(committed[d.group])) for d in described if d.error is None]
+    expiries: Expiries = yield from find_expiries(cluster, questions, now_ms)
+    found = []
+    for description in described:
+        values = committed[description.group]
+        if description.error is not None:
+            found.append(GroupKeep(description, [], description.error))
+        elif isinstance(values, KgError):
+            error = ItemError.of(values, Target(group=description.group))
+            found.append(GroupKeep(description, [], error))
+        else:
+            expiry = expiries.groups[description.group]
+            found.append(_plan_group(description, values, expiry, now_ms, join))
+    return KeepPlan(found, expiries)
+
+
+def _pending(values: Committed | KgError) -> dict[TopicPartition, bool]:
+    known = {} if isinstance(values, KgError) else values
+    return {p: value.is_pending for p, value in known.items() if _is_there(value)}  # type: ignore[union-attr]
+
+
+def _is_there(value: CommittedOffset | KgError) -> bool:
+    return isinstance(value, CommittedOffset) and value.offset is not None
+
+
+def _plan_group(
+    description: GroupDescription, values: Committed, expiry: GroupExpiry, now_ms: int, join: bool
+) -> GroupKeep:
+    rows = []
+    for partition in sorted(values):
+        value = values[partition]
+        if isinstance(value, CommittedOffset) and value.offset is not None:
+            rows.append(_plan_row(description, partition, value, expiry, now_ms, join))
+    return GroupKeep(description, rows)
+
+
+def _plan_row(
+    description: GroupDescription, partition: TopicPartition, value: CommittedOffset,
+    expiry: GroupExpiry, now_ms: int, join: bool,
+) -> KeepRow:  # fmt: skip
+    found = expiry.offsets.get(partition, Expiry())
+    row = KeepRow(
+        description.group, *partition, value, found.rule, found.expires_at_ms, None, None,
+        NOT_NEEDED,
+    )  # fmt: skip
+    if found.rule is not None and found.expires_at_ms is None:
+        return row
+    broker = expiry.broker
+    retention_ms = broker.retention_ms if broker is not None else None
+    then_ms = None if retention_ms is None else now_ms + retention_ms
+    if then_ms is not None and found.expires_at_ms is not None and found.expires_at_ms > then_ms:
+        return row  # it has a retention of its own that is longer than a new commit's
+    error, how = _way(description, expiry, join)
+    if error is not None:
+        return row._replace(status=FAILED, error=error._replace(target=_target(row)))
+    return row._replace(status=WOULD_KEEP, how=how, new_expires_at_ms=then_ms)
+
+
+def _target(row: KeepRow) -> Target:
+    return Target(row.group, row.topic, row.partition)
+
+
+def _way(
+    description: GroupDescription, expiry: GroupExpiry, join: bool
+) -> tuple[ItemError | None, str | None]:
+    """Return what speaks against it, or how it is done."""
+    target = Target(group=description.group)
+    if not description.is_empty:
+        return _has_members(description, target), None
+    if not _counts_emptiness(description, expiry):
+        return None, COMMIT
+    if description.protocol_type != CONSUMER_PROTOCOL:
+        return ItemError(
+            target, None, "WRONG_GROUP_TYPE",
+            f"Only the time since which group '{description.group}' is Empty counts, and kgtool "
+            f"can't join a group of protocol type '{description.protocol_type}'.",
+            "Start one of its own members and stop it again.",
+        ), None  # fmt: skip
+    if not join:
+        return ItemError(
+            target, None, "NEEDS_JOIN",
+            f"Only the time since which group '{description.group}' is Empty counts: committing "
+            "its offsets again does not change when they expire.",
+            "Give --join to join it and leave it again, which starts that clock anew.",
+        ), None  # fmt: skip
+    return None, JOIN
+
+
+def _counts_emptiness(description: GroupDescription, expiry: GroupExpiry) -> bool:
+    """Whether the group's clock counts, not the commits' (``rules.verdict``)."""
+    if description.type != r.TYPE_CLASSIC or not description.protocol_type:
+        return False
+    if expiry.broker is not None and expiry.broker.rules.fixed_at_commit:
+        return False
+    snapshot = expiry.snapshot
+    return snapshot is None or snapshot.state_since_ms is not None
+
+
+def _has_members(description: GroupDescription, target: Target) -> ItemError:
+    names = sorted({f"{m.client_id} on {m.host}" for m in description.members})[:3]
+    who = f" ({', '.join(names)})" if names else ""
+    hint = (
+        "Let one of them commit these offsets, or run this again once they have left; then every "
+        "offset counts from the time of its commit, so be quick."
+        if description.type == r.TYPE_CONSUMER
+        else "Let one of them commit these offsets, or run this again once they have left."
+    )
+    return ItemError(
+        target, None, "NON_EMPTY_GROUP",
+        f"Group '{description.group}' has members{who}: it takes commits from nobody else.", hint,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# Doing it
+
+
+def execute_keep(
+    cluster: Cluster, plan: Sequence[GroupKeep], now: Clock, before_change: BeforeChange
+) -> Operation[list[GroupKeep]]:
+    """Do what is planned; return the plan with what became of each row.
+
+    :param before_change: called with images of all that is about to be touched.
+    """
+    names = [group.description.group for group in plan if _open(group)]
+    both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
+    described, committed = yield from within(both, READING_SHARE)
+    now_there = {d.group: d for d in described}
+    checked = [
+        _checked(group, now_there[group.description.group], committed[group.description.group])
+        if _open(group)
+        else group
+        for group in plan
+    ]
+    todo = [group for group in checked if _open(group)]
+    if not todo:
+        return checked
+    values = [(group.description, {row.at: row.value for row in _open(group)}) for group in todo]
+    images = yield from take_images(cluster, values)
+    before_change([GroupChange(i, {p: o.committed for p, o in i.offsets.items()}) for i in images])
+    errors = yield from _write(cluster, todo)
+    return (yield from _read_back(cluster, checked, errors, now))
+
+
+def _open(group: GroupKeep) -> list[KeepRow]:
+    return [row for row in group.rows if row.is_open]
+
+
+def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgError) -> GroupKeep:
+    """Compare a group with the plan; what is not as it was is left alone."""
+    error = now.error
+    if error is None and isinstance(values, KgError):
+        error = ItemError.of(values, Target(group=now.group))
+    if error is None and not now.is_empty:
+        error = _has_members(now, Target(group=now.group))
+    found = values if isinstance(values, dict) else {}
+    rows = []
+    for row in group.rows:
+        value = found.get(row.at)
+        if row.is_open and error is not None:
+            row = row._replace(status=FAILED, error=error._replace(target=_target(row)))
+        elif row.is_open and isinstance(value, KgError):
+            row = _failed(row, value)
+        elif row.is_open and not same_commit(value, row.value):  # type: ignore[arg-type]
+            row = _failed(row, changed_meanwhile(row.value, value))  # type: ignore[arg-type]
+        rows.append(row)
+    return group._replace(rows=rows)
+
+
+Errors = dict[tuple[str, TopicPartition], "KgError | None"]
+
+
+def _write(cluster: Cluster, todo: Sequence[GroupKeep]) -> Operation[Errors]:
+    commits: dict[str, dict[TopicPartition, Write]] = {}
+    joins: dict[str, list[TopicPartition]] = {}
+    for group in todo:
+        for row in _open(group):
+            if row.how == COMMIT:
+                commits.setdefault(row.group, {})[row.at] = Write(row.value, row.value)
+            else:
+                joins.setdefault(row.group, []).append(row.at)
+    topics = {
+        group.description.group: {row.topic for row in group.rows}
+        for group in todo
+        if group.description.group in joins
+    }
+    # The log shows what was kept, better than the value does.
+    writing = write_offsets(cluster, commits, verify=False, refresh=True)
+    committed, joined = yield from gather([writing, restart_clocks(cluster, topics)])
+    errors: Errors = {(g, p): e for g, parts in committed.items() for p, e in parts.items()}
+    errors.update({(g, p): joined[g] for g, parts in joins.items() for p in parts})
+    return errors
+
+
+def _read_back(
+    cluster: Cluster, groups: Sequence[GroupKeep], errors: Errors, now: Clock
+) -> Operation[list[GroupKeep]]:
+    """Judge each row by what the coordinator said and by what is in its log now."""
+    questions = [
+        Question(group.description, {row.at: False for row in rows})
+        for group in groups
+        if (rows := _open(group))
+    ]
+    found = yield from find_expiries(cluster, questions, now())
+    return [
+        group._replace(
+            rows=[
+                _done(row, errors[row.group, row.at], found.groups[row.group].offsets)
+                if row.is_open
+                else row
+                for row in group.rows
+            ]
+        )
+        for group in groups
+    ]
+
+
+def _done(row: KeepRow, error: KgError | None, found: Mapping[TopicPartition, Expiry]) -> KeepRow:
+    now = found.get(row.at, Expiry())
+    if error is not None and not (isinstance(error, OutcomeUnknown) and now.rule is not None):
+        return _failed(row, error)._replace(new_expires_at_ms=row.old_expires_at_ms)
+    if now.rule is None:  # it can't be read, but the coordinator said yes
+        return row._replace(status=KEPT)
+    lives = now.expires_at_ms is None or now.expires_at_ms > (row.old_expires_at_ms or 0)
+    if lives:
+        return row._replace(status=KEPT, new_expires_at_ms=now.expires_at_ms)
+    unmoved = error or NotVerified(
+        "The coordinator accepted it, but the offset expires no later than before.",
+        hint="kgtool explain shows what its log says.",
+    )
+    return _failed(row, unmoved)._replace(new_expires_at_ms=now.expires_at_ms)
+
+
+def _failed(row: KeepRow, error: KgError) -> KeepRow:
+    item = ItemError.of(error, _target(row))
+    return row._replace(status=item.status, error=item)
+
+
+def open_rows(groups: Iterable[GroupKeep]) -> list[KeepRow]:
+    """Return the rows that are still to be done."""
+    return [row for group in groups for row in _open(group)]

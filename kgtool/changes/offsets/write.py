@@ -1,0 +1,420 @@
+"""Writing offsets: look, commit, verify. The only place that sends OffsetCommit.
+
+OffsetCommit has no compare-and-set. So just before each commit, the first one as well as every
+repeated one, the coordinator is asked what is there: only what still has the value seen before is
+sent, what already has the new value is done, and anything else is another client's and left alone
+(``ChangedMeanwhile``). A window of one round trip remains.
+
+A commit whose answer is lost or unclear may have been made. Before it is looked up, its
+connection is closed, so that it can't reach the broker later. What is read back at the end
+decides; where that can't be read either, the outcome is unknown (``OutcomeUnknown``).
+
+What may be written is for the caller to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.changes.offsets.commit import NAMES_VERSION, Identity, Outcome, TopicIds, commit_on
+from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.client.cluster import (
+    Cluster,
+    by_coordinator,
+    fetch_metadata,
+    need_topics,
+    version_of,
+)
+from kgtool.client.lost_replies import UNSETTLED
+from kgtool.client.ops import DeadlineExceeded, HangUp, Operation, gather, within
+from kgtool.errors import (
+    BrokerError,
+    ChangedMeanwhile,
+    KgError,
+    NetworkError,
+    NotVerified,
+    OutcomeUnknown,
+    TopicRecreated,
+)
+from kgtool.model import CommittedOffset, TopicPartition, same_commit
+from kgtool.protocol import codes
+from kgtool.protocol.api import offset_commit
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.offsets.fetch_selected import fetch_selected, selected_on
+
+WRITING_SHARE = 0.7
+"""Of the time that is left: the rest is for reading back what was written."""
+
+TRIES = 10
+"""How often a commit is sent again that the coordinator itself does not store: while a member's
+group rebalances (27), while its log lags (7, 20), while it does not know a topic yet (100)."""
+
+_COORDINATOR_MOVES = (
+    codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR,
+)  # fmt: skip
+_SAME_COORDINATOR = (
+    codes.REBALANCE_IN_PROGRESS, codes.REQUEST_TIMED_OUT,
+    codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND, codes.UNKNOWN_TOPIC_ID,
+)  # fmt: skip
+
+HINT = "Look who commits (kgtool describe), then repeat the command."
+
+
+class Write(NamedTuple):
+    """What a partition had when it was read, and what it is to have; None: no offset."""
+
+    old: CommittedOffset | None
+    new: CommittedOffset | None
+
+
+Writes = Mapping[TopicPartition, Write]
+
+
+def write_offsets(
+    cluster: Cluster,
+    wanted: Mapping[str, Writes],
+    identities: Mapping[str, Identity] | None = None,
+    *,
+    verify: bool = True,
+    refresh: bool = False,
+) -> Operation[dict[str, Outcome]]:
+    """Give groups exactly these offsets; each partition has its own outcome.
+
+    An administrator's commit to a group that has members is answered with UNKNOWN_MEMBER_ID (25);
+    a group that does not exist is made. Topics are meant as the cluster knows them now: one that
+    is re-created before its commit arrives is refused (``TopicRecreated``).
+
+    :param identities: the members in whose name living groups are written to.
+    :param verify: read back what was written; what is not there is a ``NotVerified``. What is in
+        doubt is read back in any case.
+    :param refresh: the commit counts, and not the value: that the value is there proves nothing.
+    """
+    commits = {g: _chosen(writes, delete=False) for g, writes in wanted.items()}
+    deletions = {g: _chosen(writes, delete=True) for g, writes in wanted.items()}
+    names = sorted({partition.topic for writes in commits.values() for partition in writes})
+    yield from need_topics(cluster, names)
+    ids = {name: cluster.topics[name].topic_id for name in names}
+    work = _Commits(cluster, commits, identities or {}, ids)
+    _, deleted = yield from within(gather([work.run(), _delete(cluster, deletions)]), WRITING_SHARE)
+    outcomes = {group: {**work.outcomes[group], **deleted[group]} for group in wanted}
+    doubtful = {
+        group: {p for p, e in outcomes[group].items() if p in work.doubtful[group] or _is_open(e)}
+        for group in wanted
+    }
+    yield from work.hang_up(wanted)
+    yield from _read_back(cluster, wanted, outcomes, doubtful, verify, refresh)
+    return outcomes
+
+
+def _chosen(writes: Writes, *, delete: bool) -> dict[TopicPartition, Write]:
+    return {p: write for p, write in writes.items() if (write.new is None) == delete}
+
+
+def _is_open(error: KgError | None) -> bool:
+    """Whether this answer leaves open if the change was made."""
+    return error is not None and (
+        error.maybe_done
+        or isinstance(error, OutcomeUnknown)
+        or error.code in (*UNSETTLED, codes.UNKNOWN_SERVER_ERROR)
+    )
+
+
+def changed_meanwhile(before: CommittedOffset | None, now: CommittedOffset | None) -> KgError:
+    """Say that another client changed an offset since it was read."""
+    return ChangedMeanwhile(
+        f"Another client has committed meanwhile: {shown(before)} was there, {shown(now)} is "
+        "there now, and is left alone.",
+        hint=HINT,
+    )
+
+
+def shown(value: CommittedOffset | None) -> str:
+    """Describe a commit in a few words."""
+    if value is None or value.offset is None:
+        return "no offset"
+    epoch = "" if value.leader_epoch is None else f", leader epoch {value.leader_epoch}"
+    metadata = f", metadata {value.metadata!r}" if value.metadata else ""
+    return f"offset {value.offset}{epoch}{metadata}"
+
+
+# ---------------------------------------------------------------------------------------------
+# Commits
+
+
+class _Commits:
+    """The commits of one call: what is left to send, and what came of the rest."""
+
+    def __init__(
+        self, cluster: Cluster, writes: Mapping[str, Writes], identities: Mapping[str, Identity],
+        ids: TopicIds,
+    ) -> None:  # fmt: skip
+        self.outcomes: dict[str, Outcome] = {group: {} for group in writes}
+        self.doubtful: dict[str, set[TopicPartition]] = {group: set() for group in writes}
+        """What was sent and may have been made, whatever came of later tries."""
+        self._cluster = cluster
+        self._left = {group: dict(parts) for group, parts in writes.items()}
+        self._identities = identities
+        self._ids = ids
+        self._silent: dict[str, int] = {}
+        """The brokers that owe an answer."""
+        self._tries = dict.fromkeys(writes, 0)
+
+    def run(self) -> Operation[None]:
+        """Look and commit until all is settled, or time is up."""
+        groups = [group for group, left in self._left.items() if left]
+        answers = yield from by_coordinator(self._cluster, groups, self._work)
+        for group, answer in answers.items():
+            if isinstance(answer, KgError):
+                for partition in self._left[group]:
+                    if not isinstance(self.outcomes[group].get(partition), BrokerError):
+                        self.outcomes[group][partition] = answer
+
+    def hang_up(self, groups: Iterable[str]) -> Operation[None]:
+        """End the connections on which an answer about these groups is still owed."""
+        for broker in {self._silent.pop(group) for group in groups if group in self._silent}:
+            yield HangUp(broker)
+
+    def _work(self, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
+        """Look, and commit what is as it was: once for these groups of one coordinator."""
+        yield from self.hang_up(groups)
+        answers: dict[str, Any] = yield from self._look(broker, groups)
+        asked = {
+            group: {p: write.new for p, write in self._left[group].items() if write.new}
+            for group in groups
+            if group not in answers and self._left[group]
+        }
+        outcomes = yield from commit_on(self._cluster, broker, asked, self._identities, self._ids)
+        refused = yield from self._refused(outcomes)
+        for group, outcome in outcomes.items():
+            for partition, error in outcome.items():
+                if _is_unknown_id(error):
+                    error = refused.get(partition.topic, error)
+                self._take(broker, group, partition, error)
+        return {group: answers.get(group) or self._worth_another_try(group) for group in groups}
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _look(self, broker: int, groups: Sequence[str]) -> Operation[dict[str, KgError]]:
+        """Settle what is not as it was any more; return the groups that can't be read."""
+        wanted = {group: list(self._left[group]) for group in groups if self._left[group]}
+        looks = [selected_on(self._cluster, broker, wanted, self._ids), self._compare_ids(broker)]
+        found, refused = yield from gather(looks)
+        refused.update((yield from self._refused(found)))
+        yield from self._look_by_name(broker, found, refused)
+        for group, now in found.items():
+            for partition, write in list(self._left[group].items()):
+                if partition.topic in refused:
+                    self._settle(group, partition, refused[partition.topic])
+                elif not isinstance(now, KgError):
+                    self._compare(group, partition, write, now.get(partition))
+        return {group: now for group, now in found.items() if isinstance(now, KgError)}
+
+    def _look_by_name(
+        self, broker: int, found: dict[str, Any], refused: Mapping[str, KgError]
+    ) -> Operation[None]:
+        """Ask by name for what can't be found by id.
+
+        It may have been committed for an earlier topic of that name, or the coordinator does not
+        know yet a topic that is as it was.
+        """
+        missing = {
+            group: [
+                p for p, write in self._left[group].items()
+                if self._ids.get(p.topic) and p.topic not in refused
+                and (_is_unknown_id(now.get(p)) or (write.old and _is_nothing(now.get(p))))
+            ]
+            for group, now in found.items()
+            if isinstance(now, dict)
+        }  # fmt: skip
+        missing = {group: parts for group, parts in missing.items() if parts}
+        if missing:
+            again = yield from selected_on(self._cluster, broker, missing, {})
+            for group, now in again.items():
+                found[group] = {**found[group], **now} if isinstance(now, dict) else now
+
+    def _compare(
+        self, group: str, partition: TopicPartition, write: Write,
+        now: CommittedOffset | KgError | None,
+    ) -> None:  # fmt: skip
+        if isinstance(now, KgError):
+            self._settle(group, partition, now)
+        elif not same_commit(now, write.old):
+            self.doubtful[group].discard(partition)
+            is_done = same_commit(now, write.new)
+            self._settle(group, partition, None if is_done else changed_meanwhile(write.old, now))
+
+    def _settle(self, group: str, partition: TopicPartition, error: KgError | None) -> None:
+        self.outcomes[group][partition] = error
+        del self._left[group][partition]
+
+    # -- sending --------------------------------------------------------------------------
+
+    def _take(
+        self, broker: int, group: str, partition: TopicPartition, error: KgError | None
+    ) -> None:
+        """Take in the answer to one commit."""
+        self.outcomes[group][partition] = error
+        if error is None:
+            self.doubtful[group].discard(partition)
+        elif _is_open(error):
+            self.doubtful[group].add(partition)
+            if error.maybe_done:
+                self._silent[group] = broker
+        if error is None or not (_is_transient(error) or error.maybe_done):
+            del self._left[group][partition]
+
+    def _worth_another_try(self, group: str) -> KgError | None:
+        """Return a failure that ``by_coordinator`` knows how to overcome, if there is one."""
+        errors = [self.outcomes[group].get(partition) for partition in self._left[group]]
+        for error in errors:
+            if error is None or isinstance(error, DeadlineExceeded):
+                continue
+            if error.code not in _SAME_COORDINATOR:
+                return error
+            if self._tries[group] < TRIES:
+                self._tries[group] += 1
+                return broker_error(codes.COORDINATOR_LOAD_IN_PROGRESS)
+        return None
+
+    # -- topic ids ------------------------------------------------------------------------
+
+    def _compare_ids(self, broker: int) -> Operation[dict[str, KgError]]:
+        """Return the topics that were re-created, where the coordinator can't tell (before v10)."""
+        version = yield from version_of(self._cluster, broker, offset_commit.Request)
+        if isinstance(version, KgError) or version > NAMES_VERSION:
+            return {}
+        return (yield from self._recreated([name for name, known in self._ids.items() if known]))
+
+    def _refused(self, found: Mapping[str, Any]) -> Operation[dict[str, KgError]]:
+        """Return the topics whose id the coordinator does not know (100) as there are others."""
+        names = {
+            partition.topic
+            for answers in found.values()
+            if not isinstance(answers, KgError)
+            for partition, answer in answers.items()
+            if _is_unknown_id(answer)
+        }
+        return (yield from self._recreated(sorted(names)))
+
+    def _recreated(self, names: Sequence[str]) -> Operation[dict[str, KgError]]:
+        """Return the topics that are not the ones that were meant any more."""
+        if not names:
+            return {}
+        try:
+            yield from fetch_metadata(self._cluster, names)
+        except KgError as error:
+            return dict.fromkeys(names, error)
+        refused: dict[str, KgError] = {}
+        for name in names:
+            then, topic = self._ids[name], self._cluster.topics[name]
+            if topic.error is not None:
+                refused[name] = topic.error
+            elif topic.topic_id not in (None, then):
+                refused[name] = TopicRecreated(
+                    f"Topic '{name}' was re-created meanwhile (another topic id): its offsets "
+                    "mean other records.",
+                    hint="Run the command again to see what would be written now.",
+                )
+        return refused
+
+
+def _is_unknown_id(answer: object) -> bool:
+    return isinstance(answer, KgError) and answer.code == codes.UNKNOWN_TOPIC_ID
+
+
+def _is_nothing(value: CommittedOffset | KgError | None) -> bool:
+    return not isinstance(value, KgError) and same_commit(value, None)
+
+
+def _is_transient(error: KgError) -> bool:
+    if isinstance(error, BrokerError):
+        return error.code in (*_COORDINATOR_MOVES, *_SAME_COORDINATOR)
+    return isinstance(error, NetworkError) and not isinstance(error, DeadlineExceeded)
+
+
+# ---------------------------------------------------------------------------------------------
+# Deletions, and reading back
+
+
+def _delete(cluster: Cluster, deletions: Mapping[str, Writes]) -> Operation[dict[str, Outcome]]:
+    """Delete offsets that are as they were; what is gone already is done."""
+    found = yield from fetch_selected(cluster, {g: list(w) for g, w in deletions.items()})
+    outcomes: dict[str, Outcome] = {group: {} for group in deletions}
+    open_: dict[str, list[TopicPartition]] = {}
+    for group, now in found.items():
+        for partition, write in deletions[group].items():
+            value = now if isinstance(now, KgError) else now.get(partition)
+            if isinstance(value, KgError):
+                outcomes[group][partition] = value
+            elif same_commit(value, None):
+                outcomes[group][partition] = None
+            elif same_commit(value, write.old):
+                open_.setdefault(group, []).append(partition)
+            else:
+                outcomes[group][partition] = changed_meanwhile(write.old, value)
+    had = {group: now for group, now in found.items() if isinstance(now, dict)}
+    for group, answer in (yield from delete_partitions(cluster, open_, had)).items():
+        outcomes[group].update(_deleted(open_[group], answer))
+    return outcomes
+
+
+def _deleted(partitions: list[TopicPartition], answer: Any) -> Outcome:
+    if isinstance(answer, KgError):
+        # A group that went away took its offsets with it.
+        gone = answer.code == codes.GROUP_ID_NOT_FOUND
+        return dict.fromkeys(partitions, None if gone else answer)
+    return {p: _failure(answer[p]) for p in partitions}
+
+
+def _failure(code: int | KgError) -> KgError | None:
+    """Return the failure of one deletion: an error code, or what took its place."""
+    if isinstance(code, KgError):
+        return code
+    return broker_error(code) if code else None
+
+
+def _read_back(
+    cluster: Cluster, wanted: Mapping[str, Writes], outcomes: dict[str, Outcome],
+    doubtful: Mapping[str, set[TopicPartition]], verify: bool, refresh: bool,
+) -> Operation[None]:  # fmt: skip
+    """Let what is there now decide about what was written, and about what is in doubt."""
+    asked = {
+        group: [p for p, e in outcome.items() if p in doubtful[group] or (verify and e is None)]
+        for group, outcome in outcomes.items()
+    }
+    found = yield from fetch_selected(cluster, asked)
+    for group, now in found.items():
+        for partition in asked[group]:
+            write, error = wanted[group][partition], outcomes[group][partition]
+            value = now if isinstance(now, KgError) else now.get(partition)
+            if partition not in doubtful[group]:
+                outcomes[group][partition] = _verified(write, value)
+            else:
+                assert error is not None
+                outcomes[group][partition] = _decided(write, error, value, refresh)
+
+
+def _verified(write: Write, now: CommittedOffset | KgError | None) -> KgError | None:
+    """Judge what the coordinator has accepted; where it can't be read, its word stands."""
+    if isinstance(now, KgError) or same_commit(now, write.new):
+        return None
+    return NotVerified(
+        f"The coordinator accepted {shown(write.new)}, but {shown(now)} is read back.",
+        hint="Another client has committed right after: kgtool describe shows who.",
+    )
+
+
+def _decided(
+    write: Write, error: KgError, now: CommittedOffset | KgError | None, refresh: bool
+) -> KgError | None:
+    """Judge what was sent and never acknowledged by what is there now."""
+    is_same = same_commit(write.old, write.new)
+    if isinstance(now, KgError) or (refresh and is_same and same_commit(now, write.new)):
+        return OutcomeUnknown(
+            f"{error.message.rstrip('.')}: it is not known whether the offset was written.",
+            hint="Look with kgtool describe.",
+        )
+    if same_commit(now, write.new):
+        return None
+    return error if same_commit(now, write.old) else changed_meanwhile(write.old, now)

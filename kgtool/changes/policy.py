@@ -1,0 +1,180 @@
+"""Whether a change may be made: what every change has to pass, from the CLI and from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Any, NamedTuple
+
+from kgtool.changes.snapshot import GroupChange
+from kgtool.config.policy import Policy, Rules, confirmed, option_names, rules_of
+from kgtool.errors import KgError
+from kgtool.text import counted, span
+
+
+class PolicyRefused(KgError):
+    """The cluster is protected, or a policy does not allow the change."""
+
+    name = "POLICY_REFUSED"
+
+
+class TooMany(KgError):
+    """More groups are to be changed than ``--max-delete`` allows."""
+
+    name = "MAX_DELETE"
+
+
+class Origin(NamedTuple):
+    """Who wants a change, with which words.
+
+    ``arguments``: the command line; ``options``: those of it that are known already;
+    ``confirm``: the id of the cluster that is meant; ``undoes``: the journal that is taken back.
+    """
+
+    command: str
+    arguments: Sequence[str] = ()
+    reason: str | None = None
+    undoes: str | None = None
+    confirm: str | None = None
+    max_delete: int | None = None
+
+
+class Guard:
+    """Decides on one change, as far as it is known; raises what speaks against it.
+
+    :param session: a connected session, or whatever has its ``run``, ``cluster`` and ``settings``.
+    """
+
+    def __init__(self, session: Any, origin: Origin) -> None:
+        self._session = session
+        self._origin = origin
+        self._known: Rules | None = None
+        self._groups: set[str] = set()
+        self._offsets = 0
+        self._busy: dict[str, str] | None = None
+
+    @property
+    def rules(self) -> Rules:
+        """What holds for the cluster.
+
+        :raises ConfigError: a policy can't be read.
+        """
+        if self._known is None:
+            self._known = rules_of(self._session.cluster_id, self._session.settings.context)
+        return self._known
+
+    def is_confirmed(self) -> bool:
+        """Whether the cluster is not protected, or its id was given."""
+        cluster_id = self._session.cluster_id
+        return not self.rules.protected_by or confirmed(self._origin.confirm) == cluster_id
+
+    def check(self) -> None:
+        """Judge what is known before any group is.
+
+        :raises PolicyRefused: the cluster is protected and not confirmed, an option is forbidden,
+            or there is no reason.
+        """
+        cluster_id, origin = self._session.cluster_id, self._origin
+        if not self.is_confirmed() or origin.confirm not in (None, cluster_id):
+            names = ", ".join(self.rules.protected_by)
+            what = f"protected (context {names})" if names else "not the one of --confirm"
+            raise PolicyRefused(
+                f"The cluster {cluster_id} is {what}: nothing was changed.",
+                hint=f"--confirm {cluster_id} (KGTOOL_CONFIRM, GroupAdmin(confirm=…)) allows it.",
+            )
+        for policy in self.rules.policies:
+            for name in sorted(option_names(origin.arguments, policy.forbid)):
+                raise _refused(policy, f"{name} is forbidden")
+            if policy.reason and not (origin.reason or "").strip():
+                raise _refused(policy, "a change takes a reason", "Give one with --reason TEXT.")
+
+    def check_unseen(self) -> None:
+        """Judge a change whose groups can't be told: a raw request.
+
+        :raises PolicyRefused: a policy depends on them.
+        """
+        self.check()
+        for policy in self.rules.policies:
+            if policy.is_about_groups:
+                raise _refused(policy, "which groups a raw request changes can't be told")
+
+    def admit(self, groups: Iterable[str], offsets: int = 0) -> None:
+        """Judge some groups, with those before them; ``offsets``: how many will be changed.
+
+        :raises PolicyRefused: one of them is protected, or they are too many.
+        :raises TooMany: they are more than ``--max-delete`` allows.
+        """
+        self.check()
+        names = list(groups)
+        self.limit(names)
+        count = len(self._groups)
+        for policy in self.rules.policies:
+            for group, glob in product(names, policy.protected):
+                if fnmatchcase(group, glob):
+                    raise _refused(policy, f"group '{group}' is protected ({glob})")
+            if policy.max_groups is not None and count > policy.max_groups:
+                said = f"{counted(count, 'group')} would be changed, and {policy.max_groups} may be"
+                raise _refused(policy, said)
+            if policy.max_offsets is not None and offsets > policy.max_offsets:
+                said = (f"{counted(offsets, 'offset')} would be changed, and "
+                        f"{policy.max_offsets} may be")  # fmt: skip
+                raise _refused(policy, said)
+
+    def limit(self, groups: Iterable[str]) -> None:
+        """Count some groups with those before them.
+
+        :raises TooMany: they are more than ``--max-delete`` allows.
+        """
+        self._groups.update(groups)
+        count, limit = len(self._groups), self._origin.max_delete
+        if limit is not None and count > limit:
+            raise TooMany(
+                f"{counted(count, 'group')} would be changed, and --max-delete allows {limit}: "
+                "nothing was changed.",
+                hint="Choose fewer groups, or raise the number.",
+            )
+
+    def look(self, groups: Collection[str], now_ms: int) -> None:
+        """Find out which groups are idle, where a policy asks for that; they are locked."""
+        least = max((policy.min_idle_ms or 0 for policy in self.rules.policies), default=0)
+        if not least or self._origin.undoes is not None:
+            return
+        from kgtool.changes.cleanup.criteria import Criteria, decide_all
+        from kgtool.changes.cleanup.facts import survey
+
+        looked = survey(self._session.cluster, list(groups), {}, now_ms, now_ms - least)
+        items, unknown = decide_all(
+            self._session.run(looked).groups, Criteria(idle_ms=least), now_ms
+        )
+        idle = {item.group for item in items}
+        why = {each.group: each.why for each in unknown}
+        self._busy = self._busy or {}
+        self._busy.update({g: why.get(g, "it was used") for g in groups if g not in idle})
+
+    def admit_changes(self, changes: Sequence[GroupChange]) -> None:
+        """Judge what is about to be written down and changed.
+
+        :raises PolicyRefused: a policy does not allow it.
+        """
+        self._offsets += sum(len(change.after) for change in changes)
+        self.admit((change.image.group for change in changes), self._offsets)
+        for policy in self.rules.policies:
+            for change in changes:
+                self._judge(policy, change)
+
+    def _judge(self, policy: Policy, change: GroupChange) -> None:
+        group = change.image.group
+        if policy.refuse_blind and change.is_blind:
+            raise _refused(policy, f"undo may not cover all of group '{group}'")
+        removes = change.deletes_group or any(value is None for value in change.after.values())
+        if policy.min_idle_ms is None or not removes or self._origin.undoes is not None:
+            return
+        why = "it was not looked at" if self._busy is None else self._busy.get(group)
+        if why is not None:
+            least = span(policy.min_idle_ms)
+            raise _refused(policy, f"group '{group}' is not known to be idle for {least} ({why})")
+
+
+def _refused(policy: Policy, why: str, hint: str | None = None) -> PolicyRefused:
+    return PolicyRefused(f"The policy {policy.path} refuses it: {why}.", hint=hint)

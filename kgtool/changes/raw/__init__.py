@@ -1,0 +1,1 @@
+"""Any request by hand: the only door without a journal."""

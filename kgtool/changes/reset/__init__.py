@@ -1,0 +1,1 @@
+"""``reset-offsets``: targets, the plan, and its execution."""

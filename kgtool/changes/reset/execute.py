@@ -1,0 +1,170 @@
+"""Doing what a reset's plan says: look again at all of it, then write and verify.
+
+All groups are compared with the plan before the first one is written to; what is no longer as
+planned is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kgtool.changes.offsets.commit import Outcome
+from kgtool.changes.offsets.write import Write, changed_meanwhile, write_offsets
+from kgtool.changes.reset.rows import failed, refusal
+from kgtool.changes.reset.targets import GroupReset, ResetRow
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
+from kgtool.model import GroupDescription, ItemError, Target, TopicPartition, same_commit
+from kgtool.protocol import codes
+from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.offsets.fetch import Committed
+from kgtool.queries.offsets.fetch_selected import fetch_selected
+
+BeforeChange = Callable[[Sequence[ResetRow]], None]
+"""Called once with every row that is about to be written, old and new offsets in it. If it raises,
+nothing is written: this is the place of the journal (contract, section 5)."""
+
+
+def execute_resets(
+    cluster: Cluster,
+    plan: Sequence[GroupReset],
+    *,
+    force: bool = False,
+    all_or_nothing: bool = False,
+    before_change: BeforeChange | None = None,
+) -> Operation[list[GroupReset]]:
+    """Write the rows that ``would-reset``; return the plan with what became of each.
+
+    :param force: write where a transaction is pending, too.
+    :param all_or_nothing: write nothing if any row of the plan has failed, or fails the second
+        look. Once writing has begun, what fails does not take back the rest.
+    :param before_change: see ``BeforeChange``.
+    """
+    now = settle(plan, all_or_nothing)
+    now = yield from within(_look_again(cluster, now, force), READING_SHARE)
+    now = settle(now, all_or_nothing)
+    rows = _to_write(now)
+    if not rows:
+        return now
+    if before_change is not None:
+        before_change(rows)
+    outcomes = yield from write_offsets(cluster, _writes(rows))
+    return [
+        reset._replace(
+            rows=[_done(row, outcomes[row.group]) if _is_open(row) else row for row in reset.rows]
+        )
+        for reset in now
+    ]
+
+
+def settle(resets: Sequence[GroupReset], all_or_nothing: bool) -> list[GroupReset]:
+    """Return the rows as they stand: where all or nothing is asked for, one failure stops all."""
+    has_failed = any(
+        reset.error is not None or any(row.error is not None for row in reset.rows)
+        for reset in resets
+    )
+    if not (all_or_nothing and has_failed):
+        return list(resets)
+    return [reset._replace(rows=[_skipped(row) for row in reset.rows]) for reset in resets]
+
+
+def _is_open(row: ResetRow) -> bool:
+    return row.status == "would-reset"
+
+
+def _to_write(resets: Iterable[GroupReset]) -> list[ResetRow]:
+    return [row for reset in resets for row in reset.rows if _is_open(row)]
+
+
+def _skipped(row: ResetRow) -> ResetRow:
+    return row._replace(status="skipped") if _is_open(row) else row
+
+
+def _partitions(rows: Iterable[ResetRow]) -> dict[str, list[TopicPartition]]:
+    parts: dict[str, list[TopicPartition]] = {}
+    for row in rows:
+        parts.setdefault(row.group, []).append(row.at)
+    return parts
+
+
+def _writes(rows: Iterable[ResetRow]) -> dict[str, dict[TopicPartition, Write]]:
+    writes: dict[str, dict[TopicPartition, Write]] = {}
+    for row in rows:
+        writes.setdefault(row.group, {})[row.at] = Write(row.old, row.new)
+    return writes
+
+
+# ---------------------------------------------------------------------------------------------
+# Before
+
+
+def _look_again(
+    cluster: Cluster, plan: list[GroupReset], force: bool
+) -> Operation[list[GroupReset]]:
+    """Compare groups and offsets with the plan; all groups, before the first is changed."""
+    rows = _to_write(plan)
+    wanted = _partitions(rows)
+    if not wanted:
+        return plan
+    described, committed = yield from gather(
+        [describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)]
+    )
+    groups = {description.group: description for description in described}
+    return [
+        _checked(reset, groups[reset.group], committed[reset.group], force)
+        if reset.group in wanted
+        else reset
+        for reset in plan
+    ]
+
+
+def _checked(
+    reset: GroupReset, now: GroupDescription, committed: Committed | KgError, force: bool
+) -> GroupReset:
+    was_there = reset.description is None or reset.description.error is None
+    error = refusal(now, can_create=not was_there)
+    if error is None and isinstance(committed, KgError):
+        error = ItemError.of(committed, Target(group=reset.group))
+    if error is not None:
+        rows = [failed(row, error) if _is_open(row) else row for row in reset.rows]
+        return reset._replace(rows=rows, error=error)
+    assert not isinstance(committed, KgError)
+    rows = [_compared(row, committed, force) if _is_open(row) else row for row in reset.rows]
+    return reset._replace(rows=rows)
+
+
+def _compared(row: ResetRow, committed: Committed, force: bool) -> ResetRow:
+    value = committed.get(row.at)
+    if isinstance(value, KgError):
+        return failed(row, value)
+    if value is not None and value.is_pending and not force:
+        return failed(row, ChangedMeanwhile(
+            "A transaction has begun to change this offset since the plan was made.",
+            hint="Wait until it has ended, or give --force.",
+        ))  # fmt: skip
+    if not same_commit(value, row.old):
+        return failed(row, changed_meanwhile(row.old, value))
+    return row
+
+
+# ---------------------------------------------------------------------------------------------
+# After
+
+
+def _done(row: ResetRow, outcome: Outcome) -> ResetRow:
+    error = outcome[row.at]
+    return row._replace(status="reset") if error is None else failed(row, _commit_error(row, error))
+
+
+def _commit_error(row: ResetRow, error: KgError) -> KgError:
+    if error.code != codes.UNKNOWN_MEMBER_ID:
+        return error
+    known = codes.code(codes.UNKNOWN_MEMBER_ID)
+    return BrokerError(
+        known.code,
+        known.name,
+        f"Assignments can only be reset if the group '{row.group}' is inactive, and a member has "
+        "joined it meanwhile.",
+        hint="Stop its members, or wait for it with --wait-empty 60s.",
+    )

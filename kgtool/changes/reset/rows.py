@@ -1,0 +1,173 @@
+"""From what was read of a group to the rows of its reset, and to the reasons against it. Pure."""
+
+from __future__ import annotations
+
+from kgtool.changes.reset.targets import ResetRequest, ResetRow, target
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    Target,
+    TopicPartition,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.groups.describe import UNKNOWN_TYPES
+from kgtool.queries.offsets.positions import LogRange
+from kgtool.text import counted
+
+Value = CommittedOffset | KgError | None
+"""What a coordinator says of one partition of a group."""
+
+STOP_THEM = (
+    "Stop what is there (kgtool remove-members takes out who is stuck), or wait for it with "
+    "--wait-empty 60s."
+)
+"""What to do about members that are in the way of a change."""
+
+
+def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | None:
+    """Say why nothing of a group can be reset from outside; None where it can.
+
+    A group has to exist, to be a consumer group, and to have no members.
+    """
+    error = description.error
+    if error is not None:
+        if error.code != codes.GROUP_ID_NOT_FOUND:
+            return error
+        hint = "Check the name with kgtool list; with --create a reset makes the group."
+        return None if can_create else error._replace(hint=hint)
+    wrong = _wrong_type(description)
+    if wrong is not None:
+        return ItemError(
+            Target(group=description.group), None, "WRONG_GROUP_TYPE",
+            f"Group '{description.group}' is a {wrong[0]} group, not a consumer group.",
+            f"Use {wrong[1]} for it.",
+        )  # fmt: skip
+    return None if description.is_empty else active(description)
+
+
+def _wrong_type(description: GroupDescription) -> tuple[str, str] | None:
+    tool = UNKNOWN_TYPES.get(description.type or "")
+    if tool is not None:
+        return str(description.type), tool
+    if description.protocol_type == "connect":
+        return "Kafka Connect", "Connect's REST API (PATCH /connectors/NAME/offsets, KIP-875)"
+    if description.protocol_type not in ("", "consumer"):
+        return f"'{description.protocol_type}'", "the tool that made it"
+    return None
+
+
+def active(description: GroupDescription) -> ItemError:
+    """Refuse a group that has members, in the words of Kafka's tool, and name them."""
+    return ItemError(
+        Target(group=description.group),
+        codes.NON_EMPTY_GROUP,
+        codes.code(codes.NON_EMPTY_GROUP).name,
+        f"Assignments can only be reset if the group '{description.group}' is inactive, "
+        f"but the current state is {description.state}.",
+        f"{members(description)} {STOP_THEM}",
+    )
+
+
+def members(description: GroupDescription, limit: int = 3) -> str:
+    """Return a sentence that names a group's members by client and host."""
+    names = sorted({f"{member.client_id} on {member.host}" for member in description.members})
+    if not names:
+        return "Its members are joining or leaving."
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    count = len(description.members)
+    return f"It has {counted(count, 'member')}: {', '.join(names[:limit])}{more}."
+
+
+def plan_row(
+    request: ResetRequest,
+    group: str,
+    partition: TopicPartition,
+    value: Value,
+    given: Value,
+    log: LogRange | KgError,
+) -> ResetRow:
+    """Return what a reset would do to one partition.
+
+    :param value: what the group has.
+    :param given: what the file or the other group says.
+    """
+    row = ResetRow(group, *partition)
+    if isinstance(log, KgError):
+        return failed(row, _explained(log, partition))
+    if isinstance(value, KgError):
+        return failed(row, value)
+    if isinstance(given, KgError):
+        return failed(row, given)
+    old = value if value is not None and value.offset is not None else None
+    row = row._replace(old=old, log=log)
+    for source, whose in ((value, group), (given, request.strategy.like)):
+        if source is not None and source.is_pending and not request.force:
+            return failed(row, _pending(whose))
+    return _aimed(request, row, log, given)
+
+
+def _aimed(
+    request: ResetRequest, row: ResetRow, log: LogRange, given: CommittedOffset | None
+) -> ResetRow:
+    kind = request.strategy.kind
+    found = target(request.strategy, log, row.old, given.offset if given else None)
+    if found is None:
+        if kind == "shift-by":
+            return failed(row, _no_offset(row.at))
+        return row._replace(status="no-commit")
+    aim, asked = found
+    new = CommittedOffset(aim.offset, aim.leader_epoch, row.old.metadata if row.old else "")
+    row = row._replace(new=new, asked=asked, clamp=aim.clamp, needs_epoch=aim.needs_epoch)
+    if kind == "like" and given is not None and aim.clamp is None:
+        # A position of another group, copied with all that belongs to it.
+        new = new._replace(metadata=given.metadata)
+        if given.leader_epoch is not None:
+            new = new._replace(leader_epoch=given.leader_epoch)
+            row = row._replace(needs_epoch=False)
+        return row._replace(new=new)
+    return row
+
+
+def failed(row: ResetRow, error: KgError | ItemError) -> ResetRow:
+    """Return a row that can't be, or was not, reset."""
+    if isinstance(error, KgError):
+        error = ItemError.of(error, Target(row.group, row.topic, row.partition))
+    return row._replace(status=error.status, error=error)
+
+
+def _explained(error: KgError, partition: TopicPartition) -> KgError:
+    """Say of a partition that it is not there in the words of Kafka's tool."""
+    if error.code == codes.UNKNOWN_TOPIC_OR_PARTITION:
+        return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION, not_there([partition]))
+    if error.code == codes.LEADER_NOT_AVAILABLE:
+        return broker_error(codes.LEADER_NOT_AVAILABLE, leaderless([partition]))
+    return error
+
+
+def not_there(partitions: list[TopicPartition]) -> str:
+    """Return Kafka's sentence about partitions that do not exist (one or several)."""
+    return f'The partitions "{",".join(map(str, partitions))}" do not exist'
+
+
+def leaderless(partitions: list[TopicPartition]) -> str:
+    """Return Kafka's sentence about partitions without a leader (one or several)."""
+    return f'The partitions "{",".join(map(str, partitions))}" have no leader'
+
+
+def _pending(group: str) -> BrokerError:
+    return broker_error(
+        codes.UNSTABLE_OFFSET_COMMIT,
+        f"A transaction is about to change this offset of group '{group}'.",
+        hint="Wait until it has ended, or give --force.",
+    )
+
+
+def _no_offset(partition: TopicPartition) -> KgError:
+    error = KgError(
+        f"Cannot shift offset for partition {partition} since there is no current committed offset"
+    )
+    error.name = "NO_COMMITTED_OFFSET"
+    return error

@@ -1,0 +1,191 @@
+"""What a reset would do: pure functions and the records that they work on, no requests.
+
+A *strategy* says how new offsets are found; ``target`` applies it to one partition and fits the
+result into the log, as ``ConsumerGroupCommand.checkOffsetsRange`` does (only says so). Unlike
+Kafka's tool, ``to-current`` leaves partitions alone that have no committed offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    TopicPartition,
+    TopicSpec,
+)
+from kgtool.queries.offsets.positions import LogRange
+
+STRATEGIES = (
+    "to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime",
+    "from-file", "like",
+)  # fmt: skip
+
+
+class Strategy(NamedTuple):
+    """How new offsets are found: one of ``STRATEGIES`` and its argument.
+
+    ``number`` is the offset, the (signed) shift, or the time in ms since the epoch; ``offsets``
+    are those of a file, by group; ``like`` is the group whose offsets are taken over.
+    """
+
+    kind: str
+    number: int = 0
+    offsets: Mapping[str, Mapping[TopicPartition, int]] = {}
+    like: str = ""
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """The time to look up in the logs; None where no log needs to be asked for one.
+
+        A time before 1970 is not asked for: negative timestamps have other meanings on the wire.
+        """
+        return self.number if self.kind == "to-datetime" and self.number >= 0 else None
+
+
+class ResetRequest(NamedTuple):
+    """What is to be reset. ``topics`` None: every partition with a committed offset.
+
+    :param can_create: groups that do not exist may be made.
+    :param force: partitions with a pending transaction too.
+    """
+
+    groups: tuple[str, ...]
+    strategy: Strategy
+    topics: tuple[TopicSpec, ...] | None = None
+    can_create: bool = False
+    force: bool = False
+
+
+class Target(NamedTuple):
+    """Where a partition goes.
+
+    ``leader_epoch`` None is "not known yet" where ``needs_epoch``, else "the broker doesn't say".
+    ``clamp`` tells what became of a target outside of the log: ``start`` and ``end`` are where it
+    was moved to; ``late`` is a time after the last record, which leads to the end.
+    """
+
+    offset: int
+    leader_epoch: int | None = None
+    needs_epoch: bool = False
+    clamp: str | None = None
+
+
+class ResetRow(NamedTuple):
+    """One partition of one group: what it has, and what it gets or got.
+
+    ``status``: ``would-reset``, ``reset``, ``no-commit`` (there is nothing to go by, so it is left
+    alone, which counts as done), ``skipped`` (because others failed and all or nothing was asked
+    for) or ``failed``. ``partition`` is None where a topic named without partitions does not exist.
+    ``asked`` is the offset before it was fitted into the log.
+    """
+
+    group: str
+    topic: str
+    partition: int | None
+    old: CommittedOffset | None = None
+    new: CommittedOffset | None = None
+    log: LogRange | None = None
+    asked: int | None = None
+    clamp: str | None = None
+    status: str = "would-reset"
+    error: ItemError | None = None
+    needs_epoch: bool = False
+    """The new leader epoch has yet to be searched."""
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition; not for a row without one."""
+        if self.partition is None:
+            raise ValueError(f"{self.topic} has no partitions")
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def old_offset(self) -> int | None:
+        """The committed offset, None where there is none."""
+        return self.old.offset if self.old else None
+
+    @property
+    def new_offset(self) -> int | None:
+        """The offset that is to be committed, None where none is."""
+        return self.new.offset if self.new else None
+
+    @property
+    def records_replayed(self) -> int | None:
+        """How many offsets of the log are read again; None without an old or a new offset."""
+        return self._between(self.new_offset, self.old_offset)
+
+    @property
+    def records_skipped(self) -> int | None:
+        """How many offsets of the log are never read; None without an old or a new offset."""
+        return self._between(self.old_offset, self.new_offset)
+
+    def _between(self, low: int | None, high: int | None) -> int | None:
+        if low is None or high is None or self.log is None:
+            return None
+        # What lies outside of the log can't be read, neither before nor after the reset.
+        return max(0, self.log.fit(high) - self.log.fit(low))
+
+
+class GroupReset(NamedTuple):
+    """One group: its rows by topic and partition, or the reason why nothing of it can be done."""
+
+    group: str
+    rows: list[ResetRow]
+    error: ItemError | None = None
+    description: GroupDescription | None = None
+
+
+def target(
+    strategy: Strategy, log: LogRange, committed: CommittedOffset | None, given: int | None = None
+) -> tuple[Target, int | None] | None:
+    """Return where a partition goes and what was asked for, None where there is nothing to go by.
+
+    :param given: the file's or the other group's offset.
+    """
+    kind = strategy.kind
+    if kind == "to-earliest" or (kind == "to-datetime" and strategy.number < 0):
+        return Target(*log.start), log.start.offset
+    if kind == "to-latest":
+        return Target(*log.end), log.end.offset
+    if kind == "to-datetime":
+        return _at_time(log), None
+    current = committed.offset if committed else None
+    if kind == "to-current":
+        if committed is None or current is None:
+            return None
+        return Target(current, committed.leader_epoch), current
+    asked = _asked(strategy, current, given)
+    return None if asked is None else (fitted(asked, log), asked)
+
+
+def _asked(strategy: Strategy, current: int | None, given: int | None) -> int | None:
+    if strategy.kind == "to-offset":
+        return strategy.number
+    if strategy.kind == "shift-by":
+        return None if current is None else current + strategy.number
+    return given
+
+
+def _at_time(log: LogRange) -> Target:
+    if log.at_time is None:
+        return Target(*log.end, clamp="late")
+    # The log may have lost its oldest records since the lookup.
+    if log.at_time.offset < log.start.offset:
+        return Target(*log.start, clamp="start")
+    return Target(*log.at_time)
+
+
+def fitted(offset: int, log: LogRange) -> Target:
+    """Fit an offset into the log; its leader epoch is known only at the log's ends."""
+    if offset <= log.start.offset:
+        return Target(*log.start, clamp="start" if offset < log.start.offset else None)
+    if offset >= log.end.offset:
+        return Target(*log.end, clamp="end" if offset > log.end.offset else None)
+    first, last = log.start.leader_epoch, log.end.leader_epoch
+    if last is None or first == last:
+        return Target(offset, last)
+    return Target(offset, needs_epoch=True)

@@ -1,0 +1,270 @@
+"""Backups: the offsets of any groups in one file of JSON Lines.
+
+::
+
+    {"kind": "backup", "kgtool_backup": 1, "cluster_id": "…", "at_ms": …, "selection": {…}}
+    {"kind": "group", …}  {"kind": "offset", …}  …     see ``kgtool.changes.journal.jsonl``
+    {"kind": "error", "group": "…", …}                  what could not be read
+    {"kind": "end", "groups": 3, "offsets": 7, "errors": 0}
+
+Written group by group, so that ten thousand of them need no more memory than a few hundred; the
+file gets its name only when it is whole. One without an ``end`` was cut off and is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple
+
+from kgtool.changes.journal.jsonl import (
+    Malformed,
+    Recorded,
+    dump,
+    group_lines,
+    groups,
+    records,
+    typed,
+)
+from kgtool.changes.restore.run import Runner
+from kgtool.changes.snapshot import GroupImage
+from kgtool.durable import sync
+from kgtool.errors import ConfigError, KgError
+from kgtool.model import ItemError, Target
+from kgtool.text import moment
+
+VERSION = 1
+TAIL_BYTES = 64 * 1024
+
+
+class BackupError(KgError):
+    """The backup can't be written."""
+
+    name = "BACKUP"
+
+
+class BackupWriter:
+    """Writes a backup: a context manager that leaves nothing behind unless it is finished.
+
+    :param path: where the file is to be; it appears there whole, or not at all.
+    :param header: cluster, time and selection, as the first line has them.
+    :param stream: written to instead, as far as it comes.
+    :raises BackupError: the file can't be written.
+    """
+
+    def __init__(
+        self, path: Path, header: Mapping[str, Any], stream: BinaryIO | None = None
+    ) -> None:
+        self.path = path
+        self.groups = 0
+        self.offsets = 0
+        self.errors = 0
+        self.bytes = 0
+        self._is_finished = False
+        self._unfinished = path.with_name(f".{path.name}.{os.getpid()}.new")
+        self._is_stream = stream is not None
+        self._file = stream if stream is not None else self._open()
+        self._write(dump({"kind": "backup", "kgtool_backup": VERSION, **header}))
+
+    def _open(self) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            number = os.open(self._unfinished, flags, 0o600)
+        except OSError as error:
+            raise self._failed(error) from error
+        return open(number, "wb")  # noqa: SIM115, PTH123 - closed by finish or by __exit__
+
+    def __enter__(self) -> BackupWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_finished or self._is_stream:
+            return
+        with contextlib.suppress(OSError):
+            self._unfinished.unlink()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def group(self, image: GroupImage) -> None:
+        """Add one group."""
+        self._write(group_lines(Recorded(image, {})))
+        self.groups += 1
+        self.offsets += len(image.offsets)
+
+    def error(self, error: ItemError) -> None:
+        """Note what is missing, so that nobody takes it for not being there."""
+        target = error.target
+        self._write(dump({
+            "kind": "error", "group": target.group, "topic": target.topic,
+            "partition": target.partition, "broker": target.broker, "name": error.name,
+            "message": error.message,
+        }))  # fmt: skip
+        self.errors += 1
+
+    def finish(self) -> None:
+        """Make it whole: from now on the file is there, durably.
+
+        :raises BackupError: it isn't.
+        """
+        counts = {"groups": self.groups, "offsets": self.offsets, "errors": self.errors}
+        self._write(dump({"kind": "end", **counts}))
+        try:
+            self._file.flush()
+            if not self._is_stream:
+                os.fsync(self._file.fileno())
+                self._file.close()
+                self._unfinished.replace(self.path)
+                sync(self.path.parent)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._is_finished = True
+
+    def _write(self, line: str) -> None:
+        data = line.encode("ascii")
+        try:
+            self._file.write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error) from error
+        self.bytes += len(data)
+
+    def _failed(self, error: OSError) -> BackupError:
+        return BackupError(f"The backup {self.path} can't be written: {error.strerror}.")
+
+
+def header_of(cluster_id: str | None, at_ms: int, selection: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first line's fields: of which cluster, when, and which groups were asked for."""
+    from kgtool import __version__
+
+    return {
+        "cluster_id": cluster_id,
+        "at_ms": at_ms,
+        "at": moment(at_ms),
+        "kgtool": __version__,
+        "selection": dict(selection),
+    }
+
+
+def save(
+    session: Runner, writer: BackupWriter, groups: Sequence[str],
+    failed: Callable[[ItemError], None],
+) -> None:  # fmt: skip
+    """Read groups and write them, some at a time; ``failed`` hears of what can't be read."""
+    from kgtool.changes.snapshot import read_groups
+    from kgtool.queries.offsets.adaptive_batches import Waves
+
+    waves = Waves(groups)
+    while part := waves.next():
+        saved = writer.offsets
+        for group, reading in session.run(read_groups(session.cluster, part)).items():
+            errors = list(reading.errors)
+            if reading.description.error is not None and not errors:
+                errors = [reading.description.error]
+            if reading.description.type == "share":
+                errors = [_elsewhere(group)]
+            for error in errors:
+                writer.error(error)
+                failed(error)
+            # Topics that may not be seen are missing; what may be seen is saved all the same.
+            is_read = all(
+                error.target.topic is not None or error.name == "TOPIC_AUTHORIZATION_FAILED"
+                for error in errors
+            )
+            if is_read and group == reading.image.group:
+                writer.group(reading.image)
+        waves.learn(len(part), writer.offsets - saved)
+
+
+def _elsewhere(group: str) -> ItemError:
+    """Say of a share group that it has no committed offsets (KIP-932)."""
+    return ItemError(
+        Target(group), None, "WRONG_GROUP_TYPE",
+        f"Group '{group}' is a share group: its start offsets are no committed offsets, and can't "
+        "be saved or put back.",
+        f"kgtool describe --group {group} shows them.",
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# Reading
+
+
+class Backup(NamedTuple):
+    """A backup that is whole, as far as its first and its last line tell."""
+
+    path: Path
+    cluster_id: str | None
+    header: Mapping[str, Any]
+    group_count: int
+    offset_count: int
+    error_count: int
+
+    def groups(self) -> Iterator[Recorded]:
+        """Read the groups, one after the other.
+
+        :raises ConfigError: a line can't be understood, or it is not all there.
+        """
+        found = offsets = 0
+        for recorded in groups(self.path, records(self.path)):
+            found += 1
+            offsets += len(recorded.image.offsets)
+            yield recorded
+        if (found, offsets) != (self.group_count, self.offset_count):
+            raise ConfigError(
+                f"{self.path} has {found} groups with {offsets} offsets, but its last line counts "
+                f"{self.group_count} with {self.offset_count}: something is missing, or was "
+                "added without being counted."
+            )
+
+
+def open_backup(path: Path) -> Backup:
+    """Read the first and the last line of a backup.
+
+    :raises ConfigError: it is none, was cut off, or was written by a newer kgtool.
+    """
+    try:
+        _, header = next(records(path), (0, {}))
+    except Malformed as error:
+        raise Malformed(f"{path} is no backup of kgtool.") from error
+    version = header.get("kgtool_backup")
+    if header.get("kind") != "backup" or not isinstance(version, int):
+        hint = "kgtool undo --from FILE takes journals." if "kgtool_journal" in header else None
+        raise ConfigError(f"{path} is no backup of kgtool.", hint=hint)
+    if version > VERSION:
+        raise ConfigError(f"{path} was written by a newer kgtool (format {version}).")
+    end = _end(path)
+    try:
+        cluster_id = typed(header, "cluster_id", str, none=True)
+        counts = [typed(end, name, int) for name in ("groups", "offsets", "errors")]
+    except (KeyError, ValueError) as error:
+        raise Malformed(f"{path} is not whole: the backup was cut off before its end.") from error
+    return Backup(path, cluster_id, header, *counts)
+
+
+def _end(path: Path) -> dict[str, Any]:
+    """Return the last line, if it is a whole ``end``."""
+    import json
+
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    last = next((line for line in reversed(lines) if line.strip()), b"")
+    try:
+        record = json.loads(last)
+    except ValueError:
+        return {}
+    is_end = isinstance(record, dict) and record.get("kind") == "end"
+    return record if is_end else {}

@@ -1,0 +1,290 @@
+"""Deciding, offset by offset, whether what was there can be put back: pure functions.
+
+``undo`` and ``restore`` ask the same questions of the same facts: is it still the same topic, is
+the offset still in its log, did somebody commit since. They differ in what they take for granted,
+which is their ``Policy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kgtool.changes.offsets.write import shown
+from kgtool.changes.reset.rows import members
+from kgtool.changes.snapshot import GroupImage, OffsetImage, Reading
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
+
+STOP_OR_SPEAK = (
+    "Stop them (kgtool remove-members evicts stuck ones), wait for them with --wait-empty 60s, or "
+    "commit in a member's name with --as-member."
+)
+"""What to do about members that are in the way of putting offsets back."""
+
+NON_EMPTY_GROUP = 68
+"""Kafka's code for a group that has members."""
+
+
+class Wish(NamedTuple):
+    """What one partition of a group is to have again.
+
+    ``then`` is the image of that time; its ``committed`` None means that there was nothing, so
+    what is there now is deleted. ``left`` is what the change left behind, which is expected to be
+    there now; it does not matter where ``any_left``, as in a restore. ``or_nothing``: the change
+    deleted it on the way, and may have been killed before it put it there.
+    """
+
+    then: OffsetImage
+    left: CommittedOffset | None = None
+    any_left: bool = False
+    or_nothing: bool = False
+
+    def is_left(self, now: CommittedOffset | None) -> bool:
+        """Whether what is there now is what the change left behind."""
+        return self.any_left or same_commit(now, self.left) or (self.or_nothing and now is None)
+
+    def wanted(self, topic_id: str | None) -> CommittedOffset | None:
+        """Return what to commit for a topic with this id.
+
+        Leader epochs count from one when a topic is created: clients that find the epoch of
+        another topic wait for it, and read nothing.
+        """
+        then = self.then
+        if then.committed is None or None in (then.topic_id, topic_id):
+            return then.committed
+        is_same = then.topic_id == topic_id
+        return then.committed if is_same else then.committed._replace(leader_epoch=None)
+
+
+class GroupWish(NamedTuple):
+    """One group with its wishes; ``then`` is the group of that time."""
+
+    group: str
+    wishes: Mapping[TopicPartition, Wish]
+    then: GroupImage
+
+
+class Policy(NamedTuple):
+    """What is let pass.
+
+    :param force: everything that the broker accepts.
+    :param exact: also what was out of its log's range at that time already (undo).
+    :param check_topic_ids: a topic that was created anew since is another topic.
+    :param create: groups that do not exist may be made.
+    :param as_member: living groups are written to in a member's name.
+    """
+
+    force: bool = False
+    exact: bool = False
+    check_topic_ids: bool = True
+    create: bool = True
+    as_member: bool = False
+
+
+class PutRow(NamedTuple):
+    """One partition: what it has, what it gets, and what came of it.
+
+    ``status``: ``would-restore``, ``would-delete`` (there was no offset then), ``unchanged`` (it
+    has what it should have), ``failed``; then ``restored``, ``deleted``, ``changed-meanwhile``,
+    ``unknown``, ``skipped`` (others failed, and all or nothing was asked for). ``note`` says what
+    is odd about it all the same.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    old: CommittedOffset | None
+    new: CommittedOffset | None
+    status: str
+    error: ItemError | None = None
+    note: str | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status in ("would-restore", "would-delete")
+
+
+class PutGroup(NamedTuple):
+    """One group: its rows, or the reason why nothing of it can be done."""
+
+    group: str
+    rows: list[PutRow]
+    reading: Reading
+    error: ItemError | None = None
+
+
+def decide(wish: GroupWish, reading: Reading, policy: Policy) -> PutGroup:
+    """Say what is to be done for one group, as it is now."""
+    error = _unusable(reading)
+    rows = [] if error is not None else _rows(wish, reading, policy)
+    if error is None and any(row.is_open for row in rows):
+        error = _group_error(wish, reading, policy)
+    if error is not None:
+        rows = [
+            _row(wish.group, partition, one, reading, "failed", error)
+            for partition, one in wish.wishes.items()
+        ]
+    return PutGroup(wish.group, rows, reading, error)
+
+
+def _unusable(reading: Reading) -> ItemError | None:
+    """Return why nothing is known of a group."""
+    return next((error for error in reading.errors if error.target.topic is None), None)
+
+
+def _rows(wish: GroupWish, reading: Reading, policy: Policy) -> list[PutRow]:
+    broken = {
+        (failed.target.topic, failed.target.partition): failed
+        for failed in reading.errors
+        if failed.target.topic is not None
+    }
+    rows = []
+    for partition, one in wish.wishes.items():
+        row = _decide_one(wish.group, partition, one, reading, policy)
+        failed = broken.get(partition)
+        if failed is not None and (row.status != "unchanged" or not _was_read(partition, reading)):
+            row = row._replace(status="failed", error=failed, note=None)
+        rows.append(row)
+    return rows
+
+
+def _was_read(partition: TopicPartition, reading: Reading) -> bool:
+    """Whether the offset itself is known, and only the topic is gone."""
+    return partition in reading.image.offsets
+
+
+def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError | None:
+    """Return why nothing of a group may be written."""
+    description = reading.description
+    if description.error is not None:  # it does not exist: other errors are in the reading
+        if policy.create:
+            return None
+        hint = "Leave out --no-create to have it made."
+        return description.error._replace(hint=hint)
+    if description.type in ("share", "streams") and not policy.force:
+        return ItemError(
+            Target(group=wish.group), None, "WRONG_GROUP_TYPE",
+            f"Group '{wish.group}' is a {description.type} group now.",
+            "Look at it with kgtool describe; --force tries it all the same.",
+        )  # fmt: skip
+    if not description.is_empty and not policy.as_member:
+        return ItemError(
+            Target(group=wish.group), NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
+            f"Group '{wish.group}' is {description.state}, and brokers let only its members "
+            "commit for it.",
+            f"{members(description)} {STOP_OR_SPEAK}",
+        )  # fmt: skip
+    return None
+
+
+def _row(
+    group: str, partition: TopicPartition, wish: Wish, reading: Reading, status: str,
+    error: ItemError | None = None, note: str | None = None,
+) -> PutRow:  # fmt: skip
+    now = reading.image.offsets.get(partition, OffsetImage(None))
+    new = wish.wanted(now.topic_id)
+    return PutRow(group, *partition, now.committed, new, status, error, note)
+
+
+def _decide_one(
+    group: str, partition: TopicPartition, wish: Wish, reading: Reading, policy: Policy
+) -> PutRow:
+    now = reading.image.offsets.get(partition, OffsetImage(None))
+    wanted = wish.wanted(now.topic_id)
+    if same_commit(now.committed, wanted):
+        return _row(group, partition, wish, reading, "unchanged")
+    problem = None if policy.force else _problem(wish, now, policy)
+    if problem is not None:
+        name, message, hint = problem
+        error = ItemError(Target(group, *partition), None, name, message, hint)
+        return _row(group, partition, wish, reading, "failed", error)
+    status = "would-delete" if wanted is None else "would-restore"
+    return _row(group, partition, wish, reading, status, note=_note(wish, now))
+
+
+def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, str] | None:
+    """Return name, message and hint of what speaks against it."""
+    if not wish.is_left(now.committed):
+        return _committed_since(wish, now)
+    if now.committed is not None and now.committed.is_pending:
+        return (
+            "PENDING_TRANSACTION",
+            "A transaction is about to change this offset.",
+            "Wait until it has ended, or give --force.",
+        )
+    if wish.then.committed is None:
+        return None
+    before, after = wish.then.topic_id, now.topic_id
+    if policy.check_topic_ids and before and after and before != after:
+        return (
+            "TOPIC_RECREATED",
+            f"The topic was created anew since (id {before} then, {after} now): its offsets mean "
+            "other records.",
+            "--force puts the offset back all the same.",
+        )
+    return _range_problem(wish.then, now, policy)
+
+
+def _committed_since(wish: Wish, now: OffsetImage) -> tuple[str, str, str]:
+    return (
+        "CHANGED_MEANWHILE",
+        f"Somebody committed since: {shown(wish.left)} was left there, {shown(now.committed)} is "
+        f"there now ({shown(wish.then.committed)} would be put back).",
+        "--force puts it back all the same.",
+    )
+
+
+def _range_problem(
+    then: OffsetImage, now: OffsetImage, policy: Policy
+) -> tuple[str, str, str] | None:
+    target = now._replace(committed=then.committed)
+    if policy.exact and then.misplaced is not None:
+        return None
+    offset = then.committed.offset if then.committed else None
+    if now.log_start is None or now.log_end is None:
+        return (
+            "RANGE_UNKNOWN",
+            f"The leader does not say where the log begins and ends, so it is not known whether "
+            f"offset {offset} is still in it.",
+            "Run it again when the leader answers; --force puts the offset back unchecked.",
+        )
+    log = f"[{now.log_start}, {now.log_end}]"
+    if target.misplaced is not None:
+        return (
+            "OUT_OF_RANGE",
+            f"Offset {offset} is outside of its log now, which is {log}"
+            + (", as it was then." if then.misplaced else f" (then {_log(then)})."),
+            "--force puts it back all the same; kgtool reset-offsets sets another one.",
+        )
+    if policy.exact and _has_shrunk(then, now):
+        return (
+            "LOG_TRUNCATED",
+            f"The log was {_log(then)} then and is {log} now: it has lost its end, or the topic "
+            "was created anew.",
+            "--force puts the offset back all the same.",
+        )
+    return None
+
+
+def _has_shrunk(then: OffsetImage, now: OffsetImage) -> bool:
+    return then.log_end is not None and now.log_end is not None and now.log_end < then.log_end
+
+
+def _log(image: OffsetImage) -> str:
+    return f"[{image.log_start}, {image.log_end}]"
+
+
+def _note(wish: Wish, now: OffsetImage) -> str | None:
+    """Say what is put back though it is of no use to a consumer."""
+    target = now._replace(committed=wish.then.committed)
+    if target.misplaced is None:
+        return None
+    then = ", as it was then" if wish.then.misplaced == target.misplaced else ""
+    where = "beyond the end" if target.misplaced == "beyond-end" else "before the start"
+    return f"it lies {where} of its log {_log(now)}{then}"

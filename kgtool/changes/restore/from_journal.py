@@ -1,0 +1,134 @@
+"""What it means to undo a journal: the offsets as they were, where the change left them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kgtool.changes.journal.history import Entry, changed_groups, refused, unseen
+from kgtool.changes.journal.journal import (
+    REMOVE_MEMBERS,
+    RUNNING,
+    SUFFIX,
+    UNDONE,
+    ConfigChange,
+    mark,
+)
+from kgtool.changes.restore.decide import GroupWish, Wish
+from kgtool.errors import KgError
+from kgtool.text import counted
+
+IsFinal = Callable[[int], bool]
+"""Whether an error code of a broker means that nothing was changed."""
+
+
+class OtherCluster(KgError):
+    """The file is about another cluster than the one that is connected."""
+
+    name = "OTHER_CLUSTER"
+
+
+class OtherValue(KgError):
+    """What is set now is not what the change to be undone has set."""
+
+    name = "CHANGED_SINCE"
+
+
+def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
+    """Refuse a journal as a whole.
+
+    :raises KgError: it is still being written, was undone already, or is another cluster's.
+    """
+    if entry.state == RUNNING:
+        raise KgError(
+            f"The journal {entry.id} is still being written: process "
+            f"{entry.header.get('pid')} is at work.",
+            hint="Wait until it has ended.",
+        )
+    if entry.command == REMOVE_MEMBERS:
+        raise KgError(
+            f"The journal {entry.id} removed members, and nothing can put them back.",
+            hint="A client that is alive joins again by itself; start those that are not.",
+        )
+    if force:
+        return
+    if entry.state == UNDONE:
+        raise KgError(
+            f"The journal {entry.id} was undone already.",
+            hint="--force does it once more.",
+        )
+    check_cluster(entry.path, entry.cluster_id, cluster_id)
+
+
+def check_cluster(path: Path, then: str | None, now: str | None, option: str = "--force") -> None:
+    """Refuse a file about another cluster.
+
+    :raises OtherCluster: it is.
+    """
+    if then != now:
+        raise OtherCluster(
+            f"{path} is about the cluster {then}, but this is the cluster {now}.",
+            hint=f"Check --bootstrap-server; {option} goes on all the same.",
+        )
+
+
+def wishes(path: Path, is_final: IsFinal) -> Iterator[GroupWish]:
+    """Say what each group is to have again; what the broker refused was never changed."""
+    answers = refused(path, is_final)
+    for recorded in changed_groups(path):
+        image = recorded.image
+        if image.group in answers.groups:
+            continue
+        yield GroupWish(
+            image.group,
+            {
+                partition: Wish(image.offsets[partition], after, or_nothing=recorded.deletes_group)
+                for partition, after in recorded.after.items()
+                if (image.group, *partition) not in answers.offsets
+            },
+            image,
+        )
+
+
+def not_covered(path: Path) -> list[str]:
+    """Say which offsets undo can't restore, because the login could not see them."""
+    found = list(unseen(path))
+    said = [
+        f"Warning: group '{group}' also had {counted(count, 'offset')} of topic {topic} that the "
+        "login could not see: not in the journal."
+        for group, topics in found
+        for topic, count in (topics or {}).items()
+    ]
+    blind = [group for group, topics in found if topics is None]
+    if blind:
+        more = f" and {counted(len(blind) - 1, 'more group')}" if blind[1:] else ""
+        said.append(
+            f"Warning: '{blind[0]}'{more} may have had offsets that the login could not see: "
+            "those would not be in the journal."
+        )
+    return said
+
+
+def check_config(change: ConfigChange, now: str | None, option: str = "--force") -> None:
+    """Refuse to undo a config that somebody has changed since.
+
+    :param now: what is set at the group; None: nothing.
+    :raises OtherValue: it is neither what the change has set nor what was there before.
+    """
+    if now not in (change.before, change.after):
+        said = "nothing is set" if now is None else f"it is {now}"
+        raise OtherValue(
+            f"Somebody has changed it since: {said}.", hint=f"{option} sets it anyway."
+        )
+
+
+def mark_undone(entry: Entry, by: str | None, at_ms: int) -> None:
+    """Note that an action is undone; and that what it had undone itself is done again.
+
+    :raises OSError: its journal can't be written, which takes nothing from what was done.
+    """
+    mark(entry.path, "undone", by, at_ms)
+    if entry.undoes is not None:
+        original = entry.path.with_name(f"{entry.undoes}{SUFFIX}")
+        if original.exists():
+            mark(original, "redone", by, at_ms)

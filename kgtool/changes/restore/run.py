@@ -1,0 +1,219 @@
+"""Putting offsets back, a part of the groups at a time: look, write it down, write, read back.
+
+What ``undo`` and ``restore`` do, in the commands and in the Python API. Groups are worked on in
+parts, so that a file with ten thousand of them never has to fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from kgtool.changes.offsets.commit import Identity
+from kgtool.changes.offsets.write import changed_meanwhile
+from kgtool.changes.restore.decide import (
+    STOP_OR_SPEAK,
+    GroupWish,
+    Policy,
+    PutGroup,
+    PutRow,
+    decide,
+)
+from kgtool.changes.snapshot import GroupChange, OffsetImage
+from kgtool.errors import ConfigError, KgError
+from kgtool.model import GroupDescription, ItemError, Target
+from kgtool.protocol import codes
+from kgtool.queries.offsets.fetch import Committed
+
+_GROUPS_AT_ONCE = 250
+_OFFSETS_AT_ONCE = 20_000
+_STALE_TRIES = 5
+
+
+class Runner(Protocol):
+    """A session: it runs operations against its cluster."""
+
+    @property
+    def cluster(self) -> Any:
+        """What operations take as their first argument."""
+
+    def run(self, operation: Any) -> Any:
+        """Run an operation to its end."""
+
+
+class Record(Protocol):
+    """Where a change is written down, see ``kgtool.changes.journal.change``."""
+
+    def before(self, changes: Sequence[GroupChange]) -> None:
+        """Write down what is there."""
+
+    def results(self, items: Iterable[PutRow]) -> None:
+        """Write down what came of it."""
+
+
+def parts(wishes: Iterable[GroupWish]) -> Iterator[list[GroupWish]]:
+    """Divide wishes into parts that fit into memory.
+
+    :raises ConfigError: a group is there twice.
+    """
+    part: list[GroupWish] = []
+    size = 0
+    seen: set[str] = set()
+    for wish in wishes:
+        if wish.group in seen:
+            raise ConfigError(f"Group '{wish.group}' is there twice: it can't have both.")
+        seen.add(wish.group)
+        part.append(wish)
+        size += len(wish.wishes)
+        if len(part) >= _GROUPS_AT_ONCE or size >= _OFFSETS_AT_ONCE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+class Putter:
+    """Looks at parts, and puts them back.
+
+    :param verify: read back what was written.
+    """
+
+    def __init__(self, session: Runner, policy: Policy, *, verify: bool = True) -> None:
+        self._session = session
+        self._policy = policy
+        self._verify = verify
+
+    def look(self, part: Sequence[GroupWish]) -> list[PutGroup]:
+        """Say what is to be done for each group, as it is now."""
+        from kgtool.changes.snapshot import read_groups
+
+        partitions = {wish.group: list(wish.wishes) for wish in part}
+        names = list(partitions)
+        found = self._session.run(read_groups(self._session.cluster, names, partitions))
+        return [decide(wish, found[wish.group], self._policy) for wish in part]
+
+    def put(self, part: Sequence[GroupWish], record: Record) -> list[PutGroup]:
+        """Look once more, write down what is there, and change it. The groups are to be locked.
+
+        :raises JournalError: it could not be written down: nothing of the part was changed.
+        """
+        groups, identities = self._identified(self.look(part))
+        made = {w.group for w in part if self._policy.exact and not w.then.exists}
+        removed = {group.group for group in groups if group.group in made and _is_all_gone(group)}
+        found = [_change(group, group.group in removed) for group in groups]
+        changes = [change for change in found if change is not None]
+        if changes:
+            record.before(changes)
+            groups = self._put(groups, identities)
+            for group in groups:
+                record.results(row for row in group.rows if row.status != "unchanged")
+            self._remove_made([group for group in groups if group.group in removed])
+        return groups
+
+    def _identified(self, groups: Sequence[PutGroup]) -> tuple[list[PutGroup], dict[str, Identity]]:
+        """Find a member for each living group that is to be written to."""
+        from kgtool.changes.offsets.as_member import stand_ins
+
+        living = [
+            group.reading.description
+            for group in groups
+            if any(row.is_open for row in group.rows) and _has_members(group)
+        ]
+        if not living:
+            return list(groups), {}
+        found = self._session.run(stand_ins(self._session.cluster, living))
+        identities = {name: who for name, who in found.items() if isinstance(who, Identity)}
+        errors = {name: who for name, who in found.items() if not isinstance(who, Identity)}
+        return [
+            _all_failed(group, errors[group.group]) if group.group in errors else group
+            for group in groups
+        ], identities
+
+    def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
+        from kgtool.changes.offsets.as_member import fenced, stand_ins_now
+        from kgtool.changes.offsets.write import Write, write_offsets
+
+        cluster, verify = self._session.cluster, self._verify
+        writes = {
+            group.group: {row.at: Write(row.old, row.new) for row in group.rows if row.is_open}
+            for group in groups
+            if any(row.is_open for row in group.rows)
+        }
+        outcomes = self._session.run(write_offsets(cluster, writes, identities, verify=verify))
+        for _ in range(_STALE_TRIES if identities else 0):
+            stale = fenced(writes, outcomes)
+            if not stale:
+                break
+            # The group has rebalanced since it was described: nothing was written.
+            again = self._session.run(stand_ins_now(cluster, list(stale)))
+            later = write_offsets(cluster, stale, again, verify=verify)
+            for group, outcome in self._session.run(later).items():
+                outcomes[group].update(outcome)
+        return [
+            group._replace(rows=[_outcome(row, outcomes.get(row.group, {})) for row in group.rows])
+            for group in groups
+        ]
+
+    def _remove_made(self, groups: Sequence[PutGroup]) -> None:
+        """Remove groups that the change had made, once they have no offsets any more.
+
+        The broker would do that by itself, in its own time; so it does not matter if it fails.
+        One that another client has committed to since is left alone.
+        """
+        names = [group.group for group in groups if _is_all_gone(group)]
+        if not names:
+            return
+        from kgtool.changes.groups.delete import delete_groups
+
+        self._session.run(delete_groups(self._session.cluster, names, check=_in_use))
+
+
+def _is_all_gone(group: PutGroup) -> bool:
+    """Whether nothing is to be left of a group."""
+    return not group.error and all(row.error is None and row.new is None for row in group.rows)
+
+
+def _in_use(description: GroupDescription, committed: Committed | KgError) -> ItemError | None:
+    """Refuse to remove a group that has any offset, also one that is only pending."""
+    if committed == {}:
+        return None
+    if isinstance(committed, KgError):
+        return ItemError.of(committed, Target(group=description.group))
+    found = next(value for value in committed.values())
+    now = None if isinstance(found, KgError) else found
+    return ItemError.of(changed_meanwhile(None, now), Target(group=description.group))
+
+
+def _change(group: PutGroup, is_removed: bool) -> GroupChange | None:
+    """Return what is about to change in a group, for the journal; None if nothing is.
+
+    :param is_removed: the group itself goes too.
+    """
+    after = {row.at: row.new for row in group.rows if row.is_open}
+    if not after:
+        return None
+    image = group.reading.image
+    offsets = {partition: image.offsets.get(partition, OffsetImage(None)) for partition in after}
+    return GroupChange(image._replace(offsets=offsets), after, is_removed)
+
+
+def _has_members(group: PutGroup) -> bool:
+    description = group.reading.description
+    return description.error is None and not description.is_empty
+
+
+def _all_failed(group: PutGroup, error: ItemError) -> PutGroup:
+    rows = [row._replace(status="failed", error=error) for row in group.rows]
+    return group._replace(rows=rows, error=error)
+
+
+def _outcome(row: PutRow, outcomes: dict[Any, Any]) -> PutRow:
+    if not row.is_open:
+        return row
+    error = outcomes[row.at]
+    if error is not None:
+        item = ItemError.of(error, Target(row.group, row.topic, row.partition))
+        if item.code == codes.UNKNOWN_MEMBER_ID and item.hint is None:
+            item = item._replace(hint=f"A member has joined. {STOP_OR_SPEAK}")
+        return row._replace(status=item.status, error=item)
+    return row._replace(status="deleted" if row.new is None else "restored")

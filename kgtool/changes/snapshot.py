@@ -1,0 +1,276 @@
+"""Images of groups: what they have committed, and all that is needed to put it back later.
+
+An image keeps each offset with its leader epoch and metadata, the topic's id and the range of its
+log, so that whoever restores it can tell whether the same records are still there. Journals and
+backups are made of images (``kgtool.changes.journal.jsonl`` writes and reads them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeGuard
+
+from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.errors import KgError
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    Target,
+    TopicPartition,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.wire import id_text
+from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.ranges import log_ends
+
+
+class OffsetImage(NamedTuple):
+    """One partition of a group: what is committed (None: nothing), and where.
+
+    ``topic_id`` is Kafka's text form (22 characters), None on brokers before 2.8 and where the
+    topic is gone; ``log_start`` and ``log_end`` are None where nobody could tell.
+    """
+
+    committed: CommittedOffset | None
+    topic_id: str | None = None
+    log_start: int | None = None
+    log_end: int | None = None
+
+    @property
+    def misplaced(self) -> str | None:
+        """``before-start`` or ``beyond-end`` where the offset lies outside of its log."""
+        offset = self.committed.offset if self.committed else None
+        if offset is None:
+            return None
+        if self.log_end is not None and offset > self.log_end:
+            return "beyond-end"
+        if self.log_start is not None and offset < self.log_start:
+            return "before-start"
+        return None
+
+
+class GroupImage(NamedTuple):
+    """One group; ``exists`` is False where there was no such group."""
+
+    group: str
+    type: str | None
+    state: str
+    protocol_type: str
+    exists: bool
+    offsets: Mapping[TopicPartition, OffsetImage]
+
+
+class GroupChange(NamedTuple):
+    """What is about to happen to a group: the image, and what each offset in it becomes.
+
+    ``after`` has every partition of the image, None where the offset is going to be deleted.
+    """
+
+    image: GroupImage
+    after: Mapping[TopicPartition, CommittedOffset | None]
+    deletes_group: bool = False
+    is_blind: bool = False
+    """Whether the group may have offsets that this login can't see: undo would not restore them."""
+    hidden: Mapping[str, int] | None = None
+    """How many such offsets it has for certain, by topic."""
+
+
+BeforeChange = Callable[[Sequence[GroupChange]], None]
+"""Called with what is about to change, before the first request that changes it; if it raises,
+nothing is sent. This is the place of the journal (contract, section 5)."""
+
+
+Values = Mapping[TopicPartition, "CommittedOffset | None"]
+Check = Callable[[GroupDescription, "Committed | KgError"], "ItemError | None"]
+"""Called with a group as it was just read, before it is changed; an error leaves it as it is."""
+
+
+class Reading(NamedTuple):
+    """A group as it is now: its image, its members, and what could not be read of it."""
+
+    description: GroupDescription
+    image: GroupImage
+    errors: list[ItemError]
+
+
+def image_of(
+    description: GroupDescription, offsets: Mapping[TopicPartition, OffsetImage]
+) -> GroupImage:
+    """Make an image of a described group."""
+    return GroupImage(
+        description.group,
+        description.type,
+        description.state,
+        description.protocol_type,
+        description.error is None,
+        offsets,
+    )
+
+
+def unreadable(
+    group: str, committed: Committed | KgError, partitions: Iterable[TopicPartition] | None = None
+) -> ItemError | None:
+    """Return why offsets that are about to go can't be kept for an undo; None where they can.
+
+    :param partitions: the ones that are about to go; default: all.
+    """
+    hint = "What can't be read can't be put back, so it is not deleted either."
+    if isinstance(committed, KgError):
+        return ItemError.of(committed, Target(group=group))._replace(hint=hint)
+    for partition in committed if partitions is None else partitions:
+        value = committed.get(partition)
+        if isinstance(value, KgError):
+            return ItemError.of(value, Target(group, *partition))._replace(hint=hint)
+    return None
+
+
+def offsets_of(
+    committed: Committed | KgError, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, CommittedOffset | None]:
+    """Return the offsets that are there; one that is only pending, the first of its partition,
+    is no offset yet."""
+    values: dict[TopicPartition, CommittedOffset | None] = {}
+    known = {} if isinstance(committed, KgError) else committed
+    for partition in sorted(known) if partitions is None else partitions:
+        value = known.get(partition)
+        if isinstance(value, CommittedOffset) and value.offset is not None:
+            values[partition] = value
+    return values
+
+
+def announce_deletion(
+    cluster: Cluster,
+    groups: Sequence[GroupDescription],
+    committed: Mapping[str, Committed | KgError],
+    before_change: BeforeChange,
+) -> Operation[None]:
+    """Hand over images of groups that are about to go."""
+    # Share groups keep their offsets elsewhere: there is nothing to put back from here.
+    parts = [(d, offsets_of(committed[d.group] if d.type != "share" else {})) for d in groups]
+    images = yield from take_images(cluster, parts)
+    before_change([GroupChange(i, dict.fromkeys(i.offsets), True) for i in images])
+
+
+def read_groups(
+    cluster: Cluster,
+    groups: Sequence[str],
+    partitions: Mapping[str, Iterable[TopicPartition]] | None = None,
+) -> Operation[dict[str, Reading]]:
+    """Take images of groups, in any state, also of those that do not exist.
+
+    :param partitions: of each group only these, with or without an offset; default: all offsets.
+        Those that do not exist are among the errors then.
+    """
+    both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
+    # A coordinator that doesn't answer must leave time for what follows for the others' groups.
+    described, committed = yield from within(both, READING_SHARE)
+    found: list[tuple[GroupDescription, dict[TopicPartition, CommittedOffset | None]]] = []
+    errors: dict[str, list[ItemError]] = {}
+    for description in described:
+        group = description.group
+        wanted = None if partitions is None else partitions.get(group, ())
+        values, errors[group] = _values(group, committed[group], wanted)
+        errors[group] += _failure(description)
+        if wanted is None:
+            errors[group] += yield from _hidden(cluster, description, values)
+            if _is_there(description):
+                description = description._replace(error=None)
+        found.append((description, values))
+    images, missing = yield from _take_images(cluster, found)
+    if partitions is not None:
+        for description, values in found:
+            for partition in values:
+                if partition in missing:
+                    target = Target(description.group, *partition)
+                    errors[description.group].append(ItemError.of(missing[partition], target))
+    return {
+        description.group: Reading(description, image, errors[description.group])
+        for (description, _), image in zip(found, images, strict=True)
+    }
+
+
+def _hidden(
+    cluster: Cluster, description: GroupDescription, values: Values
+) -> Operation[list[ItemError]]:
+    """Point out topics that members hold and OffsetFetch has left out, as they may not be seen.
+
+    What a group without members has committed in such topics nobody can tell.
+    """
+    held = {topic for member in description.members for topic, _ in member.assignment}
+    names = sorted(held - {partition.topic for partition in values})
+    yield from need_topics(cluster, names)
+    errors = []
+    for name in names:
+        error = cluster.topics[name].error
+        if error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED:
+            said = f"{error.message.rstrip('.')}: the offsets committed there are hidden."
+            target = Target(description.group, name)
+            errors.append(ItemError.of(error, target)._replace(message=said))
+    return errors
+
+
+def _is_there(description: GroupDescription) -> bool:
+    """Whether only a topic that may not be seen kept a KIP-848 group from being described."""
+    error = description.error
+    return error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED
+
+
+def _failure(description: GroupDescription) -> list[ItemError]:
+    error = description.error
+    return [error] if error is not None and error.code != codes.GROUP_ID_NOT_FOUND else []
+
+
+def _values(
+    group: str, committed: Committed | KgError, wanted: Iterable[TopicPartition] | None
+) -> tuple[dict[TopicPartition, CommittedOffset | None], list[ItemError]]:
+    if isinstance(committed, KgError):
+        return {}, [ItemError.of(committed, Target(group=group))]
+    values: dict[TopicPartition, CommittedOffset | None] = {}
+    errors = []
+    for partition in sorted(committed) if wanted is None else wanted:
+        value = committed.get(partition)
+        if isinstance(value, KgError):
+            errors.append(ItemError.of(value, Target(group, *partition)))
+        else:
+            # An offset that is only pending, the first of its partition, is no offset yet.
+            values[partition] = None if value is None or value.offset is None else value
+    return values, errors
+
+
+def take_images(
+    cluster: Cluster, groups: Sequence[tuple[GroupDescription, Values]]
+) -> Operation[list[GroupImage]]:
+    """Add topic ids and the ranges of logs to offsets that have been read already."""
+    images, _ = yield from _take_images(cluster, groups)
+    return images
+
+
+def _take_images(
+    cluster: Cluster, groups: Sequence[tuple[GroupDescription, Values]]
+) -> Operation[tuple[list[GroupImage], dict[TopicPartition, KgError]]]:
+    """Return the images, and the partitions that do not exist (any more)."""
+    partitions = sorted({partition for _, values in groups for partition in values})
+    names = sorted({partition.topic for partition in partitions})
+    if names:
+        yield from fetch_metadata(cluster, names)
+    ids = {name: id_text(cluster.topics[name].topic_id) for name in names}
+    # A log whose leader doesn't answer has no range in the image: no reason to change nothing.
+    ends = yield from within(log_ends(cluster, partitions), READING_SHARE)
+    known = {
+        partition: OffsetImage(
+            None, ids[partition.topic], log.start, log.end if isinstance(log.end, int) else None
+        )
+        for partition, log in ends.items()
+    }
+    images = [
+        image_of(description, {p: OffsetImage(v, *known[p][1:]) for p, v in values.items()})
+        for description, values in groups
+    ]
+    return images, {p: log.end for p, log in ends.items() if _is_missing(log.end)}
+
+
+def _is_missing(end: object) -> TypeGuard[KgError]:
+    return isinstance(end, KgError) and end.code == codes.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,1 @@
+"""From ``sys.argv`` to a command and its exit status, in Kafka's form and in ours."""

@@ -1,0 +1,200 @@
+"""Reads a command line just far enough to know which form it has; needs no Click.
+
+A word is an option's value where an option before it takes one, so ``--group list`` never looks
+like the command ``list``. Every spelling becomes the long one: ``-g X`` and ``-g=X``, ``-ojson``,
+and the long options with a single dash that jopt-simple accepts (``-list``, ``-group=g``). Any
+other ``-word`` is refused, so that ``delete -gbilling`` never means a group that was not typed.
+
+>>> scan(["-list", "-g", "-describe"]).words
+['--list', '--group', '-describe']
+>>> scan(["-b=b:9092", "list"]).command
+'list'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+VALUE = {
+    "bootstrap-server", "command-config", "context", "timeout", "group", "topic", "validate-regex",
+    "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
+    "output", "match", "regex", "exclude", "sort", "columns", "watch", "lag", "by",
+    "prometheus", "like", "wait-empty", "reason", "expiring-within",
+    "confirm", "max-delete", "canary",
+}  # fmt: skip
+OPTIONAL_VALUE = {"state", "type"}
+FLAGS = {
+    "list", "describe", "delete", "reset-offsets", "delete-offsets", "all-groups", "all-topics",
+    "dry-run", "execute", "export", "to-earliest", "to-latest", "to-current", "members", "offsets",
+    "verbose", "help", "version", "expiry",
+    "no-color", "debug", "yes", "force", "lagging", "time-lag", "read-committed", "committed",
+    "totals", "create", "all-or-nothing",
+}  # fmt: skip
+ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
+"""Kafka's actions, in the order in which Kafka's tool names them."""
+
+NO, YES, MAYBE = "no", "yes", "maybe"
+"""Whether an option takes a value."""
+
+SHORT = {
+    "h": "help", "b": "bootstrap-server", "g": "group", "t": "topic", "o": "output", "y": "yes",
+    "v": "verbose", "n": "dry-run", "w": "watch",
+}  # fmt: skip
+"""The short options, wherever there is the long one."""
+
+FORMATS = ("text", "json", "ndjson", "csv", "yaml")
+"""The values of ``--output``, which alone may be glued to its letter."""
+
+_TAKES = {
+    **dict.fromkeys(VALUE, YES),
+    **dict.fromkeys(OPTIONAL_VALUE, MAYBE),
+    **dict.fromkeys(FLAGS, NO),
+}
+_REPEATABLE = {"group", "topic", "match", "exclude"}
+
+
+class Scan(NamedTuple):
+    """What a command line looks like from afar."""
+
+    words: list[str]
+    """The command line, with its options spelled out as far as they were read."""
+    options: list[tuple[str, str | None]]
+    """The options before the first bare word, with their values."""
+    command: str | None
+    """The first bare word."""
+    strays: list[str]
+    """Bare words behind an action of Kafka's form: they belong to nothing."""
+
+    @property
+    def names(self) -> set[str]:
+        """The options that were given."""
+        return {name for name, _ in self.options}
+
+    @property
+    def action(self) -> str:
+        """Kafka's action that stands before the first bare word; "" if there is none."""
+        return next((action for action in ACTIONS if action in self.names), "")
+
+    @property
+    def repeated(self) -> str | None:
+        """The first option given twice though it takes one value."""
+        seen = set()
+        for name, _ in self.options:
+            if name in seen and name not in FLAGS and name not in _REPEATABLE:
+                return name
+            seen.add(name)
+        return None
+
+
+def scan(arguments: Sequence[str]) -> Scan:
+    """Read Kafka's form, or the part of a subcommand form before the command.
+
+    Behind the first bare word nothing is rewritten: the command knows its own options.
+    """
+    words: list[str] = []
+    options: list[tuple[str, str | None]] = []
+    strays: list[str] = []
+    for name, value, spelled in _walk(arguments, _TAKES):
+        words += spelled
+        if name is not None:
+            options.append((name, value))
+        elif any(name in ACTIONS for name, _ in options):
+            strays += spelled
+        else:
+            rest = list(arguments[len(words) :])
+            return Scan([*words, *rest], options, spelled[0], [])
+    return Scan(words, options, None, strays)
+
+
+def spell_out(
+    arguments: Sequence[str], takes: Mapping[str, str], *, stops_at_word: bool = False
+) -> list[str]:
+    """Return a command's arguments with every option in its long form.
+
+    :param takes: the command's options without dashes, and whether they take a value.
+    :param stops_at_word: the first bare word is the name of another command.
+    :raises UsageError: a word with one dash is none of these options.
+
+    >>> spell_out(["-g", "-x", "-n", "-shift-by", "-5"], {"group": YES, "dry-run": NO,
+    ...     "shift-by": YES})
+    ['--group', '-x', '--dry-run', '--shift-by', '-5']
+    """
+    words: list[str] = []
+    for name, _, spelled in _walk(arguments, takes):
+        words += spelled
+        if name is None and (spelled[0] == "--" or stops_at_word):
+            return [*words, *arguments[len(words) :]]
+    return words
+
+
+def _walk(
+    arguments: Sequence[str], takes: Mapping[str, str]
+) -> Iterator[tuple[str | None, str | None, list[str]]]:
+    """Yield each option with its value, and the bare words (without a name), spelled out."""
+    index = 0
+    while index < len(arguments):
+        word = _long(arguments[index], takes)
+        index += 1
+        if not word.startswith("-") or word in ("-", "--"):
+            yield None, None, [word]
+            continue
+        name, equals, value = word.removeprefix("--").partition("=")
+        if equals:
+            yield name, value, [word]
+        elif _takes_next(takes.get(name, NO), arguments, index):
+            yield name, arguments[index], [word, arguments[index]]
+            index += 1
+        else:
+            yield name, None, [word]
+
+
+def _takes_next(takes: str, arguments: Sequence[str], index: int) -> bool:
+    if index >= len(arguments):
+        return False
+    return takes == YES or (takes == MAYBE and not arguments[index].startswith("-"))
+
+
+def _long(word: str, known: Mapping[str, str]) -> str:
+    """Return an option in its long form; a bare word as it is."""
+    if not word.startswith("-") or word.startswith("--") or word == "-":
+        return word
+    name, equals, value = word[1:].partition("=")
+    if name in known:
+        return f"-{word}"
+    long = SHORT.get(name, "")
+    if long == "help" or long in known:
+        return f"--{long}{equals}{value}"
+    if word[1] == "o" and word[2:] in FORMATS and "output" in known:
+        return f"--output={word[2:]}"
+    raise _unknown(word, name, known)
+
+
+def _unknown(word: str, name: str, known: Mapping[str, str]) -> Exception:
+    from kgtool.cli.app.suggest import did_you_mean
+    from kgtool.errors import UsageError
+
+    long = SHORT.get(name[:1], "")
+    if len(name) > 1 and long in known and (near := did_you_mean(name, known)) == "":
+        if known[long] == NO:
+            return UsageError(f"No such option '{word}': write -{name[0]} or --{long}, apart.")
+        return UsageError(
+            f"No such option '{word}': write -{name[0]} {name[1:]} or --{long} {name[1:]}."
+        )
+    near = did_you_mean(name, known, shown="--{}".format)
+    return UsageError(f"No such option '{word}'{near or ': long options have two dashes.'}")
+
+
+def last_value(arguments: Iterable[str], name: str) -> str | None:
+    """Return the last value given to an option anywhere, to report errors in the right format."""
+    found, is_next = None, False
+    short = next((letter for letter, long in SHORT.items() if long == name), None)
+    for word in arguments:
+        spelled, equals, value = word.partition("=")
+        if is_next:
+            found, is_next = word, False
+        elif spelled in (f"--{name}", f"-{name}", f"-{short}"):
+            found, is_next = (value, False) if equals else (found, True)
+        elif name == "output" and word.startswith("-o") and word[2:] in FORMATS:
+            found = word[2:]
+    return found

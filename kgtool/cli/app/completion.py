@@ -1,0 +1,125 @@
+"""Names for the completions of shells: groups and topics of the cluster that a line is about.
+
+``_KGTOOL_COMPLETE=groups kgtool WORD...`` prints one name a line, or nothing: never an error, and
+never later than 300 ms after it was started, because somebody waits at a prompt. The scripts in
+``completions/`` call it with the words of the line as they stand.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli.app.argv import last_value
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
+
+VARIABLE = "_KGTOOL_COMPLETE"
+BUDGET_VARIABLE = "KGTOOL_COMPLETE_MS"
+BUDGET_MS = 300
+_EXIT_MS = 20
+"""What it takes to end."""
+
+
+def names(kind: str, words: Sequence[str]) -> int:
+    """Print the names of a kind (``groups``, ``topics``, ``contexts``); always status 0."""
+    left_ms = _budget_ms() - _age_ms() - _EXIT_MS
+    if left_ms <= 0 or kind not in _KINDS:
+        return 0
+    _end_in(left_ms / 1000)
+    try:
+        found = sorted(name for name in _KINDS[kind](words, int(left_ms)) if _is_typeable(name))
+        sys.stdout.write("".join(f"{name}\n" for name in found))
+        sys.stdout.flush()
+    except Exception:  # noqa: BLE001 - whatever it is, a prompt is no place to say it
+        return 0
+    return 0
+
+
+def _budget_ms() -> int:
+    text = os.environ.get(BUDGET_VARIABLE, "")
+    return int(text) if text.isascii() and text.isdigit() else BUDGET_MS
+
+
+def _age_ms() -> float:
+    """Return how long this process has been running; its CPU time where that is not known."""
+    try:
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return (time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.process_time() * 1000
+
+
+def _end_in(seconds: float) -> None:
+    """End the process by then, also while a name server is being waited for."""
+    import threading
+
+    def end() -> None:
+        time.sleep(seconds)
+        os._exit(0)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def _is_typeable(name: str) -> bool:
+    """Whether a name can stand on a command line: no control character reaches the shell."""
+    return bool(name) and name.isprintable()
+
+
+def _groups(words: Sequence[str], timeout_ms: int) -> Iterable[str]:
+    from kgtool.queries.groups.list import list_groups
+
+    with _session(words, timeout_ms) as session:
+        return [row.group for row in session.run(list_groups(session.cluster)).groups]
+
+
+def _topics(words: Sequence[str], timeout_ms: int) -> Iterable[str]:
+    from kgtool.queries.offsets.ranges import all_topics
+
+    with _session(words, timeout_ms) as session:
+        return session.run(all_topics(session.cluster))
+
+
+def _contexts(_words: Sequence[str], _timeout_ms: int) -> Iterable[str]:
+    from kgtool.config.contexts import load
+
+    return load().by_name
+
+
+_KINDS: dict[str, Callable[[Sequence[str], int], Iterable[str]]] = {
+    "groups": _groups,
+    "topics": _topics,
+    "contexts": _contexts,
+}
+
+
+def _session(words: Sequence[str], timeout_ms: int) -> Session:
+    from kgtool.net.session import Session
+
+    return Session(_settings(words)._replace(timeout_ms=timeout_ms))
+
+
+def _settings(words: Sequence[str]) -> Settings:
+    """Read the connection options wherever they stand; the line need not be complete."""
+    from kgtool import config
+
+    given: dict[str, Any] = {
+        name: value
+        for name, option in _CONNECTION.items()
+        if (value := last_value(words, option)) is not None
+    }
+    found = config.settings(**given)
+    if found is None:
+        raise ValueError("the line names no cluster")
+    return found
+
+
+_CONNECTION = {
+    "bootstrap": "bootstrap-server", "command_config": "command-config", "context": "context",
+}  # fmt: skip

@@ -1,0 +1,111 @@
+"""What every command's help has in common: short where all are the same, examples at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from kgtool.cli.app.argv import MAYBE, NO, SHORT, YES, spell_out
+
+COMMON = (
+    "--bootstrap-server", "--command-config", "--context", "--timeout", "--output", "--no-color",
+    "--debug",
+)  # fmt: skip
+"""Options of (nearly) every command: named there, described by ``kgtool --help``."""
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help, which also is the EXAMPLES of its man page."""
+    folded = (part for line in lines for part in fold(line))
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in folded)
+
+
+def fold(line: str, width: int = 74) -> list[str]:
+    """Break a command line before options, as a shell lets one, where it is too long.
+
+    >>> fold("kgtool list --match billing --state Empty", 30)
+    ['kgtool list --match billing \\\\', '    --state Empty']
+    """
+    parts = line.replace(" --", "\0--").split("\0")
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) + 2 <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"    {part}")
+    return lines
+
+
+def example_lines(command: click.Command) -> list[str]:
+    """Return the examples of a command, each in one line."""
+    text = (command.epilog or "").replace(" \\\n      ", " ")
+    return [line.strip() for line in text.split("\n") if line.startswith("  ")]
+
+
+def is_common(parameter: click.Parameter) -> bool:
+    """Whether an option is described once for all commands."""
+    return any(name in COMMON for name in (*parameter.opts, *parameter.secondary_opts))
+
+
+def takes(option: click.Option) -> str:
+    """Return whether an option takes a value: ``argv.NO``, ``YES`` or ``MAYBE``."""
+    if option.is_flag or option.count:
+        return NO
+    # An optional value has a flag_value for when there is none.
+    return MAYBE if getattr(option, "_flag_needs_value", False) else YES
+
+
+def add_short_options(command: click.Command) -> None:
+    """Declare ``-g`` wherever there is ``--group``, and so on."""
+    for parameter in command.params:
+        for letter, long in SHORT.items():
+            if f"--{long}" in parameter.opts and f"-{letter}" not in parameter.opts:
+                parameter.opts.insert(0, f"-{letter}")
+
+
+def finish(command: click.Command) -> click.Command:
+    """Give a command, and those below it, what all have: short options, spelling, short help."""
+    is_group = isinstance(command, click.Group)
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        finish(inner)
+    add_short_options(command)
+    parse = command.parse_args
+
+    def parse_args(ctx: click.Context, args: Sequence[str]) -> list[str]:
+        known = {
+            name.lstrip("-"): takes(parameter)
+            for parameter in command.get_params(ctx)
+            if isinstance(parameter, click.Option)
+            for name in (*parameter.opts, *parameter.secondary_opts)
+            if name.startswith("--")
+        }
+        return parse(ctx, spell_out(args, known, stops_at_word=is_group))
+
+    command.parse_args = parse_args  # type: ignore[method-assign]
+    if not is_group:
+        _shorten(command)
+    return command
+
+
+def _shorten(command: click.Command) -> None:
+    """Let a command's help only name the options that all commands have."""
+
+    def format_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own, common = [], []
+        for parameter in command.get_params(ctx):
+            record = None
+            if isinstance(parameter, click.Option):  # arguments are in the usage line
+                record = parameter.get_help_record(ctx)
+            if record is not None and is_common(parameter):
+                common.append(max(parameter.opts, key=len))
+            elif record is not None:
+                own.append(record)
+        with formatter.section("Options"):
+            formatter.write_dl(own, col_max=26)
+        if common:
+            formatter.write_paragraph()
+            formatter.write_text(f"And, as everywhere (kgtool --help): {', '.join(common)}.")
+
+    command.format_options = format_options  # type: ignore[method-assign]

@@ -1,0 +1,58 @@
+"""The root of the subcommand form: a Click group that imports a command only to run it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from kgtool.cli.app.argv import Scan
+from kgtool.cli.app.overview import overview
+from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.commands import ALIASES, COMMANDS, SECTIONS
+from kgtool.cli.options.shared import connection_params, output_params
+from kgtool.errors import UsageError
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are files in ``kgtool.cli.commands``."""
+
+    _finished: dict[str, click.Command] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of the help text."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command's file."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self._finished:
+            from kgtool.cli.app.help import finish
+
+            module = import_module(f"kgtool.cli.commands.{cmd_name.replace('-', '_')}")
+            self._finished[cmd_name] = finish(module.command)
+        return self._finished[cmd_name]
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help text that is also shown without Click."""
+        return overview().rstrip("\n")
+
+
+@click.group("kgtool", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@connection_params
+@output_params
+def root(**_given: Any) -> None:
+    """Look after Kafka consumer groups and their committed offsets."""
+
+
+def check_command(seen: Scan) -> None:
+    """Raise UsageError for a command that does not exist, with the nearest that does."""
+    name = seen.command or ""
+    if name in COMMANDS or name in ALIASES:
+        return
+    # Who mistypes a read is not led to a change.
+    near = did_you_mean(name, COMMANDS, 0.75) or did_you_mean(name, SECTIONS["Read"])
+    raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")

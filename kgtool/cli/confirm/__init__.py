@@ -1,0 +1,1 @@
+"""The question before a change, and what is at stake. ``changes`` decides."""

@@ -1,0 +1,105 @@
+"""Asking before a change (contract, section 5): on a terminal, or never without ``--yes``.
+
+Whether a change may be made at all is not decided here, but at the door
+(``kgtool.changes.journal.change``). A cluster that is protected is confirmed here by typing the
+name of its context.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kgtool.cli.output.output import Output
+from kgtool.errors import KgError, UsageError
+from kgtool.text import escape
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+
+
+class Declined(KgError):
+    """The user said no."""
+
+    name = "DECLINED"
+
+
+def is_interactive() -> bool:
+    """Whether somebody can read the question and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def require(yes: bool, dry_run: bool) -> None:
+    """Raise UsageError, before anything is sent, where nobody could be asked."""
+    if not (yes or dry_run or is_interactive()):
+        raise UsageError("This changes the cluster, and there is no terminal to ask on: give --yes "
+                         "to do it, or --dry-run to see what would be done.")  # fmt: skip
+
+
+def ask(
+    session: Session,
+    output: Output,
+    question: str,
+    yes: bool,
+    used: tuple[str, str | None] | None = None,
+    *,
+    groups: Collection[str] = (),
+    offsets: int = 0,
+    is_raw: bool = False,
+) -> None:
+    """Ask, unless ``yes``; raise Declined on anything but yes. The time it takes does not count.
+
+    :param used: a group that was used not long ago, and when (None: unknown): its name is to be
+        typed.
+    :param groups: all that will be changed, with so many ``offsets``: what the policy does not
+        allow is refused before anybody is asked.
+    :param is_raw: it is a raw request, which passes no other door.
+    """
+    from kgtool.changes.policy import Guard
+    from kgtool.cli.flows.change import origin
+
+    said = origin(output)
+    names: Collection[str] = ()
+    if not yes and said.confirm is None and not Guard(session, said).is_confirmed():
+        names = Guard(session, said).rules.protected_by
+        said = said._replace(confirm=session.cluster_id)  # by the name that is typed below
+    guard = Guard(session, said)
+    if is_raw:
+        guard.check_unseen()
+    guard.admit(groups, offsets)
+    if yes:
+        return
+    began = time.monotonic()
+    _ask(session, output, question, names, used)
+    session.loop.extend(time.monotonic() - began)
+    output.confirm = said.confirm
+
+
+def _ask(
+    session: Session, output: Output, question: str, names: Collection[str],
+    used: tuple[str, str | None] | None,
+) -> None:  # fmt: skip
+    import click
+
+    output.flush()
+    agreed = click.confirm(f"{_place(session)}{question}", err=True)
+    if agreed and names:
+        listed = " or ".join(map(escape, names))
+        agreed = click.prompt(f"{listed} is protected; type its name to go on", err=True) in names
+    if agreed and used is not None:
+        group, when = used
+        said = f"Group {escape(group)} was used {when}"
+        if when is None:
+            said = f"When group {escape(group)} was last used is unknown"
+        agreed = click.prompt(f"{said}; type its name to go on", err=True) == group
+    if not agreed:
+        raise Declined("Stopped, nothing was changed.")
+
+
+def _place(session: Session) -> str:
+    """Return which cluster a question is about: the wrong one is the worst mistake of all."""
+    context = session.settings.context
+    named = "" if context is None else f" (context {escape(context.name)})"
+    return f"Cluster {escape(session.cluster_id or 'without id')}{named}: "

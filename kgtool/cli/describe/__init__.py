@@ -1,0 +1,1 @@
+"""``describe`` and ``--watch``: query, view, and what they show."""

@@ -1,0 +1,123 @@
+"""When offsets expire, as columns of a table and keys of a row, and the duration options of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli.output.output import Sink
+from kgtool.columns import Column, duration
+from kgtool.errors import KgError
+from kgtool.model import GroupOffsets, ItemError, Target, TopicPartition
+from kgtool.text import moment
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+    from kgtool.queries.cluster.broker_rules import BrokerRules
+    from kgtool.queries.log.expiry import Expiries, Expiry, Question
+
+KEYS = ("committed_at_ms", "expires_at_ms", "rule")
+NEVER, UNKNOWN, EARLIER = "never", "unknown", "earlier"
+
+Row = Mapping[str, Any]
+
+
+def committed_text(row: Row) -> str | None:
+    """Return the cell of COMMITTED-AT; ``earlier`` was not read, because nothing hangs on it."""
+    at = row.get("committed_at_ms")
+    if at is not None:
+        return moment(at)
+    return EARLIER if row.get("rule") is not None else None
+
+
+def expires_text(row: Row) -> str | None:
+    """Return the cell of EXPIRES-AT: a time, ``never`` (as things stand) or ``unknown``."""
+    at = row.get("expires_at_ms")
+    if at is not None:
+        return moment(at)
+    if row.get("rule") is not None:
+        return NEVER
+    return UNKNOWN if row.get("current_offset") is not None else None
+
+
+COLUMNS = (
+    Column("committed_at_ms", "COMMITTED-AT", text=committed_text),
+    Column("expires_at_ms", "EXPIRES-AT", text=expires_text),
+    Column("rule", "RULE"),
+)
+
+
+def now_ms() -> int:
+    """Return the time."""
+    return int(time.time() * 1000)
+
+
+def find(
+    session: Session, sink: Sink, questions: list[Question], *, all_times: bool = True
+) -> Expiries | None:
+    """Ask the cluster; what can't be known is told to ``sink``. None: nothing could be asked."""
+    from kgtool.queries.log.expiry import find_expiries
+
+    try:
+        found = session.run(
+            find_expiries(session.cluster, questions, now_ms(), all_times=all_times)
+        )
+    except KgError as error:
+        sink.failed(ItemError.of(error, Target()))
+        return None
+    for problem in found.errors:
+        sink.failed(problem)
+    for line in explain_rules(group.broker for group in found.groups.values()):
+        sink.note(line)
+    return found
+
+
+def of_groups(
+    session: Session, sink: Sink, groups: Iterable[GroupOffsets]
+) -> dict[tuple[str, TopicPartition], Expiry]:
+    """Return what becomes of every committed offset that ``describe`` has found."""
+    from kgtool.queries.log.expiry import Question
+
+    questions = [
+        Question(
+            found.description,
+            {
+                TopicPartition(row.topic, row.partition): row.is_pending
+                for row in found.rows
+                if row.current_offset is not None
+            },
+        )
+        for found in groups
+        if found.description.error is None
+    ]
+    answers = find(session, sink, questions) if questions else None
+    if answers is None:
+        return {}
+    return {
+        (group.group, partition): expiry
+        for group in answers.groups.values()
+        for partition, expiry in group.offsets.items()
+    }
+
+
+def as_row(expiry: Expiry | None) -> dict[str, Any]:
+    """Return the keys that a row gets."""
+    if expiry is None:
+        return dict.fromkeys(KEYS)
+    return {key: getattr(expiry, key) for key in KEYS}
+
+
+def explain_rules(brokers: Iterable[BrokerRules | None]) -> list[str]:
+    """Say by which rules and numbers the times were found, a line for each kind of broker."""
+    lines = []
+    for broker in dict.fromkeys(brokers):
+        if broker is not None and broker.retention_ms is not None:
+            every = "" if broker.interval_ms is None else (
+                f", checked every {duration(broker.interval_ms)}"
+            )  # fmt: skip
+            lines.append(
+                f"Offsets are kept for {duration(broker.retention_ms)}{every}, by the rules of "
+                f"brokers {broker.rules.brokers}. Times are UTC."
+            )
+    return lines

@@ -1,0 +1,122 @@
+"""Shows what a look finds: group by group, or all of it in one table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kgtool import columns
+from kgtool.cli.describe.query import Found
+from kgtool.cli.describe.totals import summed, totals
+from kgtool.cli.describe.view import View
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.model import GroupDescription
+from kgtool.text import escape
+
+Row = Mapping[str, Any]
+
+
+class Presenter:
+    """Shows each group as soon as it is known."""
+
+    def __init__(self, output: Output, view: View) -> None:
+        self.output = output
+        self.view = view
+
+    def show(self, found: Found) -> None:
+        """Show one group, and what of it could not be found out."""
+        self._note(found)
+        self._table(found)
+        if found.is_plain:
+            self.output.records([] if self.output.is_text else found.records)
+        elif not self.output.is_text:
+            for row in found.rows:
+                self.output.row(self._picked(row))
+        self._count(found)
+        if self.output.reader_gone:
+            raise BrokenPipeError
+
+    def end(self) -> None:
+        """Show what was held back."""
+
+    def _note(self, found: Found) -> None:
+        note = kafka_tables.group_note(found.description)
+        hidden = self.view.narrows and not found.has_rows
+        if note is not None and self.output.is_text and not hidden:
+            self.output.note(note)
+        is_bare = not found.has_rows and not found.errors and not self.view.narrows
+        if self.view.topics and is_bare and self.output.is_text:
+            self.output.note(self._bare(found))
+
+    def _bare(self, found: Found) -> str:
+        asked = ", ".join(map(str, self.view.topics))
+        name = escape(found.description.group)
+        return f"Group '{name}' has no offset in {escape(asked)}, and reads nothing of it."
+
+    def _table(self, found: Found) -> None:
+        if not self.output.is_text:
+            return
+        if self.view.is_kafkas:
+            self.output.text(_kafkas(found, self.view), end="")
+        elif found.has_rows:
+            rows = found.rows
+            text = draw_for(self.output, self.view.text_columns(rows), rows)
+            self.output.text("\n" + text, end="")
+
+    def _picked(self, row: Row) -> Row:
+        return columns.pick(row, self.view.columns) if self.view.columns else row
+
+    def _count(self, found: Found) -> None:
+        for error in found.errors:
+            self.output.failed(error)
+        if not found.errors or found.has_rows:
+            self.output.done += 1
+
+
+class Collector(Presenter):
+    """Holds everything back: to sort it, to sum it up, or to make one table of it."""
+
+    def __init__(self, output: Output, view: View) -> None:
+        super().__init__(output, view)
+        self._rows: list[Row] = []
+
+    def show(self, found: Found) -> None:
+        """Take one group."""
+        if not found.has_rows:  # else the table says it
+            self._note(found)
+        self._rows += found.rows
+        self._count(found)
+
+    def end(self) -> None:
+        """Show all of it."""
+        found = arranged(self._rows, self.view)
+        if self.output.is_text and found:
+            text = draw_for(self.output, self.view.text_columns(found), found)
+            self.output.text(text, end="")
+        for row in found:
+            self.output.row(self._picked(row))
+
+
+def arranged(found: Sequence[Row], view: View) -> list[Row]:
+    """Sum up and sort as the view wants it."""
+    rows: list[Row] = list(found)
+    if view.by is not None:
+        rows = list(summed(found, view.by))
+    elif view.totals:
+        rows = list(totals(found))
+    return columns.sort(rows, view.sort, _itself) if view.sort is not None else rows
+
+
+def _itself(row: Row) -> Row:
+    return row
+
+
+def _kafkas(found: Found, view: View) -> str:
+    group: GroupDescription = found.description
+    if found.shown is not None:
+        return kafka_tables.offsets(found.shown, view.verbose)
+    if view.name == "members":
+        return kafka_tables.members(group, view.verbose)
+    return kafka_tables.state(group, view.verbose)

@@ -1,0 +1,260 @@
+"""``describe`` for share and streams groups, which have APIs and tables of their own.
+
+What no API of consumer groups knows comes here (``heldback``), and the other two are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kgtool import columns as columns_of
+from kgtool.cli.describe import epochs, expiry
+from kgtool.cli.describe.present import arranged
+from kgtool.cli.describe.query import Expiries, Found
+from kgtool.cli.output import kafka_tables, rows
+from kgtool.cli.output.output import Output, Sink
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, STATUS, Column
+from kgtool.errors import KgError
+from kgtool.model import Assignment, ItemError, OffsetRow, TopicPartition
+from kgtool.text import escape
+
+if TYPE_CHECKING:
+    from kgtool.cli.describe.view import View
+    from kgtool.net.session import Session
+    from kgtool.queries.groups.share_and_streams import OtherGroup, StreamsMember
+
+KINDS = ("share", "streams")
+
+Row = dict[str, Any]
+
+_GROUP = Column("group", "GROUP", NAME)
+_START = (
+    _GROUP,
+    Column("topic", "TOPIC", NAME),
+    Column("partition", "PARTITION"),
+    Column("leader_epoch", "LEADER-EPOCH"),
+    Column("start_offset", "START-OFFSET"),
+    Column("log_end_offset", "LOG-END-OFFSET"),
+    Column("lag", "LAG"),
+    Column("status", "STATUS", STATUS),
+)
+_COMMITTED = (
+    *_START[:4],
+    Column("current_offset", "CURRENT-OFFSET"),
+    *_START[5:7],
+    Column("member_id", "MEMBER", NAME, spare=2),
+    Column("client_id", "CLIENT-ID", NAME, spare=1),
+    _START[7],
+)
+_SHARE_MEMBERS = (
+    _GROUP,
+    Column("consumer_id", "CONSUMER-ID", NAME, spare=2),
+    Column("host", "HOST", NAME),
+    Column("client_id", "CLIENT-ID", NAME),
+    Column("partitions", "#PARTITIONS"),
+    Column("current_epoch", "MEMBER-EPOCH"),
+    Column("current_assignment", "ASSIGNMENT", NAME),
+)
+_STREAMS_MEMBERS = (
+    _GROUP,
+    Column("consumer_id", "MEMBER", NAME, spare=3),
+    Column("host", "HOST", NAME, spare=1),
+    Column("client_id", "CLIENT-ID", NAME),
+    Column("process_id", "PROCESS", NAME, spare=2),
+    Column("topology_epoch", "TOPOLOGY-EPOCH"),
+    Column("current_epoch", "MEMBER-EPOCH"),
+    Column("current_assignment", "TASKS", NAME),
+    Column("target_assignment", "TARGET-TASKS", NAME),
+)
+_STATE = (
+    _GROUP,
+    columns_of.LIST[1],
+    columns_of.STATE[1],
+    Column("assignment_strategy", "ASSIGNMENT-STRATEGY", NAME, spare=1),
+    Column("state", "STATE", STATUS),
+    Column("group_epoch", "GROUP-EPOCH"),
+    Column("target_assignment_epoch", "ASSIGNMENT-EPOCH"),
+    Column("topology_epoch", "TOPOLOGY-EPOCH"),
+    Column("members", "#MEMBERS"),
+)
+_TABLES = {
+    ("share", "offsets"): _START, ("streams", "offsets"): _COMMITTED,
+    ("share", "members"): _SHARE_MEMBERS, ("streams", "members"): _STREAMS_MEMBERS,
+    ("share", "state"): _STATE, ("streams", "state"): _STATE,
+}  # fmt: skip
+_VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "topology_epoch",
+            "current_epoch", "target_assignment"}  # fmt: skip
+
+
+def find(session: Session, sink: Sink, missing: Mapping[str, ItemError], view: View) -> list[Found]:
+    """Look at the share and streams groups among those that seem to be missing.
+
+    What is neither, and what can't be described, is told to ``sink``.
+    """
+    from kgtool.queries.groups.share_and_streams import describe_other_groups
+
+    names = list(missing)
+    found = session.run(describe_other_groups(session.cluster, names))
+    others = [one for one in found.values() if one is not None and not isinstance(one, KgError)]
+    for name, error in missing.items():
+        other = found[name]
+        if isinstance(other, KgError):
+            sink.failed(ItemError.of(other, error.target))
+        elif other is None:
+            sink.failed(error)
+        elif view.kafka_form:
+            kind = other.description.type
+            hint = f"It is a {kind} group: kgtool describe --group {name} shows it."
+            sink.failed(error._replace(hint=hint))
+    return [] if view.kafka_form else _FIND[view.name](session, sink, view, others)
+
+
+def describe(output: Output, found: Sequence[Found], view: View) -> None:
+    """Show them: offsets group by group, members and states in one table for each type."""
+    if view.name == "offsets":
+        for one in found:
+            _show_offsets(output, view, one)
+        return
+    for kind in KINDS:
+        mine = [one for one in found if one.description.type == kind]
+        for one in mine:
+            output.done += 1
+            if output.is_text:
+                epochs.note(output, one.description)
+        _table(output, view, kind, [row for one in mine for row in one.rows])
+
+
+def _table(output: Output, view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """Put out the rows of one type of groups: their own table, or the columns asked for."""
+    shown = arranged(found, view)
+    if output.is_text and shown:
+        output.text("\n" + draw_for(output, text_columns(view, kind, shown), shown), end="")
+    for row in shown:
+        output.row(columns_of.pick(row, view.columns) if view.columns else row)
+
+
+def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> Sequence[Column]:
+    """Return the columns of a table of one type of groups: its own, or those asked for."""
+    if view.columns or view.is_summed:
+        return view.text_columns(found)
+    extra = expiry.COLUMNS if view.expiry else ()
+    return [*_own(view, kind, found), *extra]
+
+
+def _own(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> list[Column]:
+    return [column for column in _TABLES[kind, view.name] if _is_shown(view, column.key, found)]
+
+
+def _is_shown(view: View, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
+    if key in _VERBOSE and not view.verbose:
+        return False
+    return key != "topology_epoch" or any(row[key] is not None for row in found)
+
+
+def _find_offsets(
+    session: Session, sink: Sink, view: View, others: Sequence[OtherGroup]
+) -> list[Found]:
+    from kgtool.queries.groups.share_and_streams import describe_other_offsets
+
+    everything = session.run(describe_other_offsets(session.cluster, others))
+    expiries = expiry.of_groups(session, sink, everything) if view.expiry else {}
+
+    def as_row(row: OffsetRow, kind: str | None) -> Row:
+        start = row.current_offset if kind == "share" else None
+        mine = _expiry(row, expiries) if view.expiry else {}
+        return rows.offset(row) | {"type": kind, "start_offset": start} | mine
+
+    return [
+        Found(
+            one.description, [], one.errors,
+            found=[row for row in one.rows if _is_selected(row.topic, row.partition, view)],
+            make=partial(as_row, kind=one.description.type),
+            is_shown=(lambda row: view.shows(row.lag)) if view.narrows else None,
+        )
+        for one in everything
+    ]  # fmt: skip
+
+
+def _show_offsets(output: Output, view: View, found: Found) -> None:
+    kind = str(found.description.type)
+    note = kafka_tables.group_note(found.description)
+    if note is not None and output.is_text:
+        output.note(note.replace("Consumer group", f"{kind.capitalize()} group"))
+    every = found.every
+    if not every and not found.errors:
+        what = "start offsets" if kind == "share" else "committed offsets"
+        output.note(f"{kind.capitalize()} group {escape(found.description.group)} has no {what}.")
+    _table(output, view, kind, found.rows)
+    for error in found.errors:
+        output.failed(error)
+    output.done += bool(every or not found.errors)
+
+
+def _expiry(row: OffsetRow, expiries: Expiries) -> Row:
+    at = TopicPartition(row.topic, row.partition)
+    return expiry.as_row(expiries.get((row.group, at)))
+
+
+def _is_selected(topic: str, partition: int, view: View) -> bool:
+    return not view.topics or any(
+        spec.topic == topic and (spec.partitions is None or partition in spec.partitions)
+        for spec in view.topics
+    )
+
+
+def _find_members(
+    _session: Session, _sink: Sink, _view: View, others: Sequence[OtherGroup]
+) -> list[Found]:
+    return [Found(other.description, _member_rows(other), []) for other in others]
+
+
+def _member_rows(other: OtherGroup) -> list[Row]:
+    found: list[Row] = []
+    for row in rows.members(other.description):
+        one = other.streams.get(row["consumer_id"])
+        row |= {"type": other.description.type, "process_id": None, "topology_epoch": None}
+        if one is not None:
+            row |= _streams_fields(one)
+        found.append(row)
+    return found
+
+
+def _streams_fields(one: StreamsMember) -> Row:
+    return {
+        "process_id": one.process_id,
+        "topology_epoch": one.topology_epoch,
+        "current_assignment": _tasks(one.tasks),
+        "target_assignment": _tasks(one.target),
+    }
+
+
+def _tasks(tasks: Sequence[Assignment]) -> str | None:
+    """Return ``active 0:0,1; standby 1:2``; None without any task."""
+    kinds = zip(("active", "standby", "warmup"), tasks, strict=True)
+    return (
+        "; ".join(f"{kind} {kafka_tables.assignment(part)}" for kind, part in kinds if part) or None
+    )
+
+
+def _find_state(
+    _session: Session, _sink: Sink, _view: View, others: Sequence[OtherGroup]
+) -> list[Found]:
+    return [Found(other.description, [_state_row(other)], []) for other in others]
+
+
+def _state_row(other: OtherGroup) -> Row:
+    kind = other.description.type
+    return {
+        **rows.state(other.description),
+        "type": kind,
+        "topology_epoch": other.topology_epoch,
+        "subtopologies": len(other.topics) if kind == "streams" else None,
+    }
+
+
+_FIND: dict[str, Callable[[Session, Sink, View, Sequence[OtherGroup]], list[Found]]] = {
+    "offsets": _find_offsets, "members": _find_members, "state": _find_state,
+}  # fmt: skip

@@ -1,0 +1,212 @@
+"""What ``describe`` is to show: the view, and everything that its options change about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool import columns as columns_of
+from kgtool.cli.describe import expiry as expiry_of
+from kgtool.cli.output import rows
+from kgtool.columns import Column
+from kgtool.errors import UsageError
+from kgtool.model import TopicSpec
+
+_KNOWN = {
+    "offsets": (*columns_of.OFFSETS, *expiry_of.COLUMNS),
+    "members": columns_of.MEMBERS,
+    "state": columns_of.STATE,
+    "totals": columns_of.TOTALS,
+    "by group": columns_of.BY_GROUP,
+    "by topic": columns_of.BY_TOPIC,
+}
+_ROW_KEYS = {"offsets": rows.OFFSETS, "members": rows.MEMBERS, "state": rows.STATE}
+_VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "current_epoch",
+            "current_assignment", "target_epoch", "target_assignment", "upgraded"}  # fmt: skip
+"""Columns of Kafka's tables that only ``--verbose`` shows."""
+_ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
+"""Columns that no table has unless ``--columns`` names them."""
+_IDENTITY = {
+    "offsets": ("group", "topic", "partition"),
+    "members": ("group", "consumer_id"),
+    "state": ("group",),
+    "totals": ("group", "topic"),
+    "by group": ("group",),
+    "by topic": ("topic",),
+}
+_RANGE = re.compile(r"\s*(>=|<=|>|<|=)\s*(\d{1,19})\s*", re.ASCII)
+
+
+class LagRange(NamedTuple):
+    """The value of ``--lag``: ``>1000``, ``>=10``, ``<5``, ``=0``."""
+
+    sign: str
+    limit: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> LagRange | None:
+        """Read it; UsageError for anything else."""
+        if text is None:
+            return None
+        found = _RANGE.fullmatch(text)
+        if found is None:
+            raise UsageError(
+                f"--lag takes a comparison such as '>1000', '>=10', '<5' or '=0', not '{text}'."
+            )
+        return cls(found[1], int(found[2]))
+
+    def holds(self, lag: int | None) -> bool:
+        """Whether a lag is in the range; an unknown one never is."""
+        if lag is None:
+            return False
+        sides = {">": lag > self.limit, "<": lag < self.limit, "=": lag == self.limit}
+        return any(sides[letter] for letter in self.sign)
+
+
+class View(NamedTuple):
+    """What of the groups is to be shown, and how."""
+
+    name: str = "offsets"
+    verbose: bool = False
+    topics: tuple[TopicSpec, ...] = ()
+    lagging: bool = False
+    lag: LagRange | None = None
+    by: str | None = None
+    """``group`` or ``topic``: one row each."""
+    time_lag: bool = False
+    committed: bool = False
+    expiry: bool = False
+    totals: bool = False
+    columns: tuple[Column, ...] = ()
+    sort: Column | None = None
+    prometheus: str | None = None
+    watch: float | None = None
+    kafka_form: bool = False
+
+    @property
+    def table(self) -> str:
+        """The kind of rows shown: the view, or ``totals``."""
+        if self.by is not None:
+            return f"by {self.by}"
+        return "totals" if self.totals else self.name
+
+    @property
+    def narrows(self) -> bool:
+        """Whether partitions are left out for their lag."""
+        return self.lagging or self.lag is not None
+
+    def shows(self, lag: int | None) -> bool:
+        """Whether a partition with this lag is shown."""
+        is_lagging = not self.lagging or (lag or 0) > 0
+        return is_lagging and (self.lag is None or self.lag.holds(lag))
+
+    @property
+    def is_kafkas(self) -> bool:
+        """Whether Kafka's own tables are to be printed, with nothing more and nothing else."""
+        own = self.columns or self.sort or self.time_lag or self.committed or self.is_summed
+        return self.kafka_form and not (own or self.expiry) and self.watch is None
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether rows are sums over partitions."""
+        return self.totals or self.by is not None
+
+    @property
+    def collects(self) -> bool:
+        """Whether nothing can be shown before everything is known, in one table for all groups."""
+        if self.sort is not None or self.is_summed or self.columns:
+            return True
+        return self.name != "offsets" and not self.is_kafkas
+
+    @property
+    def row_keys(self) -> tuple[str, ...]:
+        """The keys of the rows of the machine formats."""
+        if self.columns:
+            return tuple(column.key for column in self.columns)
+        if self.is_summed:
+            return tuple(column.key for column in _KNOWN[self.table])
+        keys: tuple[str, ...] = _ROW_KEYS[self.name]
+        keys = (*keys, "last_stable_offset") if self.committed else keys
+        return (*keys, *expiry_of.KEYS) if self.expiry else keys
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The keys that tell one row from the others."""
+        return _IDENTITY[self.table]
+
+    def text_columns(self, found: Sequence[Mapping[str, Any]]) -> list[Column]:
+        """Return the columns of a table: those asked for, or Kafka's and what options add."""
+        if self.columns:
+            return list(self.columns)
+        shown = [column for column in _KNOWN[self.table] if self._is_shown(column.key, found)]
+        if self.name == "state" and not self.kafka_form:
+            shown.insert(1, columns_of.STATE_TYPE)
+        return shown
+
+    def _is_shown(self, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
+        if key in _ON_REQUEST or (key in _VERBOSE and not self.verbose):
+            return False
+        if key == "lag_ms":
+            return self.time_lag or self.by is not None
+        if key == "last_stable_offset":
+            return self.committed
+        if key in expiry_of.KEYS:
+            return self.expiry
+        if key == "status":
+            return not self.kafka_form
+        if key in ("group_instance_id", "upgraded"):
+            return any(row.get(key) is not None for row in found)
+        return True
+
+
+def make(
+    name: str,
+    given: Mapping[str, Any],
+    topics: tuple[TopicSpec, ...] = (),
+    *,
+    kafka_form: bool = False,
+) -> View:
+    """Make a view of the values that Click read; UsageError for what does not go together."""
+    _check(name, given, topics)
+    by = given["by"]
+    known = _KNOWN[f"by {by}" if by is not None else "totals" if given["totals"] else name]
+    columns, sort = given["columns"], given["sort"]
+    view = View(
+        name, given["verbose"], topics, given["lagging"], LagRange.parse(given["lag"]), by,
+        given["time_lag"], given["read_committed"], given["expiry"], given["totals"],
+        columns_of.parse(columns, known, "--columns") if columns is not None else (),
+        columns_of.parse(sort, known, "--sort")[0] if sort is not None else None,
+        given["prometheus"], None if given["watch"] is None else given["watch"] / 1000, kafka_form,
+    )  # fmt: skip
+    asked = {column.key for column in (*view.columns, *([view.sort] if view.sort else ()))}
+    return view._replace(
+        time_lag=view.time_lag or "lag_ms" in asked,
+        committed=view.committed or "last_stable_offset" in asked,
+        expiry=view.expiry or not asked.isdisjoint(expiry_of.KEYS),
+    )
+
+
+_ABOUT_OFFSETS = (
+    "lagging", "lag", "by", "time_lag", "read_committed", "expiry", "totals", "prometheus",
+)  # fmt: skip
+
+
+def _check(name: str, given: Mapping[str, Any], topics: Sequence[TopicSpec]) -> None:
+    if name != "offsets":
+        wrong = [f"--{option.replace('_', '-')}" for option in _ABOUT_OFFSETS if given[option]]
+        wrong += ["--topic"] if topics else []
+        if wrong:
+            verb = "is" if len(wrong) == 1 else "are"
+            raise UsageError(
+                f"{', '.join(wrong)} {verb} about offsets: leave out --{name}, which shows "
+                "something else."
+            )
+    sums = [f"--{option}" for option in ("totals", "by") if given[option]]
+    if len(sums) > 1:
+        raise UsageError("--totals and --by exclude each other.")
+    if given["expiry"] and sums:
+        raise UsageError(f"--expiry is about single partitions: leave out {sums[0]}.")
+    sort = given["sort"]
+    if sort is not None and "," in sort:
+        raise UsageError("--sort takes one column.")

@@ -1,0 +1,314 @@
+"""``describe --watch SECONDS``: looks again and again, and says what has changed.
+
+On a terminal the table is drawn over the last one, nothing else on the screen is touched, and the
+last one stays when Ctrl-C ends it. Elsewhere each look follows the one before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgtool.cli.app import exits
+from kgtool.cli.describe import share_and_streams
+from kgtool.cli.describe.held_back import HeldBack
+from kgtool.cli.describe.present import arranged
+from kgtool.cli.describe.query import Found, look
+from kgtool.cli.describe.view import View
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.output import prometheus, terminal
+from kgtool.cli.output.output import Output, sentence
+from kgtool.cli.output.tables import draw, fit
+from kgtool.columns import CHANGE, Column
+from kgtool.errors import KgError, UsageError
+from kgtool.model import ItemError, Target
+from kgtool.text import counted
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+
+Row = Mapping[str, Any]
+Table = tuple[Sequence[Column], Sequence[Row]]
+
+_DELTAS = {"current_offset": "offset", "lag": "lag"}
+_NAMED = {
+    "member_id": "owner", "status": "status", "state": "state", "members": "members",
+    "assignment_strategy": "strategy", "coordinator": "coordinator", "group_epoch": "epoch",
+    "partitions": "partitions", "current_assignment": "assignment", "lagging": "lagging",
+    "topology_epoch": "topology",
+}  # fmt: skip
+_LONG = {"owner", "assignment"}
+"""What is too long to be shown as "from -> to"."""
+
+
+class Snapshot:
+    """What one look found; stands in for the run's ``Output`` while it is taken."""
+
+    def __init__(self) -> None:
+        self.at = time.localtime()
+        self.cluster_id: str | None = None
+        self.rows: dict[str, list[Row]] = {}
+        """By the type that has a table of its own: share, streams, or "" for all others."""
+        self.errors: list[ItemError] = []
+        self.notes: list[str] = []
+
+    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+        """Learn which cluster it is."""
+        self.cluster_id = cluster_id
+
+    def failed(self, error: ItemError) -> None:
+        """Take a failure."""
+        self.errors.append(error)
+
+    def note(self, text: str) -> None:
+        """Take a remark."""
+        self.notes.append(text)
+
+    def show(self, found: Found) -> None:
+        """Take one group."""
+        kind = found.description.type
+        self.rows.setdefault(kind if kind in share_and_streams.KINDS else "", []).extend(found.rows)
+        self.errors += found.errors
+
+
+class Part(NamedTuple):
+    """The rows of one table, each with what has changed about it (``change``)."""
+
+    kind: str
+    rows: list[Row]
+
+
+class Watch:
+    """Repeats a look until it is interrupted."""
+
+    def __init__(self, session: Session, output: Output, selection: Selection, view: View) -> None:
+        if output.format in ("json", "yaml"):
+            raise UsageError(
+                f"--watch never ends, so there is no end to a {output.format} document: "
+                "use -o ndjson or -o csv."
+            )
+        assert view.watch is not None
+        self._session, self._output = session, output
+        self._selection, self._view = selection, view
+        self._seconds = view.watch
+        self._screen = Screen(output) if output.is_terminal else None
+        self._before: Snapshot | None = None
+
+    def run(self) -> int:
+        """Look until Ctrl-C; return the exit status.
+
+        :raises KgError: the very first look failed. Later ones are tried again.
+        """
+        try:
+            while not self._output.reader_gone:
+                began = time.monotonic()
+                self._look_once()
+                time.sleep(max(0.0, self._seconds - (time.monotonic() - began)))
+                # --timeout is for one look, and waiting for the next is what was asked for.
+                self._session.loop.extend(time.monotonic() - began)
+            return exits.DONE
+        except KeyboardInterrupt:
+            if self._screen is not None:
+                self._screen.leave()
+            self._output.finish()
+            return exits.INTERRUPTED
+
+    def _look_once(self) -> None:
+        try:
+            now = self._take()
+        except KgError as error:
+            if self._before is None:
+                raise
+            failure = ItemError.of(error, Target())
+            self._before.errors = [failure]
+            self._show(self._before, self._parts(self._before, self._before))
+            return
+        self._show(now, self._parts(now, self._before))
+        self._before = now
+
+    def _take(self) -> Snapshot:
+        if self._before is not None:
+            from kgtool.queries.offsets.ranges import look_anew
+
+            self._session.run(look_anew(self._session.cluster))
+        taken = Snapshot()
+        exporter = prometheus.Exporter(self._view.prometheus) if self._view.prometheus else None
+        show = exporter.listen(taken.show) if exporter is not None else taken.show
+        held = HeldBack(taken, self._selection.groups)
+        look(self._session, held, self._selection, self._view, show, ordered=True)
+        for found in held.find(self._session, self._view):
+            show(found)
+        if exporter is not None:
+            exporter.write(taken.cluster_id, len(taken.errors), int(time.time() * 1000))
+        return taken
+
+    def _parts(self, now: Snapshot, before: Snapshot | None) -> list[Part]:
+        """Compare two looks, table by table; those that nothing is in are left out."""
+        parts = []
+        for kind in ("", *share_and_streams.KINDS):
+            there = arranged(now.rows.get(kind, ()), self._view)
+            old = None if before is None else arranged(before.rows.get(kind, ()), self._view)
+            changed = changes(old, there, self._view.identity)
+            rows: list[Row] = [{**row, "change": changed.get(at)} for at, row in enumerate(there)]
+            rows += [{**row, "change": "gone"} for row in self._gone(old or (), there)]
+            if rows:
+                parts.append(Part(kind, rows))
+        return parts or [Part("", [])]
+
+    def _gone(self, before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
+        there = {_identity(row, self._view.identity) for row in now}
+        return [row for row in before if _identity(row, self._view.identity) not in there]
+
+    def _show(self, now: Snapshot, parts: Sequence[Part]) -> None:
+        if not self._output.is_text:
+            self._put_out(now, parts)
+            return
+        changed = sum(row["change"] is not None for part in parts for row in part.rows)
+        head = _headline(now, self._seconds, changed)
+        tables = [(self._columns(part), part.rows) for part in parts]
+        if self._screen is not None:
+            self._screen.draw(head, tables, [sentence(error) for error in now.errors])
+            return
+        self._output.text(f"{head}\n" + "\n".join(draw(*table) for table in tables))
+        for error in now.errors:
+            self._output.note(sentence(error))
+        self._output.flush()
+
+    def _columns(self, part: Part) -> list[Column]:
+        if not part.kind:
+            return [*self._view.text_columns(part.rows), CHANGE]
+        return [*share_and_streams.text_columns(self._view, part.kind, part.rows), CHANGE]
+
+    def _put_out(self, now: Snapshot, parts: Sequence[Part]) -> None:
+        looked_at_ms = int(time.time() * 1000)
+        keys = (*self._view.row_keys, "change")
+        self._output.begin(("looked_at_ms", *keys), now.cluster_id)
+        for part in parts:
+            for row in part.rows:
+                # Types with tables of their own have keys of their own, too.
+                is_whole = part.kind and not self._view.columns
+                shown = row if is_whole else {key: row.get(key) for key in keys}
+                self._output.row({"looked_at_ms": looked_at_ms, **shown})
+        for error in now.errors:
+            self._output.failed(error)
+        self._output.errors.clear()  # they are said; a watch may go on for weeks
+        self._output.flush()
+
+
+def _headline(now: Snapshot, seconds: float, changed: int) -> str:
+    everything = (row for rows in now.rows.values() for row in rows)
+    groups = len({row["group"] for row in everything if row.get("group") is not None})
+    parts = [
+        time.strftime("%Y-%m-%d %H:%M:%S", now.at),
+        f"every {seconds:g} s",
+        counted(groups, "group"),
+        f"{changed} changed",
+    ]
+    return " | ".join(parts)
+
+
+def _identity(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in keys)
+
+
+def changes(
+    before: Sequence[Row] | None, now: Sequence[Row], identity: Sequence[str]
+) -> dict[int, str]:
+    """Say what has changed, by the index of the row; nothing at the first look.
+
+    >>> changes([{"g": 1, "lag": 5}], [{"g": 1, "lag": 3}, {"g": 2, "lag": 0}], ["g"])
+    {0: 'lag -2', 1: 'new'}
+    """
+    if before is None:
+        return {}
+    known = {_identity(row, identity): row for row in before}
+    found = {}
+    for at, row in enumerate(now):
+        old = known.get(_identity(row, identity))
+        said = "new" if old is None else ", ".join(_differences(old, row))
+        if said:
+            found[at] = said
+    return found
+
+
+def _differences(old: Row, new: Row) -> list[str]:
+    said = []
+    for key in new:
+        was, now = old.get(key), new[key]
+        if was == now:
+            continue
+        if key in _DELTAS and was is not None and now is not None:
+            said.append(f"{_DELTAS[key]} {now - was:+d}")
+        elif key in _DELTAS:
+            said.append(f"{_DELTAS[key]} {_word(was)} -> {_word(now)}")
+        elif _NAMED.get(key) in _LONG:
+            said.append(f"other {_NAMED[key]}")
+        elif key in _NAMED:
+            said.append(f"{_NAMED[key]} {_word(was)} -> {_word(now)}")
+    return said
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+class Screen:
+    """Draws over what it drew before, and leaves the rest of the terminal alone."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._lines: list[str] = []
+        self._is_drawing = False
+        self._size = terminal.size()
+
+    def draw(self, head: str, tables: Sequence[Table], errors: Sequence[str]) -> None:
+        """Show one look; what does not fit the screen is counted."""
+        size = terminal.size()
+        width, height = size[0] - 1, size[1]
+        mark = terminal.mark_for()
+        table: list[str] = []
+        heads = set()
+        for each in tables:
+            if table:
+                heads.add(len(table))
+                table.append("")
+            heads.add(len(table))
+            table += self._table(*each, width, mark)
+        said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
+        # Two lines are taken: the headline, and the one that the cursor waits in.
+        room = max(height - 2 - len(said), 2)
+        if len(table) > room:
+            missing = len(set(range(room - 1, len(table))) - heads)
+            table = [*table[: room - 1], f"{mark} {missing} more; --lagging or --match show less"]
+        self._write([terminal.shorten(head, width, mark), *table, *said], size)
+
+    def _table(
+        self, columns: Sequence[Column], rows: Sequence[Row], width: int, mark: str
+    ) -> list[str]:
+        fitting = fit(columns, rows, width)
+        fits = fitting.width <= width
+        colored = fits and self._output.use_color is not False and terminal.has_color()
+        lines = draw(columns, rows, sizes=fitting.sizes, colored=colored, mark=mark).splitlines()
+        return lines if fits else [terminal.shorten(line, width, mark) for line in lines]
+
+    def _write(self, lines: list[str], size: tuple[int, int]) -> None:
+        start = f"\x1b[{len(self._lines)}F" if self._lines else ""
+        if size != self._size:  # the terminal has wrapped old lines as it likes
+            start, self._size = "\x1b[H\x1b[2J", size
+        self._is_drawing, self._lines = True, lines
+        self._put(start + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        self._is_drawing = False
+
+    def leave(self) -> None:
+        """End below the last table, behind the ^C that the terminal shows.
+
+        A terminal throws away what it has not shown yet when Ctrl-C is typed, so that a table
+        that was being drawn is drawn again.
+        """
+        again = "".join(f"{line}\n" for line in self._lines) if self._is_drawing else ""
+        self._put("\n" + again)
+
+    def _put(self, text: str) -> None:
+        self._output.text(text, end="")
+        self._output.flush()

@@ -1,0 +1,1 @@
+"""What several commands do in the same order: look, show, ask, change, report."""

@@ -1,0 +1,59 @@
+"""What the commands say of a change, and where its journal is (``changes.journal.change``)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgtool.changes.journal import change
+from kgtool.changes.policy import Origin
+from kgtool.cli.output.output import Output
+from kgtool.text import escape
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+
+WAY_BACK = (
+    "What is there now is kept in the journal: kgtool undo puts the offsets back. "
+    "The expiry clock starts again then, and a KIP-848 group's epochs do not come back."
+)
+"""Said before a change, in the subcommand form."""
+
+NOT_ALL_COMES_BACK = (
+    "What is there now is kept in the journal: kgtool undo puts the offsets back, and with them "
+    "the groups. Protocol type, epochs and the expiry clock do not come back."
+)
+
+
+def folder() -> Path:
+    """Return the folder of this user's journals; it need not exist."""
+    from kgtool.changes.journal.journal import default_folder
+
+    return default_folder(os.environ, Path.home())
+
+
+def now_ms() -> int:
+    """Return the time, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def origin(output: Output, undoes: str | None = None) -> Origin:
+    """Return what the command line says of the change that it asks for."""
+    return Origin(
+        output.command, output.arguments, output.reason, undoes, output.confirm, output.max_delete
+    )
+
+
+class Change(change.Change):
+    """A change of a command; it speaks on stderr.
+
+    :param undoes: the id of the journal that this action takes back.
+    """
+
+    def __init__(self, session: Session, output: Output, *, undoes: str | None = None) -> None:
+        timer = change.Timer(now_ms, time.monotonic, time.sleep, lambda: secrets.token_hex(4))
+        super().__init__(session, origin(output, undoes), folder(), timer,
+                         say=lambda text: output.note(escape(text)))  # fmt: skip

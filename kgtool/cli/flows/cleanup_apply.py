@@ -1,0 +1,230 @@
+"""``kgtool cleanup apply``: a plan, part by part, each looked at again before it is touched."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgtool.changes.cleanup.apply import (
+    GROUPS_AT_ONCE,
+    Part,
+    Result,
+    groups_back,
+    look_ahead,
+    settled,
+    sight_for,
+)
+from kgtool.changes.cleanup.plan_file import Plan, PlanItem
+from kgtool.changes.policy import Guard
+from kgtool.changes.restore.from_journal import check_cluster
+from kgtool.cli.confirm import consent
+from kgtool.cli.confirm.stakes import used
+from kgtool.cli.flows.change import Change, folder, now_ms, origin
+from kgtool.cli.flows.course import Course
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
+from kgtool.cli.reports.cleanup import KEYS, report_table, row_of, show_plan
+from kgtool.errors import ConfigError
+from kgtool.text import counted, escape
+
+if TYPE_CHECKING:
+    from kgtool.changes.cleanup.progress import Progress
+    from kgtool.net.session import Session
+
+_NOT_NOW = ("waiting", "not-reached", "done-before")
+"""Results for which this run has done nothing."""
+
+
+class Options(NamedTuple):
+    """How to apply: see ``kgtool cleanup apply --help``."""
+
+    path: Path
+    dry_run: bool
+    yes: bool
+    rate: float | None = None
+    allow_blind: bool = False
+
+
+class Apply:
+    """One run of ``cleanup apply``, from the first question to the end report."""
+
+    def __init__(self, session: Session, output: Output, plan: Plan, options: Options) -> None:
+        self._session = session
+        self._output = output
+        self._plan = plan
+        self._options = options
+        self._results: list[Result] = []
+        self._journals: list[str] = []
+        self._change: Change | None = None
+        self._sight = sight_for(
+            plan, lambda said: output.note_once(escape(said)), allow_blind=options.allow_blind
+        )
+
+    def run(self) -> int:
+        """Do it; return the exit status."""
+        plan, output = self._plan, self._output
+        output.begin(KEYS, self._session.cluster_id)
+        if plan.header.cluster_id is None:
+            raise ConfigError(
+                f"{self._options.path} does not say which cluster it is about.",
+                hint=f'For this one write "cluster_id": "{self._session.cluster_id}" into it.',
+            )
+        check_cluster(self._options.path, plan.header.cluster_id, self._session.cluster_id,
+                      "a plan made here")  # fmt: skip
+        if self._options.dry_run:
+            self._look()
+            return self._report()
+        from kgtool.changes.cleanup.progress import Progress
+
+        with Progress(folder(), plan.header.id, self._session.cluster_id) as progress:
+            self._journals = list(progress.journals)
+            back = groups_back(self._session, plan, progress)
+            left = [item for item in plan.items if self._is_left(item, progress, back)]
+            if not left:
+                return self._report()
+            self._ask(left, len([i for i in plan.items if i.changes]) - len(left))
+            self._work(left, progress)
+        return self._report()
+
+    def _is_left(self, item: PlanItem, progress: Progress, back: set[str]) -> bool:
+        """Whether an item is still to be done; those that are not have their result at once."""
+        result = settled(item, progress, back)
+        if result is not None:
+            self._take([result])
+        return result is None
+
+    # -- asking ---------------------------------------------------------------------------
+
+    def _ask(self, left: Sequence[PlanItem], done_before: int) -> None:
+        output = self._output
+        if done_before:
+            output.note(f"{done_before} of it were done before; the rest now.")
+        show_plan(output, self._plan, left)
+        look_ahead(self._session, self._sight, left)
+        question = f"Apply the plan to {counted(len(left), 'group')}?"
+        consent.ask(
+            self._session, output, question, self._options.yes, self._used(left),
+            groups=[item.group for item in left], offsets=sum(len(i.offsets) for i in left),
+        )  # fmt: skip
+
+    def _used(self, left: Sequence[PlanItem]) -> tuple[str, str | None] | None:
+        """Return the group that was used last, and when, if that was not long ago."""
+        times = {i.group: max(i.last_commit_ms or 0, i.last_change_ms or 0) for i in left}
+        times = {group: at for group, at in times.items() if at}
+        return used(times, now_ms())
+
+    # -- working --------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Look at everything, and touch nothing."""
+        left = []
+        for item in self._plan.items:
+            if item.changes:
+                left.append(item)
+            else:
+                self._take([Result(item, "waiting")])
+        Guard(self._session, origin(self._output)).limit(i.group for i in left)
+        show_plan(self._output, self._plan, left)
+        look_ahead(self._session, self._sight, left)
+        for items in self._parts(left):
+            self._take(self._part(items).look())
+
+    def _work(self, left: Sequence[PlanItem], progress: Progress) -> None:
+        meter = Meter(len(left), "groups")
+        course = Course(self._session, self._output, len(left), yes=self._options.yes)
+        done: list[PlanItem] = []
+        try:
+            with Change(self._session, self._output) as change:
+                for items in course.parts(self._parts(left)):
+                    began = time.monotonic()
+                    meter.show(len(done), *self._troubles())
+                    results = self._apply(items, change, progress)
+                    meter.clear()
+                    self._take(results)
+                    done += items
+                    skipped, failed = self._troubles()
+                    if not course.goes_on(len(done), failed=failed, skipped=skipped):
+                        self._take([Result(item, "not-reached") for item in left[len(done) :]])
+                        break
+                    self._wait(len(items), began, len(done) < len(left))
+        except BaseException as error:
+            meter.clear()
+            how = "Stopped" if isinstance(error, Exception) else "Interrupted"
+            self._output.note(
+                f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. The same "
+                "command goes on with the rest."
+            )
+            raise
+        if change.journal_id is not None:
+            self._journals.append(change.journal_id)
+            self._change = change
+
+    def _parts(self, left: Sequence[PlanItem]) -> Iterator[list[PlanItem]]:
+        """Cut the work into parts: no more at once than the rate lets pass."""
+        size = GROUPS_AT_ONCE
+        if self._options.rate is not None:
+            size = max(1, min(size, int(self._options.rate)))
+        for start in range(0, len(left), size):
+            yield list(left[start : start + size])
+
+    def _apply(
+        self, items: Sequence[PlanItem], change: Change, progress: Progress
+    ) -> list[Result]:  # fmt: skip
+        names = [item.group for item in items]
+        change.lock(names)
+        try:
+            results = self._part(items, progress).apply(change, progress)
+        finally:
+            change.unlock(names)
+        kept = {r.item.key: r.status for r in results}
+        problem = progress.finish(kept)
+        if problem is not None:
+            self._output.note_once(f"Note: {progress.path} can't be written: {problem.strerror}.")
+        return results
+
+    def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
+        return Part(self._session, self._sight, items, progress)
+
+    def _wait(self, groups: int, began: float, is_more: bool) -> None:
+        if self._options.rate is None or not is_more:
+            return
+        pause = groups / self._options.rate - (time.monotonic() - began)
+        if pause > 0:
+            time.sleep(pause)
+            self._session.loop.extend(pause)
+
+    # -- saying ---------------------------------------------------------------------------
+
+    def _take(self, results: Sequence[Result]) -> None:
+        for result in results:
+            self._results.append(result)
+            if result.error is None:
+                self._output.done += result.status not in _NOT_NOW
+                self._output.row(row_of(result))
+            else:
+                is_shown = result.status == "skipped" and self._output.is_text
+                self._output.failed(result.error, row=row_of(result), quiet=is_shown)
+
+    def _troubles(self) -> tuple[int, int]:
+        by_status = Counter(result.status for result in self._results)
+        return by_status["skipped"], by_status["failed"]
+
+    def _say_way_back(self) -> None:
+        """Say how to take back what this run did, and what earlier, interrupted ones did."""
+        if self._change is not None:
+            self._change.say()
+        older = self._journals if self._change is None else self._journals[:-1]
+        if older:
+            listed = ", then ".join(f"kgtool undo {journal}" for journal in reversed(older))
+            self._output.note(f"Earlier runs of this plan are taken back by {listed}.")
+
+    def _report(self) -> int:
+        report_table(self._output, self._results)
+        self._say_way_back()
+        status = self._output.finish()
+        if any(result.status == "not-reached" for result in self._results) and not status:
+            return 3
+        return status

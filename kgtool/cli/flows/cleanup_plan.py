@@ -1,0 +1,261 @@
+"""``kgtool cleanup plan``: look at the cluster, decide, show, and write the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgtool.changes.cleanup.plan_file import (
+    WAIT,
+    LeftOut,
+    Plan,
+    PlanHeader,
+    PlanItem,
+    totals,
+    write,
+)
+from kgtool.cli.flows.change import now_ms
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, Column
+from kgtool.errors import ConfigError, KgError, MissingExtra
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
+from kgtool.protocol import codes
+from kgtool.text import counted, escape, moment
+
+if TYPE_CHECKING:
+    from kgtool.changes.cleanup.commit_times_file import KnownTimes
+    from kgtool.changes.cleanup.criteria import Criteria
+    from kgtool.changes.cleanup.facts import Survey, Told
+    from kgtool.net.session import Session
+
+KEYS = (
+    "action", "group", "type", "state", "offsets", "lag", "last_commit_ms", "expires_at_ms", "why",
+)  # fmt: skip
+WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
+REASONS = 5
+"""So many reasons for leaving groups out are listed, each with the names of ``NAMES`` groups."""
+NAMES = 3
+
+
+def _when(key: str) -> Any:
+    return lambda row: None if row[key] is None else moment(row[key])
+
+
+def _lag(row: Any) -> str:
+    return "unknown" if row["lag"] is None else str(row["lag"])
+
+
+COLUMNS = (
+    Column("action", "ACTION"),
+    Column("group", "GROUP", NAME),
+    Column("offsets", "OFFSETS"),
+    Column("lag", "LAG", text=_lag),
+    Column("last_commit_ms", "LAST-COMMIT", text=_when("last_commit_ms"), spare=2),
+    Column("expires_at_ms", "EXPIRES-AT", text=_when("expires_at_ms"), spare=1),
+    Column("why", "WHY", NAME, text=lambda row: "; ".join(row["why"]), spare=3),
+)
+
+
+class Request(NamedTuple):
+    """What the user asked for."""
+
+    selection: Selection
+    criteria: Criteria
+    out: Path | None
+    times: KnownTimes | None = None
+
+
+def check_target(out: Path | None, overwrite: bool) -> None:
+    """Refuse, before anything is asked, what can't be written, or was reviewed and edited."""
+    if out is not None and out.exists() and not overwrite:
+        raise ConfigError(f"{out} exists: give --overwrite, or another name.")
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise ConfigError(f"{out} can't be a plan: name a file in a folder that exists.")
+
+
+def make(session: Session, output: Output, request: Request) -> int:
+    """Make a plan; return the exit status."""
+    from kgtool.changes.cleanup.criteria import clock_skew
+    from kgtool.changes.cleanup.facts import survey
+
+    selection = request.selection
+    if not selection.is_given:
+        selection = selection._replace(all_groups=True)
+    chosen = choose(session, output, selection, KEYS)
+    at_ms = now_ms()
+    since_ms = at_ms - (request.criteria.idle_ms or 0) - _SLACK_MS
+    told = None if request.times is None else _teller(request.times)
+    looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
+    found = session.run(looked)
+    _say_missing(output, selection.groups, found)
+    _count_failures(output, found)
+    skew = clock_skew(found.newest_ms, at_ms, idle=request.criteria.idle_ms is not None)
+    if skew is not None:
+        output.note(skew)
+    plan = _decide(session, request, found, at_ms)
+    _show(output, plan, len(found.groups))
+    if request.out is not None:
+        write(plan, request.out)
+        output.note(WRITTEN.format(request.out))
+    elif plan.items:
+        output.note("Nothing was written: --out PLAN.json makes a file of it.")
+    return output.finish()
+
+
+_SLACK_MS = 3_600_000
+"""Clocks differ, and a record may be a little older than the commit in it."""
+
+
+def read_times(path: Path | None) -> KnownTimes | None:
+    """Read the times of commits that an analysis has found."""
+    if path is None:
+        return None
+    from kgtool.changes.cleanup import commit_times_file
+
+    if not path.is_dir():
+        return commit_times_file.read_file(path)
+    try:
+        from kgtool.analysis import live_table
+
+        return commit_times_file.from_rows(path, live_table.rows(path))
+    except ImportError as error:
+        raise MissingExtra(
+            f"Reading the tables in {path} needs {error.name}, which is not installed.",
+            hint="pip install 'kgtool[analyze]', or name a file of --table live -o ndjson.",
+        ) from None
+
+
+def _teller(times: KnownTimes) -> Told:
+    """Know the time of a commit only where the very same offset is still there."""
+    from kgtool.queries.log.commit_times import CommitTime, CommitTimes
+
+    def told(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:
+        known = times.get(group)
+        if known is None:
+            return KgError("the analysis does not know the group.")
+        at = {
+            partition: CommitTime(found.at_ms)
+            for partition, value in values.items()
+            if (found := known.get(partition)) is not None and found.offset == value.offset
+        }
+        if len(at) < len(values):
+            return KgError("it has other offsets than in the analysis.")
+        changes = [each.state_since_ms for each in known.values() if each.state_since_ms]
+        return CommitTimes(at, None, max(changes, default=None))
+
+    return told
+
+
+def _say_missing(output: Output, named: Sequence[str], found: Survey) -> None:
+    known = {facts.description.group for facts in found.groups}
+    for group in named:
+        if group not in known:
+            output.failed(
+                ItemError(
+                    Target(group=group),
+                    codes.GROUP_ID_NOT_FOUND,
+                    "GROUP_ID_NOT_FOUND",
+                    f"Group {group} not found, or it is a share or streams group.",
+                    "Those are never cleaned up here.",
+                )  # fmt: skip
+            )
+
+
+def _count_failures(output: Output, found: Survey) -> None:
+    """Groups that nobody could look at are failures; what is left out says why."""
+    for facts in found.groups:
+        error = facts.error
+        if error is None:
+            output.done += 1
+            continue
+        if isinstance(error, KgError):
+            error = ItemError.of(error, Target(facts.description.group))
+        output.failed(error, quiet=True)
+
+
+def _decide(session: Session, request: Request, found: Survey, at_ms: int) -> Plan:
+    from kgtool.changes.cleanup.criteria import decide_all
+
+    items, left_out = decide_all(found.groups, request.criteria, at_ms)
+    criteria = _described(request)
+    head = header(session.cluster_id, at_ms, "cluster", criteria, found.newest_ms)
+    return Plan(head, items, left_out)
+
+
+def _described(request: Request) -> dict[str, Any]:
+    """Return what was asked for, without what was not."""
+    selection = request.selection._asdict()
+    given = {key: value for key, value in selection.items() if value}
+    asked = {k: v for k, v in request.criteria._asdict().items() if v not in (None, False)}
+    return {**given, **asked}
+
+
+def header(
+    cluster_id: str | None, at_ms: int, source: str, criteria: dict[str, Any],
+    as_of_ms: int | None = None,
+) -> PlanHeader:  # fmt: skip
+    """Return the header of a plan that is made now."""
+    import secrets
+
+    from kgtool.changes.journal.change import make_plan_header
+
+    token = secrets.token_hex(4)
+    return make_plan_header(
+        cluster_id, source, criteria, at_ms=at_ms, token=token, as_of_ms=as_of_ms
+    )
+
+
+def row_of(item: PlanItem) -> dict[str, Any]:
+    """Return an item as a row of ``cleanup plan``."""
+    fields = item._asdict()
+    return {**{key: fields[key] for key in KEYS}, "offsets": len(item.offsets),
+            "why": list(item.why)}  # fmt: skip
+
+
+def _show(output: Output, plan: Plan, looked_at: int) -> None:
+    rows = [row_of(item) for item in plan.items]
+    for row in rows:
+        output.row(row)
+    if rows and output.is_text:
+        output.page()
+        output.text(draw_for(output, COLUMNS, rows), end="")
+    output.note(summary(plan.items, looked_at))
+    say_left_out(output, plan.left_out)
+
+
+def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
+    """Say in a line what items take away."""
+    found = totals(items)
+    of = "" if looked_at is None else f" of {looked_at} looked at"
+    said = (
+        f"{counted(found.groups, 'group')}{of}, {counted(found.offsets, 'offset')}, lag {found.lag}"
+    )
+    if found.youngest_ms is not None:
+        said += f", youngest commit {moment(found.youngest_ms)}"
+    unknown = sum(item.lag is None for item in items if item.changes)
+    if unknown:
+        said += f" (lag of {unknown} unknown)"
+    waiting = sum(item.action == WAIT for item in items)
+    return said + (f"; {waiting} to wait for." if waiting else ".")
+
+
+def say_left_out(output: Output, left_out: Iterable[LeftOut]) -> None:
+    """Count aloud what is not in the plan because nobody can tell."""
+    groups: dict[str, list[str]] = {}
+    for each in left_out:
+        groups.setdefault(each.why, []).append(each.group)
+    total = len({name for names in groups.values() for name in names})
+    if not total:
+        return
+    output.note(f"Left out, because it can't be told: {counted(total, 'group')}.")
+    by_reason = Counter({why: len(names) for why, names in groups.items()})
+    for why, count in by_reason.most_common(REASONS):
+        shown = ", ".join(groups[why][:NAMES]) + (", …" if count > NAMES else "")
+        output.note(escape(f"  {count}: {why.rstrip('.')} ({shown})"))
+    if len(by_reason) > REASONS:
+        output.note(f"  and {len(by_reason) - REASONS} more reasons: the plan has all.")

@@ -1,0 +1,91 @@
+"""The course of a change of many groups: the canary first, and the rest if that went well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from kgtool.cli.confirm import consent
+from kgtool.cli.output.output import Output
+from kgtool.model import ItemError, Target
+from kgtool.text import counted
+
+if TYPE_CHECKING:
+    from kgtool.net.session import Session
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Course:
+    """What ``--canary N`` asks for.
+
+    :param total: how many groups there are in all.
+    :param yes: nobody is asked after the canary: a failure stops the rest.
+    """
+
+    def __init__(self, session: Session, output: Output, total: int, *, yes: bool) -> None:
+        self._session = session
+        self._output = output
+        self._total = total
+        self._yes = yes
+        canary = output.canary
+        self._canary = canary if canary is not None and canary < total else 0
+
+    def parts(self, parts: Iterable[Sequence[T]]) -> Iterator[list[T]]:
+        """Cut parts so that one of them ends with the canary's last group."""
+        left = self._canary
+        for part in parts:
+            if 0 < left < len(part):
+                yield list(part[:left])
+                yield list(part[left:])
+            else:
+                yield list(part)
+            left = max(left - len(part), 0)
+
+    def run(
+        self, items: Sequence[T], work: Callable[[list[T]], Sequence[R]],
+        failed: Callable[[R], bool], leave: Callable[[T], R],
+    ) -> list[R]:  # fmt: skip
+        """Work on the canary and then on the rest, an item for each group.
+
+        :param failed: whether something failed in a group.
+        :param leave: makes the outcome of a group that is not reached.
+        """
+        done: list[R] = []
+        at = 0
+        for part in self.parts([items]):
+            found = work(part)
+            done += found
+            at += len(part)
+            if at < len(items) and not self.goes_on(at, failed=sum(map(failed, found))):
+                break
+        return done + [leave(item) for item in items[at:]]
+
+    def goes_on(self, done: int, *, failed: int, skipped: int = 0) -> bool:
+        """After the canary: ask, or stop where it met with trouble and nobody can be asked.
+
+        :param done: how many groups are finished, with so many of them ``failed`` or left alone.
+        """
+        if not self._canary or done != self._canary:
+            return True
+        rest = counted(self._total - done, "group")
+        self._output.note(
+            f"Canary: {counted(done, 'group')} done, {skipped} of them left alone, {failed} failed."
+        )
+        try:
+            if not self._yes:
+                consent.ask(self._session, self._output, f"Go on with the other {rest}?", False)
+            elif failed:
+                raise consent.Declined("The canary failed.")
+        except consent.Declined:
+            self._output.note(f"Stopped after the canary; {rest} not touched.")
+            return False
+        return True
+
+
+def not_reached(group: str) -> ItemError:
+    """Say why nothing was done for a group behind the canary."""
+    return ItemError(
+        Target(group=group), None, "NOT_REACHED", "It was not touched: stopped after the canary."
+    )

@@ -1,0 +1,205 @@
+"""What ``undo`` and ``restore`` have in common: plan, show, ask, put back, report.
+
+The first pass over the groups only looks, the second one looks again at each part, under a lock,
+and changes it (``kgtool.changes.restore.run``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup, PutRow
+from kgtool.changes.restore.run import Putter, parts
+from kgtool.cli.confirm import consent
+from kgtool.cli.flows.change import Change
+from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import Output, sentence
+from kgtool.cli.reports.restore import HEADERS, LINES, Plan, cells, row_of
+from kgtool.text import escape
+
+if TYPE_CHECKING:
+    from kgtool.model import GroupDescription
+    from kgtool.net.session import Session
+
+
+class Options(NamedTuple):
+    """How to put back. ``verify``: read back what was written."""
+
+    policy: Policy
+    dry_run: bool
+    yes: bool
+    wait_seconds: float = 0.0
+    all_or_nothing: bool = False
+    verify: bool = True
+
+
+Source = Callable[[], Iterable[GroupWish]]
+"""Gives the wishes, each time from the beginning."""
+
+
+class PutBack:
+    """One ``undo`` or ``restore``, from the first look to the last row."""
+
+    def __init__(
+        self, session: Session, output: Output, options: Options, source: Source,
+        change: Callable[[], Change],
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._output = output
+        self._options = options
+        self._source = source
+        self._new_change = change
+        self._putter = Putter(session, options.policy, verify=options.verify)
+        self._plan = Plan()
+        self._wait_until: float | None = None
+        self._has_header = False
+        self.done = 0
+        self.failed = 0
+        self.journal_id: str | None = None
+
+    def run(self, question: str) -> None:
+        """Do all of it. ``question`` is what is asked; ``{}`` stands for the offsets."""
+        total = 0
+        for part in self._parts():
+            self._wait(part)
+            self._plan.add(self._putter.look(part))
+            total += len(part)
+        self._plan.show_lost(self._output)
+        if self._options.dry_run or not self._plan.count:
+            self._only_report()
+            return
+        self._plan.show(self._output)
+        if self._options.all_or_nothing and self._plan.failed:
+            self._only_report(skip=True)
+            return
+        consent.ask(
+            self._session, self._output, question.format(self._plan.words), self._options.yes,
+            groups=self._plan.groups, offsets=self._plan.count,
+        )  # fmt: skip
+        with self._new_change() as change:
+            self._change(change, total)
+        self.journal_id = change.journal_id
+        change.say()
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _wait(self, part: Sequence[GroupWish]) -> None:
+        """Wait for members to leave, all groups together no longer than asked for."""
+        if not self._options.wait_seconds:
+            return
+        from kgtool.changes.groups.wait_empty import LOOK_AGAIN_SECONDS, wait_until_empty
+
+        if self._wait_until is None:
+            self._wait_until = time.monotonic() + self._options.wait_seconds
+        left = [wish.group for wish in part]
+        is_said = False
+        while True:
+            looked = wait_until_empty(self._session.cluster, left, 0.0, time.monotonic)
+            busy = self._session.run(looked)
+            if not busy or time.monotonic() >= self._wait_until:
+                return
+            if not is_said:
+                self._say_wait(busy)
+                is_said = True
+            left = [group.group for group in busy]
+            # Not in the operation, whose time without an answer is limited.
+            time.sleep(LOOK_AGAIN_SECONDS)
+            self._session.loop.extend(LOOK_AGAIN_SECONDS)
+
+    def _say_wait(self, busy: list[GroupDescription]) -> None:
+        from kgtool.changes.reset.rows import members
+
+        for group in busy[:LINES]:
+            said = f"Waiting until group {group.group} has no members. {members(group)}"
+            self._output.note(escape(said))
+
+    # -- changing -------------------------------------------------------------------------
+
+    def _change(self, change: Change, total: int) -> None:
+        if not self._options.all_or_nothing:
+            self._change_in_parts(change, total)
+            return
+        # Whatever has changed since the first look stops all of it, before the first write.
+        change.lock(wish.group for wish in self._source())
+        if any(_has_failed(group) for part in self._parts() for group in self._putter.look(part)):
+            self._only_report(skip=True)
+            return
+        for part in self._parts():
+            self._apply(part, change)
+
+    def _change_in_parts(self, change: Change, total: int) -> None:
+        course = Course(self._session, self._output, total, yes=self._options.yes)
+        done = failed = 0
+        for part in course.parts(self._parts()):
+            names = [wish.group for wish in part]
+            change.lock(names)
+            try:
+                failed += self._apply(part, change)
+            finally:
+                change.unlock(names)
+            done += len(part)
+            if not course.goes_on(done, failed=failed):
+                self._give_up(done)
+                return
+
+    def _parts(self) -> Iterator[list[GroupWish]]:
+        return parts(self._source())
+
+    def _apply(self, part: Sequence[GroupWish], change: Change) -> int:
+        """Put a part back; return in how many groups something failed."""
+        groups = self._putter.put(part, change)
+        for group in groups:
+            self._report(group)
+        return sum(map(_has_failed, groups))
+
+    def _give_up(self, groups: int) -> None:
+        """Name the groups behind the canary."""
+        for part in parts(islice(self._source(), groups, None)):
+            for wish in part:
+                self.failed += 1
+                self._output.failed(not_reached(wish.group), quiet=True)
+
+    # -- saying ---------------------------------------------------------------------------
+
+    def _only_report(self, *, skip: bool = False) -> None:
+        """Put out what would be done, without doing it."""
+        for part in self._parts():
+            for group in self._putter.look(part):
+                rows = [row._replace(status="skipped") if skip and row.is_open else row
+                        for row in group.rows]  # fmt: skip
+                self._report(group._replace(rows=rows))
+
+    def _report(self, group: PutGroup) -> None:
+        output = self._output
+        if group.error is not None:
+            self.failed += len(group.rows)
+            output.note(sentence(group.error))
+            for row in group.rows:
+                output.row(row_of(row))
+            output.failed(group.error, row=None if group.rows else {"group": group.group},
+                          quiet=True)  # fmt: skip
+        else:
+            for row in group.rows:
+                self._report_row(row)
+        if group.rows:
+            lines = kafka_tables.table(HEADERS, [cells(row) for row in group.rows])
+            output.text(lines if not self._has_header else lines.partition("\n")[2], end="")
+            self._has_header = True
+
+    def _report_row(self, row: PutRow) -> None:
+        if row.error is not None:
+            self.failed += 1
+            self._output.failed(row.error, row=row_of(row))
+        else:
+            if row.status != "skipped":
+                self.done += 1
+                self._output.done += 1
+            self._output.row(row_of(row))
+
+
+def _has_failed(group: PutGroup) -> bool:
+    return group.error is not None or any(row.error is not None for row in group.rows)

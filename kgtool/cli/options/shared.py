@@ -1,0 +1,327 @@
+"""Options that many commands share, as decorators, and the types of their values.
+
+``connection_options`` gives a command ``settings``, ``output_options`` gives it ``output``. Both
+sets are accepted before the command too: ``kgtool --bootstrap-server b:9092 list``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kgtool import timespec
+from kgtool.cli.app.argv import FORMATS
+from kgtool.cli.output.output import Output
+from kgtool.errors import UsageError
+from kgtool.model import TopicSpec
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+if TYPE_CHECKING:  # generic since Click 8.4
+    from kgtool.cli.options.group_selection import Selection
+
+    _Text = click.ParamType[str]
+    _Spec = click.ParamType[TopicSpec]
+    _Number = click.ParamType[int]
+else:
+    _Text = _Spec = _Number = click.ParamType
+
+CONNECTION = ("bootstrap_server", "command_config", "context", "timeout")
+"""The parameters that ``connection_params`` declares."""
+
+
+class Name(_Text):
+    """A group or topic name: any text that can be sent, which is UTF-8."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse bytes that are no UTF-8: no broker knows such a name."""
+        text = str(value)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self.fail("the name is no valid UTF-8 text.", param, ctx)
+        return text
+
+
+class TopicSpecType(_Spec):
+    """``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
+
+    name = "topic[:partitions]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> TopicSpec:
+        """Read the topic and the partitions."""
+        return value if isinstance(value, TopicSpec) else parse_topic(str(value))
+
+
+class Timeout(_Number):
+    """How long a command may take: a duration, or a whole number of milliseconds as in Kafka."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse what is no duration in the words of Kafka's tool."""
+        text = str(value).strip()
+        try:
+            span = int(text) if text.lstrip("+-").isdigit() else timespec.span_ms(text, "timeout")
+        except UsageError:
+            raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
+        if span < 1:
+            raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
+        return span
+
+
+def parse_topic(text: str) -> TopicSpec:
+    """Read ``t`` or ``t:0,1`` as ``ConsumerGroupCommand.parseTopicsWithPartitions`` does.
+
+    >>> parse_topic("orders:1,0,1")
+    TopicSpec(topic='orders', partitions=(1, 0))
+    """
+    topic, colon, rest = text.partition(":")
+    if not topic or ":" in rest or (colon and not rest):
+        raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
+    if not colon:
+        return TopicSpec(topic)
+    numbers = [_partition(word.strip(), text) for word in (rest.rstrip(",") or rest).split(",")]
+    return TopicSpec(topic, tuple(dict.fromkeys(numbers)))
+
+
+def _partition(word: str, text: str) -> int:
+    if not (word.isascii() and word.isdigit() and int(word) < 2**31):
+        raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
+    return int(word)
+
+
+def get_output(ctx: click.Context) -> Output:
+    """Return the run's output; a new one where the command was not started by ``main``."""
+    output = ctx.find_root().ensure_object(Output)
+    if not output.command:
+        output.command = ctx.info_name or ""
+    return output
+
+
+def _set_output(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        get_output(ctx).format = value
+
+
+def _set_color(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        get_output(ctx).use_color = False
+
+
+def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        get_output(ctx).is_debug = True
+
+
+def connection_params(function: F) -> F:
+    """Declare the connection options."""
+    for option in (
+        click.option("--timeout", type=Timeout(), metavar="TIME",
+                     help="How long the whole command may take: 30s (default), 2m; 500 is ms."),
+        click.option("--context", metavar="NAME",
+                     help="A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
+        click.option("--command-config", type=click.Path(), metavar="FILE",
+                     help="A Java properties file with the client's configuration."),
+        click.option("--bootstrap-server", metavar="HOST:PORT,...",
+                     help="The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER)."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def output_params(function: F) -> F:
+    """Declare the options about output; they act on the run's ``Output``."""
+    for option in (
+        click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug,
+                     help="Show tracebacks, and every message to and from brokers."),
+        click.option("--no-color", is_flag=True, expose_value=False, callback=_set_color,
+                     help="Never use colours (also NO_COLOR)."),
+        click.option("--output", type=click.Choice(FORMATS), expose_value=False,
+                     callback=_set_output, help="The format of the results (default: text)."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def connection_options(*, required: bool = True) -> Callable[[F], F]:
+    """Give a command ``settings: Settings`` (None where nothing names a cluster, if that is ok)."""
+
+    def decorate(function: F) -> F:
+        def wrapper(**kwargs: Any) -> Any:
+            given = {name: kwargs.pop(name) for name in CONNECTION}
+            kwargs["settings"] = make_settings(click.get_current_context(), given, required)
+            return function(**kwargs)
+
+        return connection_params(update_wrapper(wrapper, function))  # type: ignore[return-value]
+
+    return decorate
+
+
+def output_options(function: F) -> F:
+    """Give a command ``output: Output``."""
+
+    def wrapper(**kwargs: Any) -> Any:
+        return function(output=get_output(click.get_current_context()), **kwargs)
+
+    return output_params(update_wrapper(wrapper, function))  # type: ignore[return-value]
+
+
+def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> Any:
+    """Combine the options behind the command with those before it, the environment and files."""
+    from kgtool import config
+
+    chosen = {name: _given_before(ctx, name, value) for name, value in given.items()}
+    settings = config.settings(
+        chosen["bootstrap_server"],
+        chosen["command_config"],
+        chosen["timeout"],
+        context=chosen["context"],
+    )
+    if settings is None and required:
+        raise no_cluster()
+    output = get_output(ctx)
+    if settings is None:
+        return None
+    from kgtool.text import escape
+
+    for note in settings.notes:
+        output.note(f"Warning: {escape(note)}")
+    if output.is_debug:
+        settings = settings._replace(trace=lambda line: output.note(escape(line)))
+    return settings
+
+
+def no_cluster() -> UsageError:
+    """Return the refusal of a command that no cluster was named for."""
+    from kgtool.config import BOOTSTRAP_VARIABLE
+
+    return UsageError(
+        'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
+        f"set {BOOTSTRAP_VARIABLE}, or choose a context (kgtool context)."
+    )
+
+
+def _given_before(ctx: click.Context, name: str, value: Any) -> Any:
+    """Return an option's value; where it is not given, the one before the command's name."""
+    parent = ctx.parent
+    while value is None and parent is not None:
+        value, parent = parent.params.get(name), parent.parent
+    return value
+
+
+def selection_options(function: F) -> F:
+    """Give a command ``selection: Selection``: which groups."""
+    from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
+
+    def wrapper(*, state: str | None, type_: str | None, **kwargs: Any) -> Any:
+        states = parse_choices(state, "state", STATES)
+        types = parse_choices(type_, "types", TYPES)
+        selection = kwargs.pop("selection")._replace(states=states, types=types)
+        return function(selection=selection, **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    for option in (
+        click.option("--type", "type_", metavar="TYPES",
+                     help="Of those, only groups of these types: classic,consumer."),
+        click.option("--state", metavar="STATES",
+                     help="Of those, only groups in these states: Empty,Dead,..."),
+    ):  # fmt: skip
+        wrapped = option(wrapped)
+    return name_options(wrapped)  # type: ignore[no-any-return]
+
+
+_GROUP = click.option("--group", multiple=True, type=Name(), metavar="GROUP",
+                      help="A group's exact name; repeatable.")  # fmt: skip
+
+
+def name_options(function: F) -> F:
+    """Give a command ``selection``, by name and pattern only (``describe --state`` is a view)."""
+    from kgtool.cli.options.group_selection import Selection
+
+    def wrapper(**kwargs: Any) -> Any:
+        names = ("group", "all_groups", "match", "regex", "exclude")
+        selection = Selection(*(kwargs.pop(name) for name in names))
+        return function(selection=selection, **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    for option in (
+        click.option("--exclude", multiple=True, metavar="GLOB",
+                     help="But not groups whose name matches; repeatable."),
+        click.option("--regex", metavar="RE", help="Groups whose whole name matches (RE2)."),
+        click.option("--match", multiple=True, metavar="GLOB",
+                     help="Groups whose name matches, with * ? [a-z]; repeatable."),
+        click.option("--all-groups", is_flag=True,
+                     help="Every group that Kafka's own tool lists."),
+        _GROUP,
+    ):  # fmt: skip
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def positions(function: F) -> F:
+    """Let a command's arguments be groups or patterns: they go into ``selection``.
+
+    To be put below ``selection_options``, ``name_options`` or ``group_option``.
+    """
+
+    def wrapper(*, words: tuple[str, ...], selection: Selection, **kwargs: Any) -> Any:
+        return function(selection=selection.named(words), **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
+    return argument(wrapped)  # type: ignore[no-any-return]
+
+
+def group_arguments(function: F) -> F:
+    """Give a command ``selection``: at least one group, as an argument or with ``--group``."""
+    from kgtool.cli.options.group_selection import Selection
+
+    def wrapper(*, words: tuple[str, ...], group: tuple[str, ...], **kwargs: Any) -> Any:
+        if not words and not group:
+            raise UsageError("Missing argument 'GROUP...'.")
+        return function(selection=Selection(group).named(words), **kwargs)
+
+    wrapped: Any = update_wrapper(wrapper, function)
+    wrapped = _GROUP(wrapped)
+    argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")
+    return argument(wrapped)  # type: ignore[no-any-return]
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Remember what is said of a change; the door asks for it."""
+    if value is not None and param.name is not None:
+        setattr(get_output(ctx), param.name, value)
+
+
+def consent_options(function: F) -> F:
+    """Add what lets a change pass: ``--confirm``, and ``--reason`` for the journal."""
+    for option in (
+        click.option("--reason", metavar="TEXT", expose_value=False, callback=_keep,
+                     help="Why: kept in the journal."),
+        click.option("--confirm", metavar="CLUSTER_ID", expose_value=False, callback=_keep,
+                     help="The cluster's id, if it is protected."),
+        click.option("--yes", is_flag=True, help="Do not ask."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def change_options(function: F) -> F:
+    """Add what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
+    for option in (
+        click.option("--max-delete", type=click.IntRange(min=0), metavar="N", expose_value=False,
+                     callback=_keep, help="Refuse to change more than N groups."),
+        click.option("--canary", type=click.IntRange(min=1), metavar="N", expose_value=False,
+                     callback=_keep, help="N groups first; stop if one fails."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
+    ):  # fmt: skip
+        function = option(function)
+    return consent_options(function)

@@ -1,0 +1,1 @@
+"""Rows and sentences on stdout and stderr: formats, tables, colours, progress."""

@@ -1,0 +1,411 @@
+"""Where results, notes and errors go: data on stdout, everything else on stderr.
+
+One ``Output`` per run. A command calls ``begin`` when it knows the cluster, ``row`` per result,
+``failed`` per failure, and ``finish``, which closes the document and gives the exit status. In the
+text format rows are not shown: the command prints its own tables with ``text``.
+
+Formats: ``json`` is one document, streamed, and complete also when the run fails in the middle;
+``ndjson`` is a line a result, failures included; ``csv`` is a header and rows; ``yaml`` is the JSON
+document as YAML.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from kgtool.cli.app import exits
+from kgtool.cli.output import terminal
+from kgtool.errors import KgError
+from kgtool.json_rows import Form, encode
+from kgtool.model import ItemError, Target
+from kgtool.text import cell, escape
+
+if TYPE_CHECKING:
+    from kgtool.cli.output.pager import Pager
+
+ENVELOPE_VERSION = 1
+
+Row = Mapping[str, Any]
+
+
+class Sink(Protocol):
+    """Whatever takes the course of a look: the run's output, or a snapshot of ``--watch``."""
+
+    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+        """Learn what rows will look like."""
+
+    def failed(self, error: ItemError) -> None:
+        """Take a failure."""
+
+    def note(self, text: str) -> None:
+        """Take a remark."""
+
+
+class Output:
+    """Writes one run's results in the format asked for."""
+
+    def __init__(
+        self,
+        format: str = "text",
+        command: str = "",
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
+        self.format = format
+        self.command = command
+        self.cluster_id: str | None = None
+        self.errors: list[ItemError] = []
+        self.done = 0
+        self.is_debug = False
+        self.reason: str | None = None
+        self.confirm: str | None = None
+        self.max_delete: int | None = None
+        self.canary: int | None = None
+        self.arguments: Sequence[str] = ()
+        self.is_kafka_form = False
+        self.use_color: bool | None = None
+        self.before_writing: Callable[[bool], None] | None = None
+        """Told before anything is put out, whether it is results: a line of progress goes."""
+        self._stdout, self._stderr = stdout, stderr
+        self._pager: Pager | None = None
+        self._said: set[str] = set()
+        self._columns: tuple[str, ...] = ()
+        self._form: Form | None = None
+        self._document: list[Row] = []
+        self._one_place: bool | None = None
+        self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the command prints tables for people."""
+        return self.format == "text"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether tables are looked at: a terminal, directly or through a pager."""
+        return self.is_text and (
+            self._pager is not None or terminal.is_terminal(self._stdout or sys.stdout)
+        )
+
+    @property
+    def is_colored(self) -> bool:
+        """Whether tables have colours: only for people, and never in Kafka's form."""
+        if self.is_kafka_form or self.use_color is False:
+            return False
+        return self.is_terminal and terminal.has_color()
+
+    @property
+    def table_width(self) -> int | None:
+        """How wide kgtool's own tables may be; None where nothing may ever be cut."""
+        return terminal.size()[0] if self.is_terminal and not self.is_kafka_form else None
+
+    def page(self) -> None:
+        """Show the tables to come through a pager where somebody looks at them."""
+        if self.is_kafka_form or self._pager is not None or not self.is_terminal:
+            return
+        from kgtool.cli.output import pager
+
+        wanted = pager.command()
+        if wanted is None:
+            return
+        sys.stdout.flush()
+        self._pager = pager.Pager.start(wanted)
+        if self._pager is not None:
+            self._stdout = self._pager.stream
+            if self._stderr is None and terminal.is_terminal(sys.stderr):
+                # Notes keep their place among the tables, and do not disturb the pager's screen.
+                self._stderr = self._pager.stream
+
+    def close_pager(self) -> None:
+        """Wait for the pager's reader; what is said after that goes to the terminal."""
+        if self._pager is not None:
+            running, self._pager = self._pager, None
+            running.close()
+            self._stdout = self._stderr = None
+
+    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+        """Say what rows will look like; rows get all of these keys, null where unknown."""
+        self._columns = tuple(columns)
+        self._form = None
+        self.cluster_id = cluster_id
+
+    def row(self, row: Row) -> None:
+        """Put out one result; nothing in the text format."""
+        if self.format == "json":
+            self._open_json()
+            self._write(",\n" if self._has_rows else "\n")
+            self._write(self._line(row))
+        elif self.format == "ndjson":
+            self._write(self._line(row) + "\n")
+        elif self.format == "csv":
+            self._write_csv(self._complete(row))
+        elif self.format == "yaml":
+            self._document.append(self._complete(row))
+        self._has_rows = True
+
+    def records(self, rows: Sequence[Sequence[object]]) -> None:
+        """Put out results that belong together, each with its values in the columns' order."""
+        if not rows or self.format not in ("json", "ndjson"):
+            for values in rows:
+                self.row(dict(zip(self._columns, values, strict=True)))
+            return
+        lines = self._json.lines(rows)
+        if self.format == "json":
+            self._open_json()
+            self._write(",\n" if self._has_rows else "\n")
+            self._write(",\n".join(lines))
+        else:
+            self._write("\n".join(lines) + "\n")
+        self._has_rows = True
+
+    def failed(self, error: ItemError, *, row: Row | None = None, quiet: bool = False) -> None:
+        """Record a failure and name it on stderr.
+
+        ``row`` is the item's own row where the command has one; ndjson makes one otherwise.
+        ``quiet`` is for failures that the command itself has put into words already.
+        """
+        self.errors.append(error)
+        if not quiet:
+            self.note(sentence(error))
+        if row is not None:
+            self.row(row)
+        elif self.format == "ndjson":
+            target = error.target._asdict()
+            # None fills itself in; partition 0 is a partition.
+            known = {key: target[key] for key in self._columns if target.get(key) is not None}
+            self.row({**known, "error": error_object(error)})
+
+    def text(self, text: str, end: str = "\n") -> None:
+        """Print text for people on stdout, in the text format only."""
+        if self.is_text:
+            self._write(text + end)
+
+    def note(self, text: str, end: str = "\n") -> None:
+        """Print on stderr, whatever the format."""
+        stream = self._stderr or sys.stderr
+        if self.before_writing is not None:
+            self.before_writing(False)
+        if self.is_text and self._is_one_place:
+            self._flush()
+        try:
+            stream.write(text + end)
+            stream.flush()
+        except OSError:  # a full disk, or nobody listens: there is no other place to say it
+            _point_at_nothing(stream)
+
+    def note_once(self, text: str) -> None:
+        """Print a remark that would be said of every table, the first time only."""
+        if text not in self._said:
+            self._said.add(text)
+            self.note(text)
+
+    def finish(self) -> int:
+        """Close the document; return the exit status."""
+        self._close()
+        return exits.status(self.done, self.errors)
+
+    def abort(self, error: KgError) -> int:
+        """End the run with an error about all of it; return its exit status.
+
+        The document is complete all the same. What was done before the error makes it a partial
+        failure.
+        """
+        item = ItemError.of(error, Target())
+        is_verbatim = self.is_kafka_form and getattr(error, "is_verbatim", False)
+        self.note(sentence(item, prefix="" if is_verbatim else "Error: "))
+        self.failed(item, quiet=True)
+        self._close()
+        is_partial = self.done and error.exit_code in (exits.NOTHING_DONE, exits.UNREACHABLE)
+        return exits.PARTLY_DONE if is_partial else error.exit_code
+
+    def _line(self, row: Row) -> str:
+        complete = self._complete(row)
+        if len(complete) != len(self._columns):
+            return encode(complete)
+        return self._json.line(complete.values())
+
+    @property
+    def _json(self) -> Form:
+        if self._form is None:
+            self._form = Form(self._columns)
+        return self._form
+
+    def _complete(self, row: Row) -> Row:
+        if tuple(row) == self._columns:
+            return row
+        complete = dict.fromkeys(self._columns)
+        complete.update(row)
+        return complete
+
+    def _close(self) -> None:
+        if not self._is_finished:
+            self._is_finished = True
+            if self.format == "json":
+                self._close_json()
+            elif self.format == "yaml":
+                self._write_yaml()
+            elif self.format == "csv" and not self._has_rows and self._columns:
+                self._write_csv(None)
+        self._flush()
+
+    def _open_json(self) -> None:
+        if not self._is_open:
+            self._is_open = True
+            head = encode(self._head())
+            self._write(head[:-1] + ', "results": [')
+
+    def _close_json(self) -> None:
+        self._open_json()
+        errors = ",\n".join(encode(error_object(error)) for error in self.errors)
+        body = f"\n{errors}\n" if errors else ""
+        self._write(("\n" if self._has_rows else "") + f'], "errors": [{body}]}}\n')
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "command": self.command,
+            "version": ENVELOPE_VERSION,
+            "cluster_id": self.cluster_id,
+        }
+
+    def _write_yaml(self) -> None:
+        import yaml
+
+        errors = [error_object(error) for error in self.errors]
+        document = {**self._head(), "results": self._document, "errors": errors}
+        self._write(yaml.safe_dump(document, sort_keys=False))
+
+    def _write_csv(self, row: Row | None) -> None:
+        import csv
+
+        writer = csv.writer(_Sink(self._write), lineterminator="\n")
+        if not self._has_rows:
+            writer.writerow(self._columns or tuple(row or ()))
+        if row is not None:
+            writer.writerow([cell(_flat(row[key])) for key in self._columns or row])
+
+    def _write(self, text: str) -> None:
+        if self._reader_gone:
+            return
+        if self.before_writing is not None:
+            self.before_writing(True)
+        stream = self._stdout or sys.stdout
+        try:
+            stream.write(text)
+        except OSError as error:
+            self._lose_reader(stream, error)
+
+    def _flush(self) -> None:
+        stream = self._stdout or sys.stdout
+        try:
+            stream.flush()
+        except OSError as error:
+            self._lose_reader(stream, error)
+
+    @property
+    def _is_one_place(self) -> bool:
+        """Whether notes and results go to the same terminal, pipe or file, in their order."""
+        if self._one_place is None:
+            streams = (self._stdout or sys.stdout, self._stderr or sys.stderr)
+            try:
+                one, other = (os.fstat(stream.fileno()) for stream in streams)
+                self._one_place = os.path.samestat(one, other)
+            except (OSError, ValueError):  # streams in memory
+                self._one_place = True
+        return self._one_place
+
+    def flush(self) -> None:
+        """Let the reader see what there is."""
+        self._flush()
+
+    @property
+    def reader_gone(self) -> bool:
+        """Whether nobody reads stdout any more (``| head``): reading commands may stop."""
+        return self._reader_gone
+
+    def _lose_reader(self, stream: TextIO, error: OSError) -> None:
+        """Write no more; a reader who has seen enough is no error, a full disk is one."""
+        self._reader_gone = True
+        _point_at_nothing(stream)
+        if not isinstance(error, BrokenPipeError):
+            raise unwritable(error) from error
+
+
+def unwritable(error: OSError) -> KgError:
+    """Say that results could not be put out."""
+    return KgError(
+        f"The output can't be written: {error.strerror or error}.",
+        hint="What was shown of it is not all.",
+    )
+
+
+class _Sink:
+    """The file-like object that ``csv.writer`` wants."""
+
+    def __init__(self, write: Any) -> None:
+        self.write = write
+
+
+def _point_at_nothing(stream: TextIO) -> None:
+    """Send a broken pipe's buffered rest to /dev/null, or the interpreter complains at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, stream.fileno())
+    finally:
+        os.close(nowhere)
+
+
+def _flat(value: object) -> object:
+    return encode(value) if isinstance(value, (dict, list, tuple)) else value
+
+
+def error_object(error: ItemError) -> dict[str, Any]:
+    """Return an error as the contract's section 4 shows it."""
+    return {
+        "target": error.target._asdict(),
+        "code": error.code,
+        "name": error.name,
+        "message": error.message,
+        "hint": error.hint,
+    }
+
+
+def sentence(error: ItemError | KgError, prefix: str = "Error: ") -> str:
+    """Return one line for stderr: what failed, why, and what to do about it."""
+    message = error.message
+    if isinstance(error, ItemError):
+        where = place(error.target)
+        if where and not _names(error.target, message):
+            message = f"{where}: {message}"
+    if error.hint:
+        message = f"{message.rstrip('.')}. {error.hint}"
+    return prefix + escape(" ".join(message.split("\n")))
+
+
+def hint_of(error: ItemError) -> str:
+    """Return the hint as the end of a sentence, with a blank before it."""
+    return f" {error.hint}" if error.hint else ""
+
+
+def place(target: Target) -> str:
+    """Return ``group g, t1-0, broker 2``: the parts of a target that are known."""
+    parts = []
+    if target.group is not None:
+        parts.append(f"group {target.group}")
+    if target.topic is not None:
+        partition = "" if target.partition is None else f"-{target.partition}"
+        parts.append(f"{target.topic}{partition}")
+    if target.broker is not None:
+        parts.append(f"broker {target.broker}")
+    return ", ".join(parts)
+
+
+def _names(target: Target, message: str) -> bool:
+    """Whether the message itself says what it is about."""
+    if target.topic is not None:
+        return target.topic in message and (target.group or "") in message
+    if target.group is not None:
+        return f" {target.group} " in f" {message} " or f"'{target.group}'" in message
+    return False

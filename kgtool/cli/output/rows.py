@@ -1,0 +1,88 @@
+"""Domain records as the rows of the contract's section 4: the same keys in every format."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import error_object
+from kgtool.model import GroupDeletion, GroupDescription, GroupListing, OffsetDeletion, OffsetRow
+
+LIST = ("group", "type", "state", "protocol_type", "coordinator")
+OFFSETS = (
+    "group", "topic", "partition", "current_offset", "log_start_offset", "log_end_offset", "lag",
+    "lag_ms", "leader_epoch", "metadata", "member_id", "host", "client_id", "subscribed", "status",
+)  # fmt: skip
+MEMBERS = (
+    "group", "consumer_id", "group_instance_id", "host", "client_id", "partitions",
+    "current_epoch", "current_assignment", "target_epoch", "target_assignment", "upgraded",
+)  # fmt: skip
+STATE = (
+    "group", "coordinator", "coordinator_id", "assignment_strategy", "state", "group_epoch",
+    "target_assignment_epoch", "members",
+)  # fmt: skip
+DELETE = ("group", "status", "error")
+DELETE_OFFSETS = ("group", "topic", "partition", "status", "error")
+REGEX = ("regex", "valid", "message")
+offset_values = attrgetter(*OFFSETS)
+"""Returns the values of a row of ``describe --offsets``, in the order of its keys."""
+
+
+def listing(group: GroupListing) -> dict[str, Any]:
+    """Return a row of ``list``."""
+    return group._asdict()
+
+
+def offset(row: OffsetRow) -> dict[str, Any]:
+    """Return a row of ``describe --offsets``."""
+    return dict(zip(OFFSETS, offset_values(row), strict=True))
+
+
+def members(group: GroupDescription) -> list[dict[str, Any]]:
+    """Return the rows of ``describe --members``; assignments as Kafka's tool writes them."""
+    return [
+        {
+            "group": group.group,
+            "consumer_id": member.member_id,
+            "group_instance_id": member.instance_id,
+            "host": member.host,
+            "client_id": member.client_id,
+            "partitions": member.partition_count,
+            "current_epoch": member.epoch,
+            "current_assignment": _assignment(member.assignment),
+            "target_epoch": kafka_tables.target_epoch(group, member),
+            "target_assignment": _assignment(member.target or ()),
+            "upgraded": kafka_tables.upgrade(group, member),
+        }
+        for member in group.members
+    ]
+
+
+def _assignment(topics: Any) -> str | None:
+    return kafka_tables.assignment(topics) if topics else None
+
+
+def state(group: GroupDescription) -> dict[str, Any]:
+    """Return the row of ``describe --state``."""
+    broker = group.coordinator
+    return {
+        "group": group.group,
+        "coordinator": f"{broker.host}:{broker.port}" if broker else None,
+        "coordinator_id": broker.id if broker else None,
+        "assignment_strategy": group.assignor or None,
+        "state": group.state,
+        "group_epoch": group.group_epoch,
+        "target_assignment_epoch": group.assignment_epoch,
+        "members": len(group.members),
+    }
+
+
+def deletion(row: GroupDeletion) -> dict[str, Any]:
+    """Return a row of ``delete``."""
+    return {**row._asdict(), "error": error_object(row.error) if row.error else None}
+
+
+def offset_deletion(row: OffsetDeletion) -> dict[str, Any]:
+    """Return a row of ``delete-offsets``."""
+    return {**row._asdict(), "error": error_object(row.error) if row.error else None}

@@ -1,0 +1,1 @@
+"""The texts and rows of single commands."""

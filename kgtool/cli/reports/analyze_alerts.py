@@ -1,0 +1,66 @@
+"""``analyze --fail-on``: what the user wants to be warned of by the exit status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kgtool.cli.output.output import Output
+from kgtool.errors import UsageError
+from kgtool.timespec import span_ms
+
+OVERDUE, EXPIRING, LOSSES = "overdue", "expiring-within", "losses"
+
+
+class Warned(NamedTuple):
+    """One thing to be warned of."""
+
+    what: str
+    within_ms: int = 0
+
+    def is_met(self, analysis: Any, output: Output) -> bool:
+        """Look for it; say on stderr how much of it there is."""
+        if self.what == OVERDUE:
+            found = analysis.count("overdue", "expires_at_ms")
+            words = "should be gone already (--table overdue)"
+        elif self.what == LOSSES:
+            found = analysis.count("losses", "committed_again_ms")
+            words = "would have been missed: removed, and committed again later (--table losses)"
+        else:
+            found = analysis.count("live", "expires_at_ms", analysis.end_ms + self.within_ms)
+            words = "may go within that time (--table live)"
+        if found:
+            output.note(f"--fail-on {self}: {found:,} {words}")
+        return bool(found)
+
+    def __str__(self) -> str:
+        from kgtool.analysis.words import duration
+
+        return f"{self.what}={duration(self.within_ms)}" if self.within_ms else self.what
+
+
+if TYPE_CHECKING:  # generic since Click 8.4
+    _Type = click.ParamType[Warned]
+else:
+    _Type = click.ParamType
+
+
+class Condition(_Type):
+    """``overdue``, ``losses`` or ``expiring-within=DURATION``."""
+
+    name = "condition"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Warned:
+        """Read it."""
+        what, equals, span = str(value).partition("=")
+        if what == EXPIRING and equals:
+            return Warned(what, span_ms(span, f"fail-on {EXPIRING}"))
+        if what in (OVERDUE, LOSSES) and not equals:
+            return Warned(what)
+        raise UsageError(
+            f"--fail-on takes {OVERDUE}, {LOSSES} or {EXPIRING}=DURATION such as "
+            f"{EXPIRING}=48h, not '{value}'."
+        )

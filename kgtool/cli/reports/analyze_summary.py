@@ -1,0 +1,222 @@
+"""The summary of ``kgtool analyze`` as text: the first lines say it all, then come the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kgtool.analysis.summary import problem_text
+from kgtool.analysis.words import DAY_MS, about, count, duration, size, when
+from kgtool.cli.output import terminal
+from kgtool.text import escape
+
+WIDTH = 80
+"""Of tables that nobody looks at right now (a pipe): names are cut to fit, JSON has them whole."""
+DAYS = 7
+_BARS = "▁▂▃▄▅▆▇█"
+_ASCII_BARS = "_.-=+*#"
+_LEAST = 12
+"""Columns that a name keeps."""
+
+
+class Page:
+    """Lines of text for so many columns."""
+
+    def __init__(self, width: int = WIDTH, mark: str = "…", *, colored: bool = False) -> None:
+        self.width = width
+        self.mark = mark
+        self.colored = colored
+        self.lines: list[str] = []
+
+    def say(self, label: str, text: str, color: str | None = None) -> None:
+        """One line with what it is about in front."""
+        painted = terminal.paint(escape(text), color if self.colored else None)
+        self.lines.append(f"{self._bold(label.ljust(8))} {painted}")
+
+    def plain(self, text: str) -> None:
+        """A line as it is."""
+        self.lines.append(escape(text))
+
+    def place(self, path: str, text: str) -> None:
+        """What is the matter with a file; of a long path the end stays, which is its name."""
+        text, path = escape(text), escape(path)
+        room = max(self.width - len("  : ") - terminal.columns_of(text), 2 * _LEAST)
+        if terminal.columns_of(path) > room:
+            path = self.mark + terminal.shorten(path[::-1], room - 1, "")[::-1]
+        self.lines.append(f"  {path}: {text}")
+
+    def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """A table whose first column is a name, which is cut where there is no room."""
+        if not rows:
+            return
+        cells = [[_cell(value) for value in row] for row in rows]
+        sizes = [
+            max(map(terminal.columns_of, [head[i], *[row[i] for row in cells]]))
+            for i in range(len(head))
+        ]
+        others = sum(sizes[1:]) + 2 * len(sizes)
+        sizes[0] = min(sizes[0], max(self.width - others, _LEAST))
+        numeric = [all(isinstance(row[i], int | None) for row in rows) for i in range(len(head))]
+        self.lines += ["", self._bold(title)]
+        for row in [list(head), *cells]:
+            row[0] = terminal.shorten(row[0], sizes[0], self.mark)
+            parts = []
+            for cell, wide, right in zip(row, sizes, numeric, strict=True):
+                room = " " * (wide - terminal.columns_of(cell))
+                parts.append(room + cell if right else cell + room)
+            self.lines.append("  " + "  ".join(parts).rstrip())
+
+    def sparkline(self, values: Sequence[int], columns: int) -> str:
+        """A curve in one line, from 0 up."""
+        bars = _BARS if self.mark == "…" else _ASCII_BARS
+        shown = _resample(values, columns)
+        top = max([*shown, 1])
+        steps = [max(value, 0) * len(bars) // top for value in shown]
+        return "".join(bars[min(len(bars) - 1, step)] for step in steps)
+
+    def _bold(self, text: str) -> str:
+        return terminal.paint(text, terminal.BOLD if self.colored else None)
+
+
+def render(facts: dict[str, Any], page: Page) -> str:
+    """The whole summary."""
+    _head(facts, page)
+    _whatif(facts["whatif"], page)
+    _live_tables(facts, page)
+    _removals(facts["removals"], page)
+    _problems(facts["quality"], page)
+    return "\n".join(page.lines)
+
+
+def _head(facts: dict[str, Any], page: Page) -> None:
+    quality = facts["quality"]
+    page.say(
+        "Log",
+        f"{count(quality['files'], 'file')}, {size(quality['bytes'])}, "
+        f"{count(quality['records'], 'record')}, until {when(facts['as_of_ms'])}",
+    )
+    page.say(
+        "Rules",
+        f"{facts['rules']}: retention {_retention(facts)}, checked every "
+        f"{duration(facts['check_interval_ms'])}",
+    )
+    page.say("Live", f"{count(facts['live_offsets'], 'offset')} of "
+             f"{count(facts['live_groups'], 'group')}")  # fmt: skip
+    _growth(facts["growth"], page)
+    page.say(
+        "Expires",
+        f"in 24 h {facts['next_24h']:,}, in 7 days {facts['next_7d']:,}, never as things stand "
+        f"{facts['never']:,}; due already {facts['due_now']:,}"
+        + (f"; can't be told {facts['untold']:,}" if facts["untold"] else ""),
+    )
+    if facts["overdue"]:
+        partitions = facts["overdue_partitions"]
+        where = ", ".join(map(str, partitions[:8])) + (" …" if len(partitions) > 8 else "")
+        page.say(
+            "Overdue",
+            f"{facts['overdue']:,} should be gone: see --table overdue "
+            f"(__consumer_offsets {where})",
+            terminal.RED,
+        )
+
+
+def _retention(facts: dict[str, Any]) -> str:
+    """What the brokers had; where it changed, from when on."""
+    first, *others = facts["wrote"] or [facts]
+    later = [f", {duration(each['retention_ms'])} from {when(each['from_ms'])}" for each in others]
+    return duration(first["retention_ms"]) + "".join(later)
+
+
+def _growth(curve: list[dict[str, Any]], page: Page) -> None:
+    if len(curve) < 3:
+        return
+    first, last = curve[0], curve[-1]
+    top = max(curve, key=lambda row: int(row["offsets"]))
+    words = f" in {about(last['at_ms'] - first['at_ms'])}, most {top['offsets']:,} offsets"
+    room = max(page.width - 9 - len(words), 8)
+    line = page.sparkline([row["offsets"] for row in curve[1:]], min(room, 48))
+    page.say("Growth", line + words)
+
+
+def _whatif(rows: list[dict[str, Any]], page: Page) -> None:
+    page.table(
+        "What if (MISSED: removed, then committed again; NEXT: if nobody commits any more)",
+        ("RULES, RETENTION, CHECK", "REMOVED", "MISSED", "GROUPS", "LIVE", "NEXT"),
+        [
+            (f"{row['rules']}, {duration(row['retention_ms'])}, "
+             f"{duration(row['check_interval_ms'])}",
+             row["removed_offsets"], row["missed_offsets"], row["removed_groups"],
+             row["live_offsets"], row["next_offsets"])
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def _live_tables(facts: dict[str, Any], page: Page) -> None:
+    page.table(
+        "Expiring next", ("GROUP", "GROUPS", "OFFSETS", "24H", "7D", "FIRST"),
+        [
+            (row["family"], row["groups"], row["offsets"], row["next_24h"], row["next_7d"],
+             when(row["next_expiry_ms"]))
+            for row in facts["expiring_next"]
+        ],
+    )  # fmt: skip
+    page.table(
+        "Days ahead", ("DAY", "OFFSETS", "GROUPS"),
+        [(f"until {when(facts['as_of_ms'] + row['day'] * DAY_MS)}", row["offsets"], row["groups"])
+         for row in facts["next_days"] if row["day"] <= DAYS],
+    )  # fmt: skip
+    page.table(
+        "Live groups", ("TYPE, STATE", "GROUPS", "OFFSETS", "24H", "7D", "NEVER"),
+        [
+            (_kind(row), *[row[name] for name in
+                           ("groups", "offsets", "next_24h", "next_7d", "never")])
+            for row in facts["groups_by_state"]
+        ],
+    )  # fmt: skip
+    page.table(
+        "Most offsets", ("GROUP", "GROUPS", "OFFSETS", "NEVER"),
+        [(row["family"], row["groups"], row["offsets"], row["never"])
+         for row in facts["largest_families"]],
+    )  # fmt: skip
+
+
+def _kind(row: dict[str, Any]) -> str:
+    if row["group_type"] is not None:
+        return f"{row['group_type']}, {row['group_state']}"
+    return "not told" if row["untold"] else "no group (orphaned offsets)"
+
+
+def _removals(rows: list[dict[str, Any]], page: Page) -> None:
+    page.table(
+        "Removed so far", ("CAUSE", "OF", "REMOVALS", "AT MOST AFTER DUE"),
+        [
+            (row["cause"] or "unknown", "offsets" if row["of_offset"] else "groups",
+             row["removals"], about(row["max_latency_ms"]) if row["cause"] != "explicit" else "-")
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def _problems(quality: dict[str, Any], page: Page) -> None:
+    page.plain("")
+    if not quality["problem_files"]:
+        page.say("Quality", "every record was read")
+        return
+    page.say("Quality", f"{quality['decoded']:,} of {count(quality['records'], 'record')} decoded")
+    for file in quality["problem_files"]:
+        for problem in file["problems"]:
+            page.place(file["path"], problem_text(problem))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+
+
+def _resample(values: Sequence[int], columns: int) -> list[int]:
+    """The last value of each of so many equal pieces."""
+    if len(values) <= columns:
+        return list(values)
+    return [values[(at + 1) * len(values) // columns - 1] for at in range(columns)]

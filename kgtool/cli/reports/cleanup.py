@@ -1,0 +1,74 @@
+"""What ``cleanup apply`` says: the plan before, each item's result, and the sum at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from kgtool.changes.cleanup.apply import Result
+from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
+from kgtool.cli.flows.change import NOT_ALL_COMES_BACK
+from kgtool.cli.flows.cleanup_plan import say_left_out, summary
+from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, Column
+from kgtool.text import counted, escape
+
+KEYS = ("action", "group", "offsets", "status", "reason", "error")
+COLUMNS = (
+    Column("action", "ACTION"),
+    Column("group", "GROUP", NAME),
+    Column("offsets", "OFFSETS"),
+    Column("status", "STATUS"),
+    Column("reason", "REASON", NAME, spare=1),
+)
+_WORDS = {
+    "deleted": "deleted", "rebuilt": "rebuilt", "gone": "gone already", "skipped": "left alone",
+    "failed": "failed", "waiting": "to wait for", "done-before": "done before",
+    "would-delete": "would be deleted", "would-rebuild": "would be rebuilt",
+    "not-reached": "not reached",
+}  # fmt: skip
+
+
+def row_of(result: Result) -> dict[str, Any]:
+    """Return a result as a row."""
+    item, error = result.item, result.error
+    return {
+        "action": item.action,
+        "group": item.group,
+        "offsets": len(item.offsets),
+        "status": result.status,
+        "reason": None if error is None else error.message,
+        "error": None if error is None else error_object(error),
+    }
+
+
+def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:
+    """Say on stderr what is about to happen."""
+    header = plan.header
+    output.note(escape(f"Plan {header.id}, made {header.made_at} by {header.made_by}."))
+    for action, count in Counter(item.action for item in left).items():
+        output.note(f"  {action}: {counted(count, 'group')}")
+    output.note(f"All in all {summary(left)}")
+    say_left_out(output, plan.left_out)
+    living = [
+        i.group for i in left if i.action == DELETE_OFFSETS and i.state not in (None, "Empty")
+    ]
+    if living:
+        output.note(
+            f"Warning: {len(living)} of them had members: what is deleted there can be undone "
+            "only while they are empty."
+        )
+    output.note(NOT_ALL_COMES_BACK)
+
+
+def report_table(output: Output, results: Sequence[Result]) -> None:
+    """Put out what came of each item, and the sum."""
+    rows = [row_of(result) for result in results]
+    if rows and output.is_text:
+        shown = [{**row, "status": _WORDS[row["status"]]} for row in rows]
+        output.text(draw_for(output, COLUMNS, shown), end="")
+    by_word = Counter(_WORDS[result.status] for result in results)
+    said = ", ".join(f"{count} {words}" for words, count in by_word.items())
+    output.note(f"{said or 'Nothing is in the plan'}.")

@@ -1,0 +1,152 @@
+"""What ``explain`` has found out, as a row of the contract's kind, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli.describe import expiry as expiry_of
+from kgtool.cli.output.output import error_object
+from kgtool.model import ItemError, Member
+from kgtool.retention import rules as r
+
+if TYPE_CHECKING:
+    from kgtool.changes.explain import Explanation, TopicUse
+    from kgtool.retention.audit import Removal
+
+KEYS = (
+    "group", "exists", "type", "state", "state_since_ms", "protocol_type", "coordinator",
+    "offsets_partition", "members", "topics", "offsets", "actions", "retention_ms",
+    "check_interval_ms", "rules", "next_expires_at_ms", "removals", "removals_since_ms",
+    "missing_acls", "next",
+)  # fmt: skip
+
+
+def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
+    """Return one committed offset with what becomes of it."""
+    value = found.committed[partition]
+    expiry = found.expiries.get(partition)
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "current_offset": value.offset,
+        **expiry_of.as_row(expiry),
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# What to type next
+
+
+def next_commands(found: Explanation) -> list[str]:
+    """Return commands that make sense now, the most likely one first."""
+    name = shlex.quote(found.description.group)
+    commands = [_acl(acl.operation, acl.resource_type, acl.resource) for acl in found.missing]
+    if not found.exists:
+        return [*commands, *_after_the_end(found, name)]
+    if found.description.is_empty:
+        if any(expiry.expires_at_ms is not None for expiry in found.expiries.values()):
+            join = " --join" if found.description.protocol_type and _is_classic(found) else ""
+            commands.append(f"kgtool keep {name}{join}")
+        if found.committed and found.reset_refusal is None:
+            commands.append(f"kgtool reset-offsets --group {name} --all-topics --to-earliest")
+        if found.delete_refusal is None:
+            commands.append(f"kgtool delete --group {name}")
+    else:
+        commands.append(f"kgtool describe --group {name} --members --verbose")
+        for use in found.topics:
+            if use.offsets and use.subscribed is False and use.refusal is None:
+                topic = shlex.quote(use.topic)
+                commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
+    return commands
+
+
+def _is_classic(found: Explanation) -> bool:
+    return found.description.type in (None, r.TYPE_CLASSIC)
+
+
+def _after_the_end(found: Explanation, name: str) -> list[str]:
+    if not found.was_there:
+        return ["kgtool list"]
+    return [
+        "kgtool history",
+        f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create",
+    ]
+
+
+def _acl(operation: str, kind: str, resource: str) -> str:
+    where = "--cluster" if kind == "cluster" else f"--{kind} {shlex.quote(resource)}"
+    name = "".join(part.capitalize() for part in operation.split("_"))
+    return f"kafka-acls.sh --add --allow-principal User:YOU --operation {name} {where}"
+
+
+# ---------------------------------------------------------------------------------------------
+# JSON
+
+
+def row(found: Explanation) -> dict[str, Any]:
+    """Return the row of the machine formats: the same keys always, None where unknown."""
+    group, broker, past = found.description, found.broker, found.past
+    times = [e.expires_at_ms for e in found.expiries.values() if e.expires_at_ms is not None]
+    return {
+        "group": group.group,
+        "exists": found.exists,
+        "type": group.type,
+        "state": group.state if found.exists else None,
+        "state_since_ms": found.snapshot.state_since_ms if found.snapshot else None,
+        "protocol_type": group.protocol_type if found.exists else None,
+        "coordinator": group.coordinator.id if group.coordinator else None,
+        "offsets_partition": found.partition,
+        "members": [_member_row(member) for member in group.members],
+        "topics": [_topic_row(use) for use in found.topics],
+        "offsets": [offset_row(found, partition) for partition in found.committed],
+        "actions": {
+            "delete": _action(found.delete_refusal),
+            "reset-offsets": _action(found.reset_refusal),
+        },
+        "retention_ms": broker.retention_ms if broker else None,
+        "check_interval_ms": broker.interval_ms if broker else None,
+        "rules": broker.rules.name if broker else None,
+        "next_expires_at_ms": min(times, default=None),
+        "removals": [_removal_row(item) for item in past.removals] if past else None,
+        "removals_since_ms": past.begin_ms if past else None,
+        "missing_acls": [acl._asdict() for acl in found.missing],
+        "next": next_commands(found),
+    }
+
+
+def _member_row(member: Member) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "partitions": member.partition_count,
+        "subscribed": None if member.subscribed is None else list(member.subscribed),
+        "subscribed_regex": member.subscribed_regex,
+    }
+
+
+def _topic_row(use: TopicUse) -> dict[str, Any]:
+    return {
+        "topic": use.topic,
+        "offsets": use.offsets,
+        "subscribed": use.subscribed,
+        "holders": [member.member_id for member in use.holders],
+        "delete-offsets": _action(use.refusal),
+    }
+
+
+def _action(error: ItemError | None) -> dict[str, Any]:
+    return {"allowed": error is None, "error": None if error is None else error_object(error)}
+
+
+def _removal_row(item: Removal) -> dict[str, Any]:
+    return {
+        "topic": item.topic,
+        "partition": item.partition,
+        "removed_at_ms": item.removed_at_ms,
+        "cause": item.cause,
+        "expires_at_ms": item.expires_at_ms,
+        "latency_ms": item.latency_ms,
+    }

@@ -1,0 +1,276 @@
+"""What ``explain`` has found out, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli.describe import expiry as expiry_of
+from kgtool.cli.output.tables import draw
+from kgtool.cli.reports.explain_json import next_commands, offset_row
+from kgtool.columns import NAME, Column, duration
+from kgtool.model import GroupDescription, ItemError, Member
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.retention import rules as r
+from kgtool.text import counted, escape, moment
+
+if TYPE_CHECKING:
+    from kgtool.changes.explain import Explanation, TopicUse
+    from kgtool.retention.audit import Removal
+
+_MOST = 40
+"""So many lines of a table are shown to people; the rest is counted."""
+
+RULES = {
+    r.RULE_COMMIT: (
+        "counts from the time of its own commit",
+        "a new commit for the partition (kgtool keep makes one)",
+    ),
+    r.RULE_EMPTY_SINCE: (
+        "counts, like all others of the group, from the time since which the group is Empty",
+        "a member that joins, even if it leaves again (kgtool keep --join); no commit does",
+    ),
+    r.RULE_EXPLICIT: (
+        "was committed with a retention time of its own",
+        "a new commit without one",
+    ),
+    r.RULE_SUBSCRIBED: (
+        "is kept, because a member subscribes to the topic",
+        "the end of the last such subscription",
+    ),
+    r.RULE_LIVE_GROUP: (
+        "is kept, because the group is alive and this broker keeps all that such a group has",
+        "the end of its last membership",
+    ),
+    r.RULE_REBALANCING: (
+        "is kept as long as the group rebalances",
+        "the end of the rebalance",
+    ),
+    r.RULE_PENDING: (
+        "is kept as long as an open transaction holds a commit for the partition",
+        "the end of the transaction",
+    ),
+    r.RULE_ORPHAN: (
+        "is left over from a group that the coordinator does not know, so nobody ever looks at it",
+        "a new commit in the name of the group, which puts it to the clock again",
+    ),
+    r.RULE_SHARE: ("belongs to a share group, which brokers never clean", "nothing"),
+}
+"""Of each rule: what it says of an offset, and what would change it."""
+
+CAUSES = {
+    r.CAUSE_EXPIRED: "expired: its time had come",
+    r.CAUSE_GROUP_EMPTY: "the group was Empty and had nothing left",
+    r.CAUSE_CONVERTED: "the group became one of another type",
+    r.CAUSE_EXPLICIT: "somebody deleted it, or its topic",
+    None: "unknown: the log does not have any more what was removed",
+}
+
+
+def text(found: Explanation, now_ms: int) -> str:
+    """Return everything, for people."""
+    sections = [
+        _head(found, now_ms),
+        _members(found.description),
+        _topics(found),
+        _expiry(found, now_ms),
+        _actions(found),
+        _past(found),
+        _missing(found),
+        _next(found),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+# ---------------------------------------------------------------------------------------------
+# Text
+
+
+def _head(found: Explanation, now_ms: int) -> str:
+    group = found.description
+    name = escape(group.group)
+    where = ""
+    if group.coordinator is not None:
+        where = f", coordinated by broker {group.coordinator.id}"
+    if found.partition is not None:
+        where += f", in partition {found.partition} of __consumer_offsets"
+    if not found.exists:
+        return f"Group {name} {_absence(found)}{where}.\n"
+    kind = group.type or "classic"
+    if kind == r.TYPE_CLASSIC:
+        protocol = escape(group.protocol_type)
+        kind = f"classic group ({protocol})" if protocol else "place for standalone commits"
+    else:
+        kind = f"{kind} group"
+    since = found.snapshot.state_since_ms if found.snapshot is not None else None
+    for_ = "" if since is None else f" since {moment(since)} ({_span(now_ms - since)})"
+    return f"Group {name} is a {kind}, {group.state}{for_}{where}.\n"
+
+
+def _absence(found: Explanation) -> str:
+    error = found.description.error
+    if error is not None and error.code == GROUP_ID_NOT_FOUND:
+        return "does not exist any more" if found.was_there else "does not exist"
+    return "may not be seen"
+
+
+def _span(ms: int) -> str:
+    return duration(max(ms, 0))
+
+
+def _members(group: GroupDescription) -> str:
+    if not group.members:
+        return ""
+    columns = (
+        Column("client_id", "CLIENT-ID", NAME), Column("host", "HOST", NAME),
+        Column("instance_id", "GROUP-INSTANCE-ID", NAME), Column("owns", "#PARTITIONS"),
+        Column("subscribes", "SUBSCRIBES-TO", NAME),
+    )  # fmt: skip
+    rows = [
+        {
+            "client_id": member.client_id,
+            "host": member.host,
+            "instance_id": member.instance_id,
+            "owns": member.partition_count,
+            "subscribes": _subscription(member),
+        }
+        for member in group.members
+    ]
+    return f"Members:\n{_table(columns, rows)}"
+
+
+def _subscription(member: Member) -> str:
+    if member.subscribed is None:
+        return "(can't be read)"
+    regex = [f"/{member.subscribed_regex}/"] if member.subscribed_regex else []
+    return ", ".join([*member.subscribed, *regex]) or "(nothing)"
+
+
+def _topics(found: Explanation) -> str:
+    columns = (
+        Column("topic", "TOPIC", NAME), Column("offsets", "OFFSETS"),
+        Column("held", "HELD-BY", NAME), Column("delete", "DELETE-OFFSETS", NAME),
+    )  # fmt: skip
+    rows = [
+        {
+            "topic": use.topic,
+            "offsets": use.offsets,
+            "held": _held(use),
+            "delete": _verdict(use.refusal) if use.offsets else None,
+        }
+        for use in found.topics
+    ]
+    return f"Topics:\n{_table(columns, rows)}" if rows else ""
+
+
+def _held(use: TopicUse) -> str:
+    names = ", ".join(sorted({member.client_id for member in use.holders}))
+    if names:
+        return names
+    return {True: "(by a regular expression)", None: "(unknown)"}.get(use.subscribed, "nobody")
+
+
+def _verdict(error: ItemError | None) -> str:
+    return "possible" if error is None else f"refused: {error.message}"
+
+
+def _expiry(found: Explanation, now_ms: int) -> str:
+    if not found.committed:
+        return "It has no committed offsets.\n" if found.exists else ""
+    rows = [offset_row(found, partition) for partition in found.committed]
+    columns = (
+        Column("topic", "TOPIC", NAME), Column("partition", "PARTITION"),
+        Column("current_offset", "OFFSET"), *expiry_of.COLUMNS,
+    )  # fmt: skip
+    broker = [found.broker] if found.broker is not None else []
+    lines = expiry_of.explain_rules(broker)
+    lines += [f"- {line}" for line in _reasons(found)]
+    if _loses_at_once(found, now_ms):
+        lines.append(
+            "- When its last member leaves, a group of this type is judged by its commits alone: "
+            "those that are older than the retention then go within one check."
+        )
+    said = "".join(f"{line}\n" for line in lines)
+    return f"Committed offsets:\n{_table(columns, rows)}{said}"
+
+
+def _reasons(found: Explanation) -> Iterable[str]:
+    """Say what each rule means that decides over one of the offsets, and what would change it."""
+    used = [expiry.rule for expiry in found.expiries.values()]
+    for rule in r.RULES:
+        if rule in used:
+            count = used.count(rule)
+            what, change = RULES[rule]
+            which = "one offset" if count == 1 else f"{count} offsets, each"
+            yield f"{rule}: {which} {what}. What would change it: {change}."
+
+
+def _loses_at_once(found: Explanation, now_ms: int) -> bool:
+    """Whether offsets that are protected now would be overdue without members."""
+    retention_ms = found.broker.retention_ms if found.broker is not None else None
+    if found.description.type != r.TYPE_CONSUMER or retention_ms is None:
+        return False
+    return any(
+        expiry.rule == r.RULE_SUBSCRIBED
+        and (expiry.committed_at_ms is None or expiry.committed_at_ms < now_ms - retention_ms)
+        for expiry in found.expiries.values()
+    )
+
+
+def _actions(found: Explanation) -> str:
+    if not found.exists:
+        return ""
+    lines = []
+    for name, error in (("delete", found.delete_refusal), ("reset-offsets", found.reset_refusal)):
+        hint = f" {error.hint}" if error is not None and error.hint else ""
+        lines.append(f"  {name}: {escape(_verdict(error) + hint)}\n")
+    return f"What kgtool could do now:\n{''.join(lines)}"
+
+
+def _past(found: Explanation) -> str:
+    past = found.past
+    if past is None:
+        return ""
+    since = "" if past.begin_ms is None else f" since {moment(past.begin_ms)}"
+    if not past.removals:
+        return "" if found.exists else f"Its log says nothing of it{since}.\n"
+    columns = (
+        Column("at", "REMOVED-AT"), Column("what", "WHAT", NAME), Column("cause", "WHY", NAME),
+    )  # fmt: skip
+    rows = [
+        {"at": moment(row.removed_at_ms), "what": _what(row), "cause": CAUSES[row.cause]}
+        for row in reversed(past.removals)
+    ]
+    left = ""
+    if not found.exists and past.left:
+        count = len(past.left)
+        left = (
+            f"{counted(count, 'offset')} of it {'is' if count == 1 else 'are'} "
+            f"left in the log: {RULES[r.RULE_ORPHAN][0]}.\n"
+        )
+    return f"Removed by the broker{since}:\n{_table(columns, rows)}{left}"
+
+
+def _what(row: Removal) -> str:
+    return "the group" if row.topic is None else f"{row.topic}-{row.partition}"
+
+
+def _missing(found: Explanation) -> str:
+    lines = [
+        f"  {acl.operation} on {acl.resource_type} {escape(acl.resource)} ({acl.purpose})\n"
+        for acl in found.missing
+    ]
+    return f"Missing ACLs of this login:\n{''.join(lines)}" if lines else ""
+
+
+def _next(found: Explanation) -> str:
+    commands = next_commands(found)
+    lines = "".join(f"  {escape(command)}\n" for command in commands)
+    return f"Next:\n{lines}" if lines else ""
+
+
+def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> str:
+    drawn = draw(columns, rows[:_MOST]).splitlines()
+    if len(rows) > _MOST:
+        drawn.append(f"and {len(rows) - _MOST} more; -o json shows all")
+    return "".join(f"  {line}\n" for line in drawn)

@@ -1,0 +1,250 @@
+"""What ``reset-offsets`` says: rows, tables, the notes before a change and the failures after it.
+
+stdout has what Kafka's tool prints; what Kafka's tool keeps to itself (clamping, records that are
+read again or never) goes to stderr in Kafka's form and into columns in the subcommand form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.reports import reset_file
+from kgtool.protocol import codes
+from kgtool.text import counted, escape
+from kgtool.timespec import shown_time
+
+if TYPE_CHECKING:
+    from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
+
+COLUMNS = (
+    "group", "topic", "partition", "old_offset", "new_offset", "records_replayed",
+    "records_skipped", "clamped", "status",
+)  # fmt: skip
+
+NO_EXECUTE = (
+    "WARN: No action will be performed as the --execute option is missing. In version 5.0, this "
+    "command will require either --dry-run or --execute to be specified. You should add the "
+    "--dry-run option explicitly if you are scripting this command and want to keep the current "
+    "default behavior without prompting."
+)
+"""Kafka's warning, word for word."""
+
+_DONE = ("reset", "would-reset")
+_HEADERS = (
+    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "REPLAYED", "SKIPPED",
+    "CLAMPED", "STATUS",
+)  # fmt: skip
+_LINES = 20
+"""At most so many notes of one kind; the rest is counted."""
+
+
+def row_of(row: ResetRow) -> dict[str, Any]:
+    """Return a row of the contract's section 4."""
+    return {
+        "group": row.group,
+        "topic": row.topic,
+        "partition": row.partition,
+        "old_offset": row.old_offset,
+        "new_offset": row.new_offset,
+        "records_replayed": row.records_replayed,
+        "records_skipped": row.records_skipped,
+        "clamped": row.clamp is not None,
+        "status": row.status,
+    }
+
+
+def table(resets: Iterable[GroupReset]) -> str:
+    """Return the subcommand's table: every row, also those that can't be reset."""
+    rows = [
+        (
+            row.group, row.topic, row.partition, row.old_offset, row.new_offset,
+            row.records_replayed, row.records_skipped, _clamped(row), _status(row),
+        )
+        for reset in resets
+        for row in reset.rows
+    ]  # fmt: skip
+    return kafka_tables.table(_HEADERS, rows) if rows else ""
+
+
+def _clamped(row: ResetRow) -> str | None:
+    if row.clamp is None:
+        return None
+    if row.clamp == "late":
+        return "no record so late: log end"
+    return f"{row.asked} is outside: log {row.clamp}"
+
+
+def _status(row: ResetRow) -> str:
+    if row.error is not None:
+        return f"failed: {row.error.message}"
+    return "no-commit: left alone" if row.status == "no-commit" else row.status
+
+
+def count(resets: Iterable[GroupReset], status: str) -> int:
+    """Return how many rows have a status."""
+    return sum(row.status == status for reset in resets for row in reset.rows)
+
+
+def kafka_table(resets: Sequence[GroupReset]) -> str:
+    """Return what Kafka's tool prints for the offsets that were, or would be, reset."""
+    rows = [(row.group, row.topic, row.partition, row.new_offset) for row in _done(resets)]
+    return kafka_tables.resets(rows, [reset.group for reset in resets])
+
+
+def csv(resets: Sequence[GroupReset], with_group: bool, for_terminal: bool = False) -> str:
+    """Return ``--export``: lines that ``--from-file`` reads, names as they are in a file."""
+    rows = [
+        (escape(row.group) if for_terminal else row.group, row.at, row.new_offset)
+        for row in _done(resets)
+    ]
+    known = [(group, at, offset) for group, at, offset in rows if offset is not None]
+    return reset_file.export(known, with_group)
+
+
+def _done(resets: Iterable[GroupReset]) -> Iterator[ResetRow]:
+    return (row for reset in resets for row in reset.rows if row.status in _DONE)
+
+
+# ---------------------------------------------------------------------------------------------
+# Before anything is written
+
+
+def notes(resets: Sequence[GroupReset], strategy: Strategy) -> Iterator[str]:
+    """Say what a person should know of a plan before it is done, where no table does."""
+    rows = [row for reset in resets for row in reset.rows]
+    yield from _some([_warning(row, strategy) for row in rows if row.clamp is not None])
+    for reset in resets:
+        yield from _left_alone(reset, strategy)
+    yield from _some([_counts(reset) for reset in resets if any(_done([reset]))])
+
+
+def _warning(row: ResetRow, strategy: Strategy) -> str:
+    """Say of a target outside of the log what Kafka's tool says (or writes into its log file)."""
+    if row.clamp == "late":
+        end = "Falling back to latest known offset."
+        where = f"Partition {row.partition} from topic {row.topic}"
+        if row.log is not None and row.log.start.offset == row.log.end.offset:
+            return f"Warn: {where} is empty. {end}"
+        return f"Warn: {where} has no record at or after {shown_time(strategy.number)}. {end}"
+    which = "higher than latest" if row.clamp == "end" else "lower than earliest"
+    return (
+        f"Warn: New offset ({row.asked}) is {which} offset for topic partition {row.at}. "
+        f"Value will be set to {row.new_offset}"
+    )
+
+
+def _left_alone(reset: GroupReset, strategy: Strategy) -> Iterator[str]:
+    names = [str(row.at) for row in reset.rows if row.status == "no-commit"]
+    if names:
+        group = strategy.like if strategy.kind == "like" else reset.group
+        more = f" and {len(names) - _LINES} more" if len(names) > _LINES else ""
+        yield (
+            f"Note: group {group} has no committed offset for {', '.join(names[:_LINES])}{more}: "
+            "left alone."
+        )
+
+
+def _counts(reset: GroupReset) -> str:
+    rows = list(_done([reset]))
+    replayed = sum(row.records_replayed or 0 for row in rows)
+    skipped = sum(row.records_skipped or 0 for row in rows)
+    fresh = sum(row.old is None for row in rows)
+    said = (
+        f"Note: group {reset.group}: {counted(replayed, 'record')} to read again, "
+        f"{counted(skipped, 'record')} to skip"
+    )
+    return (
+        f"{said}; {counted(fresh, 'partition')} had no committed offset." if fresh else f"{said}."
+    )
+
+
+def _some(lines: list[str]) -> list[str]:
+    lines = list(dict.fromkeys(lines))
+    more = len(lines) - _LINES
+    return lines[:_LINES] + ([f"… and {more} more like that."] if more > 0 else [])
+
+
+# ---------------------------------------------------------------------------------------------
+# The outcome
+
+
+def put(output: Output, resets: Sequence[GroupReset]) -> None:
+    """Put out the rows, and name on stderr what failed: each reason once, with its partitions."""
+    for line in _some(_failures(resets)):
+        output.note(line)
+    for reset in resets:
+        for row in reset.rows:
+            _put_row(output, row, reset)
+        if reset.error is not None:
+            output.failed(reset.error, quiet=True)
+
+
+def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
+    fields = row_of(row)
+    if row.error is None:
+        output.done += row.status != "skipped"
+        output.row(fields)
+    elif reset.error is not None:  # said once, for the whole group
+        output.row(fields)
+    else:
+        if output.format == "ndjson":
+            fields["error"] = error_object(row.error)
+        output.failed(row.error, row=fields, quiet=True)
+
+
+def _failures(resets: Sequence[GroupReset]) -> list[str]:
+    bundles: dict[tuple[Any, ...], list[ResetRow]] = {}
+    lines = []
+    for reset in resets:
+        if reset.error is not None:
+            lines.append(sentence(reset.error))
+            continue
+        for row in reset.rows:
+            if row.error is not None:
+                bundles.setdefault(_kind(row), []).append(row)
+    return lines + [_failure(rows) for rows in bundles.values()]
+
+
+def _kind(row: ResetRow) -> tuple[Any, ...]:
+    """Rows with the same kind of failure are named in one sentence."""
+    error = row.error
+    assert error is not None
+    if _is_missing(row):
+        return row.group, error.code
+    return row.group, error.code, error.message, error.hint, row.new is None
+
+
+def _is_missing(row: ResetRow) -> bool:
+    missing = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.LEADER_NOT_AVAILABLE)
+    return (
+        row.error is not None
+        and row.error.code in missing
+        and row.partition is not None
+        and row.new is None
+    )
+
+
+def _failure(rows: list[ResetRow]) -> str:
+    from kgtool.changes.reset.rows import leaderless, not_there
+
+    error = rows[0].error
+    assert error is not None
+    if rows[0].partition is None:
+        return sentence(error)
+    parts = [row.at for row in rows]
+    group = f"(group {rows[0].group})"
+    if _is_missing(rows[0]):
+        gone = error.code == codes.UNKNOWN_TOPIC_OR_PARTITION
+        said = not_there(parts) if gone else leaderless(parts)
+        return escape(f"Error: {said} {group}")
+    if error.code is not None and rows[0].new is not None:
+        names = ", ".join(map(str, parts))
+        said = f"Failed altering group offsets for the following partitions: [{names}]: "
+        return sentence(error._replace(message=f"{said}{error.message} {group}"))
+    if len(rows) == 1 or str(parts[0]) in error.message:
+        return sentence(error)
+    names = ", ".join(map(str, parts[:_LINES])) + (", …" if len(parts) > _LINES else "")
+    return sentence(error._replace(message=f"{names}: {error.message} {group}"))

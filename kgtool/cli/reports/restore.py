@@ -1,0 +1,129 @@
+"""What ``undo`` and ``restore`` say: rows, tables, and the plan before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kgtool.changes.restore.decide import PutGroup, PutRow
+from kgtool.cli.output import kafka_tables
+from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.text import counted, escape
+
+if TYPE_CHECKING:
+    from kgtool.model import ItemError
+
+COLUMNS = ("group", "topic", "partition", "old_offset", "new_offset", "status", "note", "error")
+HEADERS = ("GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET", "STATUS")
+LINES = 40
+"""At most so many rows of a plan, and so many notes, are shown; the rest is counted."""
+
+
+class Plan:
+    """What the first look has found."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.deletions = 0
+        self.failed = 0
+        self.unchanged = 0
+        self.groups: list[str] = []
+        self.made = 0
+        self.living: list[str] = []
+        self.lost: list[str] = []
+        self._rows: list[PutRow] = []
+        self._notes: list[str] = []
+
+    @property
+    def words(self) -> str:
+        """How many offsets are to be changed."""
+        return counted(self.count, "committed offset")
+
+    def add(self, groups: Iterable[PutGroup]) -> None:
+        """Take in what is to be done for some groups."""
+        for group in groups:
+            is_open = any(row.is_open for row in group.rows)
+            description = group.reading.description
+            if is_open:
+                self.groups.append(group.group)
+            self.made += is_open and description.error is not None
+            if is_open and description.error is None and not description.is_empty:
+                self.living.append(group.group)
+            if not group.rows and description.error is not None:
+                self.lost.append(group.group)
+            if group.error is not None:
+                self._note(sentence(group.error, prefix=""))
+            for row in group.rows:
+                self._add_row(row, group.error)
+
+    def _add_row(self, row: PutRow, error: ItemError | None) -> None:
+        if row.is_open:
+            self.count += 1
+            self.deletions += row.status == "would-delete"
+            if len(self._rows) < LINES:
+                self._rows.append(row)
+            if row.note is not None:
+                self._note(f"{row.group}, {row.at}: {row.note}.")
+        elif row.error is not None:
+            self.failed += 1
+            if error is None:
+                self._note(sentence(row.error, prefix=""))
+        else:
+            self.unchanged += 1
+
+    def _note(self, text: str) -> None:
+        self._notes.append(text if len(self._notes) < LINES else "")
+
+    def show_lost(self, output: Output) -> None:
+        """Name the groups that can't come back."""
+        if self.lost:
+            names = ", ".join(self.lost[:LINES]) + (", …" if len(self.lost) > LINES else "")
+            said = f"Note: had no committed offsets, so there is nothing to make them of: {names}."
+            output.note(escape(said))
+
+    def show(self, output: Output) -> None:
+        """Say on stderr what is about to happen."""
+        groups = counted(len(self.groups), "group")
+        output.note(f"To put back: {self.words} of {groups}.")
+        if self.deletions:
+            output.note(f"{self.deletions} of them did not exist then: they are deleted.")
+        output.note(kafka_tables.table(HEADERS, [cells(row) for row in self._rows]), end="")
+        if self.count > len(self._rows):
+            output.note(f"… and {self.count - len(self._rows)} more.")
+        if self.made:
+            what = "group does" if self.made == 1 else "groups do"
+            output.note(f"{self.made} {what} not exist, and will be made.")
+        if self.unchanged:
+            output.note(f"{self.unchanged} already have what they should have.")
+        if self.living:
+            names = ", ".join(self.living[:5]) + (", …" if len(self.living) > 5 else "")
+            output.note(escape(
+                f"Note: {names}: written in a member's name. Members go on from where they are: "
+                "they read this only when they start or get a partition, and commit over it."
+            ))  # fmt: skip
+        for text in self._notes[:LINES]:
+            output.note(f"Note: {escape(text)}")
+        if len(self._notes) > LINES:
+            output.note(f"… and {len(self._notes) - LINES} more notes like these.")
+
+
+def row_of(row: PutRow) -> dict[str, Any]:
+    """Return a row for the JSON and its like."""
+    return {
+        "group": row.group,
+        "topic": row.topic,
+        "partition": row.partition,
+        "old_offset": row.old.offset if row.old else None,
+        "new_offset": row.new.offset if row.new else None,
+        "status": row.status,
+        "note": row.note,
+        "error": error_object(row.error) if row.error else None,
+    }
+
+
+def cells(row: PutRow) -> tuple[object, ...]:
+    """Return a line of the table."""
+    fields = row_of(row)
+    status = f"failed: {row.error.name}" if row.error else row.status
+    cells = tuple(fields[key] for key in ("group", "topic", "partition", "old_offset"))
+    return (*cells, fields["new_offset"], status)

@@ -1,0 +1,1 @@
+"""Credentials, one file a kind; the messages are in ``protocol.sasl``."""

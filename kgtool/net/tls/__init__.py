@@ -1,0 +1,1 @@
+"""TLS without blocking, and the stores that keys and certificates come from."""

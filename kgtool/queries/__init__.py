@@ -1,0 +1,1 @@
+"""Reads, as operations (``client.ops``): nothing here can change a cluster."""

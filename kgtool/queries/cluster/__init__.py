@@ -1,0 +1,1 @@
+"""Brokers, coordinators, transactions, and what this login may do."""

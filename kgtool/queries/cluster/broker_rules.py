@@ -1,0 +1,98 @@
+"""By which rules a broker removes offsets: its release, its coordinator and its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation, Versions, gather
+from kgtool.errors import KgError
+from kgtool.protocol import codes
+from kgtool.protocol.broker_release import Offered, release
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.broker_configs import broker_configs
+from kgtool.retention.rules import RULES_2_1, RULES_2_1_X, RuleSet, rules_for_broker
+
+RETENTION = "offsets.retention.minutes"
+INTERVAL = "offsets.retention.check.interval.ms"
+_PROTOCOLS = "group.coordinator.rebalance.protocols"
+_NEW_ENABLE = "group.coordinator.new.enable"
+CONFIGS = (RETENTION, INTERVAL, _PROTOCOLS, _NEW_ENABLE)
+
+MINUTE_MS = 60_000
+
+
+class BrokerRules(NamedTuple):
+    """What one broker does with offsets.
+
+    ``retention_ms`` and ``interval_ms`` (between two checks) are None where ``error`` says why.
+    The release is a lower bound, as fine as the rules need it.
+    """
+
+    rules: RuleSet
+    release: tuple[int, int]
+    retention_ms: int | None = None
+    interval_ms: int | None = None
+    error: KgError | None = None
+
+
+def rules_of(
+    cluster: Cluster, brokers: Iterable[int]
+) -> Operation[dict[int, BrokerRules | KgError]]:
+    """Return the rules of each broker, by its id; a KgError for one that does not answer.
+
+    The configuration takes DESCRIBE_CONFIGS on the cluster. Without it only the release is known,
+    and the coordinator of a 3.7 - 3.9 broker is taken for the Scala one, their default.
+    """
+    ids = sorted(set(brokers))
+    answers = yield from gather([broker_configs(cluster, CONFIGS, ids), _releases(ids)])
+    configs, offered = answers
+    return {broker: _rules(offered[broker], configs[broker]) for broker in ids}
+
+
+def _releases(brokers: list[int]) -> Operation[dict[int, Offered | KgError]]:
+    found: dict[int, Offered | KgError] = {}
+    for broker in brokers:
+        found[broker] = yield Versions(broker)
+    return found
+
+
+def _rules(
+    offered: Offered | KgError, configs: Mapping[str, str | None] | KgError
+) -> BrokerRules | KgError:
+    if isinstance(offered, KgError):
+        return offered
+    version = release(offered)
+    if isinstance(configs, KgError):
+        return BrokerRules(_set(version, new=False), version, error=_explained(configs))
+    protocols = configs.get(_PROTOCOLS) or ""
+    new = configs.get(_NEW_ENABLE) == "true" or "consumer" in protocols.split(",")
+    rules = _set(version, new=new)
+    minutes, interval = _number(configs.get(RETENTION)), _number(configs.get(INTERVAL))
+    if minutes is None:
+        error = KgError(f"The broker does not tell its {RETENTION}.")
+        error.name = "UNKNOWN_RETENTION"
+        return BrokerRules(rules, version, None, interval, error)
+    return BrokerRules(rules, version, minutes * MINUTE_MS, interval)
+
+
+def _set(version: tuple[int, int], *, new: bool) -> RuleSet:
+    rules = rules_for_broker(version, new_coordinator=new)
+    # 2.1 is the lower bound for 2.2 too, and the oddity of 2.1.x concerns only what it would have
+    # removed at once.
+    return RULES_2_1 if rules == RULES_2_1_X else rules
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _explained(error: KgError) -> KgError:
+    if error.code != codes.CLUSTER_AUTHORIZATION_FAILED:
+        return error
+    return broker_error(
+        codes.CLUSTER_AUTHORIZATION_FAILED,
+        f"Not allowed to read {RETENTION} of the broker, so when offsets expire is unknown.",
+        hint="It takes the ACL operation DESCRIBE_CONFIGS on the cluster.",
+    )

@@ -1,0 +1,133 @@
+"""Where groups live: the partition of ``__consumer_offsets``, its leader and the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, ask_metadata, find_coordinators
+from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import Broker, ItemError, Target
+from kgtool.protocol import codes
+from kgtool.protocol.api import describe_groups, metadata
+from kgtool.queries.cluster.offsets_partition import java_hash, offsets_partition
+
+TOPIC = "__consumer_offsets"
+
+
+class Placement(NamedTuple):
+    """Where one group lives; None where nobody could tell.
+
+    ``coordinator`` is what FindCoordinator says, ``leader`` (broker id, -1: none) what Metadata
+    says of the group's partition: they differ for a moment while a coordinator moves.
+    ``is_loading``: the coordinator answers COORDINATOR_LOAD_IN_PROGRESS (14).
+    """
+
+    group: str
+    hash: int
+    partition: int | None
+    coordinator: Broker | None
+    leader: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...] | None
+    isr: tuple[int, ...] | None
+    is_loading: bool | None
+    error: ItemError | None = None
+
+
+class Whereabouts(NamedTuple):
+    """The answer: one placement a group, in the order asked, and why partitions are unknown."""
+
+    placements: list[Placement]
+    error: ItemError | None = None
+    silent: Mapping[int, KgError] = {}
+    """Coordinators that did not say whether they are loading, by broker id."""
+
+
+def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabouts]:
+    """Say where groups live; they need not exist, for the name alone decides.
+
+    Asks once whether a coordinator is loading: one that is not known yet, or moves, is waited for
+    half of the time that is left.
+
+    :raises KgError: no broker answered.
+    """
+    unique = list(dict.fromkeys(groups))
+    found = yield from within(find_coordinators(cluster, unique), READING_SHARE)
+    parts: list[Any] = yield from gather([_partitions(cluster), _loading(found)])
+    partitions, (loading, silent) = parts
+    if isinstance(partitions, KgError):
+        error = ItemError.of(partitions, Target(topic=TOPIC))
+        partitions = {}
+    else:
+        error = None
+    placements = [
+        _placement(cluster, group, found[group], partitions, loading.get(group)) for group in unique
+    ]
+    return Whereabouts(placements, error, silent)
+
+
+def _placement(
+    cluster: Cluster,
+    group: str,
+    node: int | KgError,
+    partitions: Mapping[int, Any],
+    is_loading: bool | None,
+) -> Placement:
+    number = offsets_partition(group, len(partitions)) if partitions else None
+    row = partitions.get(number) if number is not None else None
+    failed = isinstance(node, KgError)
+    return Placement(
+        group=group,
+        hash=java_hash(group),
+        partition=number,
+        coordinator=None if isinstance(node, KgError) else cluster.brokers.get(node),
+        leader=row.leader_id if row else None,
+        leader_epoch=row.leader_epoch if row and row.leader_epoch >= 0 else None,
+        replicas=tuple(row.replicas) if row else None,
+        isr=tuple(row.isr) if row else None,
+        is_loading=True if failed and _is_loading(node) else is_loading,
+        error=ItemError.of(node, Target(group=group)) if isinstance(node, KgError) else None,
+    )
+
+
+def _partitions(cluster: Cluster) -> Operation[dict[int, Any] | KgError]:
+    """Return the rows of Metadata for the partitions of ``__consumer_offsets``."""
+    reply = yield from ask_metadata(cluster, [TOPIC])
+    if isinstance(reply, KgError):
+        return reply
+    for topic in reply.topics:
+        if topic.name == TOPIC and topic.partitions:
+            return {row.partition: row for row in topic.partitions}
+        error = cluster.topics[TOPIC].error if topic.name == TOPIC else None
+        if error is not None:
+            return error
+    return left_out(metadata.Request, f"topic {TOPIC}")
+
+
+def _loading(
+    found: Mapping[str, int | KgError],
+) -> Operation[tuple[dict[str, bool | None], dict[int, KgError]]]:
+    """Ask each coordinator for its groups: a partition that is being loaded answers 14."""
+    parts: dict[int, list[str]] = {}
+    for group, node in found.items():
+        if isinstance(node, int):
+            parts.setdefault(node, []).append(group)
+    asked = [call(node, describe_groups.Request(groups=ids)) for node, ids in parts.items()]
+    answers: dict[str, bool | None] = {}
+    silent: dict[int, KgError] = {}
+    for node, reply in zip(parts, (yield from gather(asked)), strict=True):
+        if isinstance(reply, KgError):
+            silent[node] = reply
+        else:
+            for row in reply.groups:
+                known = row.error_code != codes.GROUP_AUTHORIZATION_FAILED
+                loading = row.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
+                answers[row.group_id] = loading if known else None
+    return answers, silent
+
+
+def _is_loading(node: object) -> bool:
+    return isinstance(node, BrokerError) and node.code == codes.COORDINATOR_LOAD_IN_PROGRESS

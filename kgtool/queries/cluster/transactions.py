@@ -1,0 +1,104 @@
+"""First commits that are still pending in a transaction (KIP-447, KIP-664).
+
+OffsetFetch for a whole group leaves out partitions whose very first commit is pending: such a
+group looks as if it had nothing. Only a question for those partitions shows them. So the
+transactions that are under way are looked at first: a group whose partition of
+``__consumer_offsets`` none of them touches has nothing pending, which is nearly always so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgtool.client.cluster import Cluster, fetch_metadata, need_brokers, version_of
+from kgtool.client.ops import Operation, call, gather
+from kgtool.errors import KgError
+from kgtool.model import CommittedOffset, TopicPartition
+from kgtool.protocol.api import describe_transactions, list_transactions
+from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.offsets.fetch import Committed
+from kgtool.queries.offsets.fetch_selected import fetch_selected
+
+TOPIC = "__consumer_offsets"
+UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+PARTITIONS_AT_ONCE = 50_000
+"""In one question, of all its groups together."""
+
+
+def first_commits(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, Committed | KgError]]:
+    """Return the partitions of each group whose first commit is pending.
+
+    Groups without any are left out, and so are those of which that can't be found out: brokers
+    before 3.0, transactions that may not be seen. A group that a transaction may be about, and
+    that could not be asked for it, has the error.
+    """
+    if not groups:
+        return {}
+    busy = yield from _busy_partitions(cluster)
+    if not busy:
+        return {}
+    yield from fetch_metadata(cluster, None)
+    home = cluster.topics.get(TOPIC)
+    count = len(home.leaders) if home else 0
+    suspects = [group for group in groups if count and offsets_partition(group, count) in busy]
+    partitions = [
+        TopicPartition(name, number)
+        for name, topic in sorted(cluster.topics.items())
+        if not topic.is_internal and topic.error is None
+        for number in sorted(topic.leaders)
+    ]
+    pending: dict[str, Committed | KgError] = {}
+    at_once = max(1, PARTITIONS_AT_ONCE // max(len(partitions), 1))
+    for first in range(0, len(suspects), at_once):
+        names = suspects[first : first + at_once]
+        for at in range(0, len(partitions), PARTITIONS_AT_ONCE):
+            part = partitions[at : at + PARTITIONS_AT_ONCE]
+            found = yield from fetch_selected(cluster, dict.fromkeys(names, part))
+            for group, committed in found.items():
+                _add_pending(pending, group, committed)
+    return pending
+
+
+def _add_pending(
+    pending: dict[str, Committed | KgError], group: str, committed: Committed | KgError
+) -> None:
+    if isinstance(committed, KgError):
+        pending[group] = committed
+        return
+    first = {
+        partition: value
+        for partition, value in committed.items()
+        if isinstance(value, CommittedOffset) and value.is_pending and value.offset is None
+    }
+    known = pending.setdefault(group, {}) if first else None
+    if isinstance(known, dict):
+        known.update(first)
+
+
+def _busy_partitions(cluster: Cluster) -> Operation[set[int]]:
+    """Return the partitions of ``__consumer_offsets`` that open transactions have touched."""
+    yield from need_brokers(cluster)
+    parts = yield from gather([_busy_on(cluster, broker) for broker in sorted(cluster.brokers)])
+    return set().union(*parts)
+
+
+def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int]]:
+    version = yield from version_of(cluster, broker, list_transactions.Request)
+    if isinstance(version, KgError) or version < 0:
+        return set()
+    listed = yield from call(broker, list_transactions.Request(state_filters=UNDER_WAY))
+    if isinstance(listed, KgError) or not listed.transaction_states:
+        return set()
+    ids = [row.transactional_id for row in listed.transaction_states]
+    described = yield from call(broker, describe_transactions.Request(transactional_ids=ids))
+    if isinstance(described, KgError):
+        return set()
+    return {
+        number
+        for row in described.transaction_states
+        for topic in row.topics
+        if topic.topic == TOPIC
+        for number in topic.partitions
+    }

@@ -1,0 +1,168 @@
+"""What ``doctor`` asks of brokers: their rules and versions, and how ``__consumer_offsets`` is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, call_any, need_brokers, version_of
+from kgtool.client.ops import ANY, Operation, Versions, call, gather
+from kgtool.errors import KgError
+from kgtool.protocol import codes
+from kgtool.protocol.api import describe_cluster, describe_configs, describe_groups, metadata
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
+from kgtool.queries.cluster.offsets_partition import offsets_partition
+
+TOPIC = "__consumer_offsets"
+_TOPIC_RESOURCE = 2
+"""``ConfigResource.Type.TOPIC``."""
+_PROBE_TRIES = 60
+"""Names that are tried for each partition, to find one that belongs there."""
+
+Offered = Mapping[int, tuple[int, int]]
+
+
+class Home(NamedTuple):
+    """``__consumer_offsets``: its partitions as Metadata shows them, or why that is unknown.
+
+    ``loading``: broker id → the partitions that it is still reading. Nothing of it is an error on
+    a cluster where nobody has ever committed.
+    """
+
+    partitions: Mapping[int, Any]
+    size: int = 0
+    """How many partitions it has; ``partitions`` are those of interest."""
+    error: KgError | None = None
+    cleanup_policy: str | None = None
+    loading: Mapping[int, Sequence[int]] = {}
+
+
+class Brokers(NamedTuple):
+    """All brokers of the cluster by id; a KgError for one that does not answer.
+
+    ``sees_all``: whether this login may see every group; None where the cluster doesn't tell.
+    """
+
+    rules: Mapping[int, BrokerRules | KgError]
+    offered: Mapping[int, Offered | KgError]
+    home: Home
+    sees_all: bool | None
+
+    @property
+    def retention_ms(self) -> int | None:
+        """The longest time for which any broker keeps offsets."""
+        known = [r.retention_ms for r in self.rules.values() if isinstance(r, BrokerRules)]
+        return max((ms for ms in known if ms is not None), default=None)
+
+    @property
+    def can_delete_offsets(self) -> bool:
+        """Whether every broker knows OffsetDelete (2.4, KIP-496)."""
+        known = [r.release for r in self.rules.values() if isinstance(r, BrokerRules)]
+        return all(release >= (2, 4) for release in known)
+
+
+def look_at_brokers(
+    cluster: Cluster, groups: Iterable[str], *, everywhere: bool
+) -> Operation[Brokers]:
+    """Ask every broker once.
+
+    :param groups: those whose partitions of ``__consumer_offsets`` are of interest.
+    :param everywhere: all partitions are.
+    """
+    yield from need_brokers(cluster)
+    ids = sorted(cluster.brokers)
+    rules, offered, home, sees_all = yield from gather(
+        [rules_of(cluster, ids), _offered(ids), _home(groups, everywhere), _sees_all(cluster)]
+    )
+    return Brokers(rules, offered, home, sees_all)
+
+
+def _offered(brokers: Sequence[int]) -> Operation[dict[int, Offered | KgError]]:
+    found: dict[int, Offered | KgError] = {}
+    for broker in brokers:
+        found[broker] = yield Versions(broker)
+    return found
+
+
+def _sees_all(cluster: Cluster) -> Operation[bool | None]:
+    """Ask whether DESCRIBE on the cluster is allowed: without it ListGroups leaves groups out."""
+    version = yield from version_of(cluster, ANY, describe_cluster.Request)
+    if not isinstance(version, int) or version < 0:
+        return None
+    request = describe_cluster.Request(include_cluster_authorized_operations=True)
+    reply = yield from call_any(request)
+    if isinstance(reply, KgError) or reply.error_code:
+        return None
+    # Who may not DESCRIBE the cluster is told nothing of what else is allowed either.
+    return bool(reply.cluster_authorized_operations)
+
+
+def _home(groups: Iterable[str], everywhere: bool) -> Operation[Home]:
+    reply = yield from call_any(
+        metadata.Request(
+            topics=[metadata.RequestTopic(name=TOPIC)], allow_auto_topic_creation=False
+        )
+    )
+    if isinstance(reply, KgError):
+        return Home({}, 0, reply)
+    (topic,) = reply.topics or (metadata.Topic(error_code=codes.UNKNOWN_TOPIC_OR_PARTITION),)
+    if topic.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION:
+        return Home({})
+    if topic.error_code and not topic.partitions:
+        error = denied.explain(broker_error(topic.error_code), denied.DESCRIBE, topic=TOPIC)
+        return Home({}, 0, error)
+    rows = {row.partition: row for row in topic.partitions}
+    names = _probes(groups, len(rows), everywhere)
+    policy, loading = yield from gather([_cleanup_policy(), _loading(rows, names)])
+    wanted = rows if everywhere else {n: row for n, row in rows.items() if n in names}
+    return Home(wanted, len(rows), None, policy, loading)
+
+
+def _probes(groups: Iterable[str], count: int, everywhere: bool) -> dict[int, str]:
+    """Return the name of a group, real or not, for each partition of interest."""
+    found = {offsets_partition(group, count): group for group in groups}
+    for number in range(_PROBE_TRIES * count if everywhere else 0):
+        name = f"kgtool-doctor-{number}"
+        found.setdefault(offsets_partition(name, count), name)
+    return found
+
+
+def _loading(rows: Mapping[int, Any], names: Mapping[int, str]) -> Operation[dict[int, list[int]]]:
+    """Describe one group in each partition: where it is being loaded the answer is 14.
+
+    Brokers don't list the groups of such a partition, so it takes a name, which need not exist.
+    """
+    parts: dict[int, list[int]] = {}
+    for number in names:
+        leader = rows[number].leader_id if number in rows else -1
+        if leader >= 0:
+            parts.setdefault(leader, []).append(number)
+    replies = yield from gather(
+        [
+            call(leader, describe_groups.Request(groups=[names[n] for n in numbers]))
+            for leader, numbers in parts.items()
+        ]
+    )
+    found: dict[int, list[int]] = {}
+    for (leader, numbers), reply in zip(parts.items(), replies, strict=True):
+        answers = [] if isinstance(reply, KgError) else reply.groups
+        loading = {row.group_id for row in answers if row.error_code == _LOADING}
+        if loading:
+            found[leader] = sorted(n for n in numbers if names[n] in loading)
+    return found
+
+
+_LOADING = codes.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def _cleanup_policy() -> Operation[str | None]:
+    resource = describe_configs.RequestResource(
+        resource_type=_TOPIC_RESOURCE, resource_name=TOPIC, configuration_keys=["cleanup.policy"]
+    )
+    reply = yield from call_any(describe_configs.Request(resources=[resource]))
+    if isinstance(reply, KgError):
+        return None
+    rows = [row for result in reply.results if not result.error_code for row in result.configs]
+    return next((row.value for row in rows if row.name == "cleanup.policy"), None)

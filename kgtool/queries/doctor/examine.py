@@ -1,0 +1,255 @@
+"""What is wrong with a cluster's groups, or soon will be: the findings of ``kgtool doctor``.
+
+``doctor_facts`` asks the cluster; everything here and in the other ``doctor_*`` modules judges
+what it said, one small function a finding, without a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.queries.cluster.broker_rules import BrokerRules
+from kgtool.queries.doctor.brokers import TOPIC
+from kgtool.queries.doctor.denied import find_denied, is_denied
+from kgtool.queries.doctor.expiry import find_in_retention, find_in_times
+from kgtool.queries.doctor.facts import Ask, Facts, errors_of, gather_facts
+from kgtool.queries.doctor.finding import (
+    KINDS,
+    NOTE,
+    PROBLEM,
+    SEVERITIES,
+    WARNING,
+    Finding,
+)
+from kgtool.queries.doctor.members import find_in_members, find_piles
+from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
+from kgtool.queries.doctor.pending import find_pending
+from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
+from kgtool.retention import rules as r
+from kgtool.text import counted
+
+__all__ = ["KINDS", "SEVERITIES", "Ask", "Diagnosis", "Finding", "diagnose"]
+
+
+class Diagnosis(NamedTuple):
+    """The findings, the worst first; how many groups and brokers were looked at, and what could
+    not be. ``is_whole``: the cluster was, not only some groups."""
+
+    findings: list[Finding]
+    groups: int
+    brokers: int
+    is_whole: bool
+    errors: list[ItemError]
+
+
+def diagnose(
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str], ask: Ask
+) -> Operation[Diagnosis]:
+    """Look at groups, and at the cluster as far as it concerns them.
+
+    :param kinds: the types of groups that were listed; those may go away unnoticed.
+    :raises KgError: no broker answered.
+    """
+    facts = yield from gather_facts(cluster, groups, kinds, ask)
+    findings = sorted(find_all(facts), key=_rank)
+    known = sum(found.description.error is None for found in facts.groups)
+    brokers = sum(isinstance(rules, BrokerRules) for rules in facts.brokers.rules.values())
+    errors = yield from _name_types(cluster, _errors(facts))
+    return Diagnosis(findings, known, brokers, ask.everywhere, errors)
+
+
+_ORDER = {kind: number for number, kind in enumerate(KINDS)}
+
+
+def _rank(finding: Finding) -> tuple[int, int, str, str, int]:
+    return (
+        SEVERITIES.index(finding.severity), _ORDER[finding.kind],
+        finding.group or "", finding.topic or "", finding.partition or 0,
+    )  # fmt: skip
+
+
+def find_all(facts: Facts) -> Iterator[Finding]:
+    """Judge everything."""
+    if facts.ask.everywhere:
+        yield from find_in_brokers(facts)
+    yield from find_in_home(facts)
+    yield from find_denied(facts)
+    yield from no_leader(facts.groups)
+    yield from find_pending(facts)
+    yield from find_piles(facts)
+    for found in facts.groups:
+        yield from find_in_offsets(facts, found)
+        yield from find_in_times(facts, found)
+        yield from find_in_members(facts, found)
+
+
+def _errors(facts: Facts) -> list[ItemError]:
+    """What could not be looked at, each once; what is only forbidden for all is a finding."""
+    found = [error for group in facts.groups for error in _of_group(errors_of(group))]
+    found += [error for error in facts.errors if not is_denied(error)]
+    for broker, rules in facts.brokers.rules.items():
+        if isinstance(rules, KgError):
+            found.append(ItemError.of(rules, Target(broker=broker)))
+    return list(dict.fromkeys(found))
+
+
+def _name_types(cluster: Cluster, errors: list[ItemError]) -> Operation[list[ItemError]]:
+    """Say of what seems to be missing where it is a share or streams group."""
+    missing = [
+        error.target.group
+        for error in errors
+        if error.code == GROUP_ID_NOT_FOUND and error.target.group is not None
+    ]
+    if not missing:
+        return errors
+    others = yield from describe_other_groups(cluster, missing)
+    return [_with_type(error, others.get(error.target.group or "")) for error in errors]
+
+
+def _with_type(error: ItemError, other: OtherGroup | KgError | None) -> ItemError:
+    if not isinstance(other, OtherGroup):
+        return error
+    name, kind = error.target.group, other.description.type
+    return ItemError(
+        error.target, None, "WRONG_GROUP_TYPE",
+        f"Group '{name}' is a {kind} group, and only consumer groups are examined.",
+        f"kgtool describe --group {name} shows it.",
+    )  # fmt: skip
+
+
+def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:
+    """Say a reason once for all partitions of a group: a broker that is down leads many."""
+    reasons: dict[tuple[str, str], list[ItemError]] = {}
+    for error in errors:
+        reasons.setdefault((error.name, error.message), []).append(error)
+    for alike in reasons.values():
+        first = alike[0]
+        if len(alike) > 1:
+            first = first._replace(target=Target(group=first.target.group))
+        yield first
+
+
+# ---------------------------------------------------------------------------------------------
+# Brokers
+
+
+def find_in_brokers(facts: Facts) -> Iterator[Finding]:
+    """Judge the brokers: who is missing, how old they are, how long they keep offsets."""
+    rules = {b: x for b, x in facts.brokers.rules.items() if isinstance(x, BrokerRules)}
+    yield from _down(facts)
+    yield from _old(rules)
+    yield from _mixed(facts, rules)
+    yield from find_in_retention(rules)
+
+
+def _down(facts: Facts) -> Iterator[Finding]:
+    """Brokers that don't answer, and those that hold replicas and are not in the cluster."""
+    rows = facts.brokers.home.partitions
+    known = facts.brokers.rules
+    for broker, rules in known.items():
+        if isinstance(rules, KgError):
+            yield _broker_down(broker, rules.message, facts)
+    missing = {b for row in rows.values() for b in row.replicas} - set(known)
+    for broker in sorted(missing):
+        yield _broker_down(broker, "it is not in the cluster now", facts)
+
+
+def _broker_down(broker: int, why: str, facts: Facts) -> Finding:
+    rows = facts.brokers.home.partitions
+    held = sum(broker in row.replicas for row in rows.values())
+    detail = f"broker {broker}: {why.rstrip('.')}; it holds {held} partitions of {TOPIC}"
+    return Finding("broker-down", PROBLEM, detail, {"offsets_partitions": held}, broker=broker)
+
+
+_OLD = {
+    r.RULES_PRE_2_1.name: (WARNING, "offsets of living groups expire too, and can't be deleted"),
+    r.RULES_2_1.name: (WARNING, "offsets of dropped topics never expire, and can't be deleted"),
+    r.RULES_3_7_NEW.name: (WARNING, "a preview coordinator: transactions undo newer commits"),
+    r.RULES_3_8_NEW.name: (NOTE, "groups with open transactions may lose or keep too much"),
+}
+
+
+def _old(rules: dict[int, BrokerRules]) -> Iterator[Finding]:
+    for broker, found in sorted(rules.items()):
+        if found.rules.name in _OLD:
+            severity, why = _OLD[found.rules.name]
+            detail = f"broker {broker} ({found.rules.brokers}): {why}"
+            evidence = {"release_at_least": _version(found), "rules": found.rules.name}
+            yield Finding("broker-old", severity, detail, evidence, broker=broker)
+
+
+def _mixed(facts: Facts, rules: dict[int, BrokerRules]) -> Iterator[Finding]:
+    """Brokers that offer different APIs are of different releases."""
+    offered = {b: x for b, x in facts.brokers.offered.items() if not isinstance(x, KgError)}
+    kinds = {tuple(sorted(each.items())) for each in offered.values()}
+    if len(kinds) > 1:
+        releases = {str(b): _version(rules[b]) for b in sorted(offered) if b in rules}
+        said = ", ".join(f"broker {b}: {release} or later" for b, release in releases.items())
+        evidence = {"release_at_least": releases, "different_sets_of_apis": len(kinds)}
+        yield Finding("brokers-mixed", WARNING, said, evidence)
+
+
+def _version(rules: BrokerRules) -> str:
+    return ".".join(map(str, rules.release)) if any(rules.release) else "2.0"
+
+
+# ---------------------------------------------------------------------------------------------
+# __consumer_offsets
+
+
+def find_in_home(facts: Facts) -> Iterator[Finding]:
+    """Judge the topic that holds the groups, or the partitions of it that matter."""
+    home = facts.brokers.home
+    rows = home.partitions
+    leaderless = [n for n, row in rows.items() if row.leader_id < 0]
+    if leaderless:
+        yield _of_home("offsets-no-leader", PROBLEM, facts, leaderless, "have no leader")
+    behind = [
+        n for n, row in rows.items() if row.leader_id >= 0 and len(row.isr) < len(row.replicas)
+    ]
+    if behind:
+        yield _of_home("offsets-under-replicated", WARNING, facts, behind, "lack replicas in sync")
+    for broker, numbers in home.loading.items():
+        finding = _of_home("coordinator-loading", WARNING, facts, numbers, "are being loaded")
+        yield finding._replace(broker=broker, detail=f"broker {broker}: {finding.detail}")
+    if facts.ask.everywhere:
+        yield from _set_up(facts)
+
+
+def _of_home(kind: str, severity: str, facts: Facts, numbers: Sequence[int], what: str) -> Finding:
+    shown = ", ".join(map(str, sorted(numbers)[:5])) + (", …" if len(numbers) > 5 else "")
+    detail = f"{len(numbers)} of {facts.brokers.home.size} partitions {what} ({shown})"
+    rows = facts.brokers.home.partitions
+    absent = sorted({b for n in numbers for b in set(rows[n].replicas) - set(rows[n].isr)})
+    evidence = {
+        "partitions": sorted(numbers), "of": facts.brokers.home.size, "not_in_sync": absent,
+    }  # fmt: skip
+    one = numbers[0] if len(numbers) == 1 else None
+    return Finding(kind, severity, detail, evidence, (), None, TOPIC, one)
+
+
+def _set_up(facts: Facts) -> Iterator[Finding]:
+    """How the topic was made: what is wrong with it is wrong for ever."""
+    home = facts.brokers.home
+    policy = home.cleanup_policy
+    if policy is not None and policy != "compact":
+        fix = (
+            "kafka-configs.sh", "--alter", "--entity-type", "topics", "--entity-name", TOPIC,
+            "--add-config", "cleanup.policy=compact",
+        )  # fmt: skip
+        yield Finding(
+            "offsets-not-compacted", PROBLEM, f"cleanup.policy={policy}",
+            {"cleanup_policy": policy}, fix, topic=TOPIC,
+        )  # fmt: skip
+    least = min((len(row.replicas) for row in home.partitions.values()), default=0)
+    brokers = len(facts.brokers.rules)
+    if least and least < min(3, brokers):
+        detail = f"{counted(least, 'replica')} on {counted(brokers, 'broker')}"
+        evidence = {"replicas": least, "brokers": brokers}
+        yield Finding("offsets-replication", WARNING, detail, evidence, topic=TOPIC)

@@ -1,0 +1,123 @@
+"""What ``doctor`` finds about groups as such: rebalances, stuck members, piles of dead groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kgtool.model import GroupDescription, GroupOffsets, Member
+from kgtool.queries.doctor.facts import SETTLE_S, Facts, is_behind, is_settled
+from kgtool.queries.doctor.finding import IDLE, NOTE, WARNING, Finding, file_name
+from kgtool.text import counted
+
+PILE = 20
+"""So many Empty groups of one family are a pile."""
+_OWN_PARTS = re.compile(
+    r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|\d+(?:[-_.:T]\d+)*"
+)
+"""What names of one family differ in: UUIDs, numbers, dates and times."""
+
+
+def find_in_members(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
+    """Say what did not settle between two looks."""
+    before = found.description
+    after = facts.later.get(before.group)
+    if after is None or after.error is not None or is_settled(after):
+        return
+    behind = list(_behind(before, after))
+    yield from behind
+    stands = before.is_rebalancing and after.is_rebalancing and not _moved(before, after)
+    if stands and not behind:
+        yield _rebalancing(before, after)
+
+
+def _moved(before: GroupDescription, after: GroupDescription) -> bool:
+    """Whether something has happened: another epoch, other members, another step."""
+    return (
+        before.group_epoch != after.group_epoch
+        or {m.member_id: m.epoch for m in before.members}
+        != {m.member_id: m.epoch for m in after.members}
+        or before.state != after.state
+    )
+
+
+def _rebalancing(before: GroupDescription, after: GroupDescription) -> Finding:
+    waited = round(SETTLE_S * 1000)
+    who = counted(len(after.members), "member")
+    # No command: the coordinator itself evicts who has not rejoined when the rebalance timeout is
+    # over, and nothing that brokers tell says when that is.
+    detail = f"{after.state}, {who}, no progress in {SETTLE_S:.0f} s"
+    evidence = {
+        "state": after.state, "members": len(after.members), "waited_ms": waited,
+        "group_epoch": after.group_epoch,
+    }  # fmt: skip
+    return Finding("rebalancing", WARNING, detail, evidence, group=before.group)
+
+
+def _behind(before: GroupDescription, after: GroupDescription) -> Iterator[Finding]:
+    """KIP-848: a member that neither gave up nor took over anything, nor went on an epoch."""
+    known = {member.member_id: member for member in before.members}
+    for member in after.members:
+        old = known.get(member.member_id)
+        if old is None or not is_behind(member, after):
+            continue
+        if (old.epoch, old.assignment, old.target) == (
+            member.epoch, member.assignment, member.target,
+        ):  # fmt: skip
+            yield _member(after, member)
+
+
+def _member(group: GroupDescription, member: Member) -> Finding:
+    wanted = sum(len(partitions) for _, partitions in member.target or ())
+    detail = (
+        f"{member.client_id} at {member.host}: epoch {member.epoch} of {group.group_epoch}, "
+        f"has {member.partition_count} of {counted(wanted, 'partition')}"
+    )
+    evidence = {
+        "member_id": member.member_id, "client_id": member.client_id, "host": member.host,
+        "member_epoch": member.epoch, "group_epoch": group.group_epoch,
+        "partitions": member.partition_count, "target_partitions": wanted,
+    }  # fmt: skip
+    return Finding("member-behind", WARNING, detail, evidence, group=group.group)
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def find_piles(facts: Facts) -> Iterator[Finding]:
+    """Fold Empty groups into families; many of a kind are a pile.
+
+    A family that no tool is known for, told by numbers alone, is only a note: ``shard-17`` may
+    well come back.
+    """
+    made: dict[str, list[GroupOffsets]] = {}
+    alike: dict[str, list[GroupOffsets]] = {}
+    for found in facts.groups:
+        group = found.description
+        if group.error is not None or not group.is_empty:
+            continue
+        family = facts.ask.family(group.group)
+        if family is not None:
+            made.setdefault(family, []).append(found)
+            continue
+        folded = _OWN_PARTS.sub("*", group.group)
+        if folded != group.group:
+            alike.setdefault(folded, []).append(found)
+    for piles, severity in ((made, WARNING), (alike, NOTE)):
+        for family, groups in sorted(piles.items()):
+            if len(groups) >= PILE:
+                yield _pile(family, groups, severity)
+
+
+def _pile(family: str, groups: Sequence[GroupOffsets], severity: str) -> Finding:
+    offsets = sum(row.current_offset is not None for found in groups for row in found.rows)
+    detail = f"{family}: {counted(len(groups), 'group')} without members, {offsets} offsets"
+    evidence = {"family": family, "groups": len(groups), "offsets": offsets}
+    # A family's own name may hold what a glob would read as something else.
+    glob = re.sub(r"[\[?]", "[\\g<0>]", family)
+    out = file_name(family, "groups")
+    fix = (
+        "kgtool", "cleanup", "plan", "--match", glob, "--state", "Empty",
+        *(("--generated",) if severity == WARNING else ()), "--idle", IDLE, "--out", out,
+    )  # fmt: skip
+    return Finding("piling-up", severity, detail, evidence, fix)

@@ -1,0 +1,235 @@
+"""What ``doctor`` finds wrong with the offsets that groups have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kgtool.model import GroupDescription, GroupOffsets, OffsetRow, TopicPartition
+from kgtool.queries.doctor.facts import Facts
+from kgtool.queries.doctor.finding import IDLE, PROBLEM, WARNING, Finding, file_name
+from kgtool.queries.log.commit_times import CommitTimes
+from kgtool.retention.rules import RULE_COMMIT
+from kgtool.text import counted, moment
+
+Rows = dict[str, list[OffsetRow]]
+"""Rows of one group by topic."""
+
+
+def find_in_offsets(facts: Facts, found: GroupOffsets) -> Iterator[Finding]:
+    """Say what is wrong with one group's offsets, an offset at a time."""
+    group = found.description
+    if group.error is not None or (group.is_empty and facts.ask.family(group.group) is not None):
+        return  # what nobody comes back to is a pile at most
+    kinds: dict[Callable[..., Iterator[Finding]], Rows] = {}
+    for row in found.rows:
+        kind = _kind(facts, group, row)
+        if kind is not None:
+            kinds.setdefault(kind, {}).setdefault(row.topic, []).append(row)
+    for kind, topics in kinds.items():
+        for rows in topics.values():
+            yield from kind(facts, group, rows)
+
+
+def _kind(
+    facts: Facts, group: GroupDescription, row: OffsetRow
+) -> Callable[..., Iterator[Finding]] | None:
+    """Choose the one thing to say of an offset: where nobody reads, its place does not matter."""
+    if row.current_offset is None:
+        return None
+    if row.status == "unknown-topic":
+        return topic_gone
+    if is_ghost(facts, group, row):
+        return ghost_topic
+    if row.status in _WRONG:
+        return _WRONG[row.status]
+    if _is_other_topic(facts, row):
+        return topic_recreated
+    return None
+
+
+def is_ghost(facts: Facts, group: GroupDescription, row: OffsetRow) -> bool:
+    """Whether no member of a living group subscribes to the topic of a committed offset.
+
+    What a regular expression stands for only the log says: an offset that is judged by its commit
+    is held by nobody.
+    """
+    if group.is_empty or group.is_rebalancing or not group.members or row.current_offset is None:
+        return False
+    if row.subscribed is None and any(member.subscribed_regex for member in group.members):
+        known = facts.expiries.groups.get(group.group)
+        place = TopicPartition(row.topic, row.partition)
+        expiry = known.offsets.get(place) if known is not None else None
+        return expiry is not None and expiry.rule == RULE_COMMIT
+    return row.subscribed is False
+
+
+def _ids(facts: Facts, row: OffsetRow) -> tuple[str | None, str | None]:
+    """Return the topic's id at the commit, and now; None where it is not known."""
+    times = facts.times.get(row.group)
+    if not isinstance(times, CommitTimes):
+        return None, facts.topic_ids.get(row.topic)
+    at = times.at.get(TopicPartition(row.topic, row.partition))
+    return at.topic_id if at else None, facts.topic_ids.get(row.topic)
+
+
+def _is_other_topic(facts: Facts, row: OffsetRow) -> bool:
+    before, now = _ids(facts, row)
+    return before is not None and now is not None and before != now
+
+
+# ---------------------------------------------------------------------------------------------
+# One finding each
+
+
+def beyond_end(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """Committed > log end, asked twice: truncated (unclean election), or re-created."""
+    other = [row for row in rows if _is_other_topic(facts, row)]
+    yield from _of_another_log(
+        "beyond-end", facts, group, other, "the log ends at {end}, the topic was re-created"
+    )
+    same = [row for row in rows if row not in other]
+    if not same:
+        return
+    # Unread is what was written since the last commit, however much was cut off.
+    fix = _reset(group, same, "--to-datetime", _last_commit(facts, same))
+    for row in same:
+        detail = f"committed {row.current_offset}, the log ends at {row.log_end_offset}"
+        yield _offset("beyond-end", PROBLEM, row, detail, _two_logs(facts, group, row), fix)
+
+
+def topic_recreated(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """The commit's topic id (OffsetCommitValue v4, 4.1+) is another than the topic's now."""
+    said = "in a topic of the same name, which is gone"
+    yield from _of_another_log("topic-recreated", facts, group, rows, said)
+
+
+def _of_another_log(
+    kind: str, facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow], said: str
+) -> Iterator[Finding]:
+    """The group has read nothing of the topic that is there now."""
+    for row in rows:
+        detail = f"committed {row.current_offset}, {said.format(end=row.log_end_offset)}"
+        evidence = _two_logs(facts, group, row)
+        yield _offset(kind, PROBLEM, row, detail, evidence, _reset(group, rows, "--to-earliest"))
+
+
+def _two_logs(facts: Facts, group: GroupDescription, row: OffsetRow) -> dict[str, Any]:
+    before, now = _ids(facts, row)
+    return {**_numbers(group, row), "committed_topic_id": before, "topic_id": now}
+
+
+def _last_commit(facts: Facts, rows: Sequence[OffsetRow]) -> str:
+    """Return when the first of some rows was committed; ``TIME`` where the log does not tell."""
+    times = facts.times.get(rows[0].group)
+    if not isinstance(times, CommitTimes):
+        return "TIME"
+    found = [times.at.get(TopicPartition(row.topic, row.partition)) for row in rows]
+    known = [at.at_ms for at in found if at is not None]
+    return moment(min(known)) if len(known) == len(rows) else "TIME"
+
+
+def before_start(
+    _facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """Committed < log start: retention or DeleteRecords has overtaken the group."""
+    fix = _reset(group, rows, "--to-earliest")
+    for row in rows:
+        lost = (row.log_start_offset or 0) - (row.current_offset or 0)
+        detail = (
+            f"committed {row.current_offset}, the log starts at {row.log_start_offset}: "
+            f"{counted(lost, 'record')} gone unread"
+        )
+        evidence = {**_numbers(group, row), "lost_records": lost}
+        yield _offset("before-start", WARNING, row, detail, evidence, fix)
+
+
+def topic_gone(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """Brokers refuse OffsetDelete where the topic is gone: the group is rebuilt without it."""
+    topic = rows[0].topic
+    out = file_name(f"orphans-{group.group}", "orphans")
+    fix = (
+        "kgtool", "cleanup", "plan", "--orphaned", "--group", group.group, "--idle", IDLE,
+        "--out", out,
+    )  # fmt: skip
+    exists = topic in facts.topic_ids
+    what = "there are fewer partitions now" if exists else "there is no such topic"
+    for row in rows:
+        detail = f"committed {row.current_offset}, and {what}"
+        yield _offset(
+            "topic-gone", WARNING, row, detail,
+            {**_numbers(group, row), "topic_exists": exists}, fix if group.is_empty else (),
+        )  # fmt: skip
+
+
+def ghost_topic(
+    facts: Facts, group: GroupDescription, rows: Sequence[OffsetRow]
+) -> Iterator[Finding]:
+    """The group has dropped the topic: delete-offsets works on living groups (KIP-496)."""
+    known = facts.expiries.groups.get(group.group)
+    places = [TopicPartition(row.topic, row.partition) for row in rows]
+    dates = [known.offsets[p].expires_at_ms for p in places if known and p in known.offsets]
+    last = max((ms for ms in dates if ms is not None), default=None)
+    lag = sum(max(row.lag or 0, 0) for row in rows)
+    evidence = {
+        "offsets": len(rows), "lag": lag, "members": len(group.members),
+        "partitions": [row.partition for row in rows], "expires_at_ms": last,
+    }  # fmt: skip
+    detail = f"{counted(len(rows), 'offset')} with a lag of {lag}"
+    fix: tuple[str, ...] = ()
+    if facts.brokers.can_delete_offsets:
+        fix = ("kgtool", "delete-offsets", "--group", group.group, "--topic", rows[0].topic)
+    yield Finding("ghost-topic", WARNING, detail, evidence, fix, group.group, rows[0].topic)
+
+
+_WRONG = {"beyond-end": beyond_end, "before-start": before_start}
+
+
+def no_leader(groups: Sequence[GroupOffsets]) -> Iterator[Finding]:
+    """Say of each partition that nobody leads how many groups wait for it."""
+    waiting: dict[TopicPartition, int] = {}
+    for found in groups:
+        for row in found.rows:
+            if row.status == "no-leader":
+                place = TopicPartition(row.topic, row.partition)
+                waiting[place] = waiting.get(place, 0) + 1
+    for place, count in sorted(waiting.items()):
+        yield Finding(
+            "no-leader", PROBLEM, f"{counted(count, 'group')} can't read it", {"groups": count},
+            topic=place.topic, partition=place.partition,
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _numbers(group: GroupDescription, row: OffsetRow) -> dict[str, Any]:
+    return {
+        "committed_offset": row.current_offset,
+        "log_start_offset": row.log_start_offset,
+        "log_end_offset": row.log_end_offset,
+        "members": len(group.members),
+    }
+
+
+def _offset(
+    kind: str, severity: str, row: OffsetRow, detail: str, evidence: dict[str, Any],
+    fix: tuple[str, ...],
+) -> Finding:  # fmt: skip
+    return Finding(kind, severity, detail, evidence, fix, row.group, row.topic, row.partition)
+
+
+def _reset(group: GroupDescription, rows: Sequence[OffsetRow], *to: str) -> tuple[str, ...]:
+    """Return the command that moves offsets; a group with members has to be stopped meanwhile."""
+    place = f"{rows[0].topic}:{','.join(str(row.partition) for row in rows)}"
+    wait = () if group.is_empty else ("--wait-empty", "10m")
+    return (
+        "kgtool", "reset-offsets", "--group", group.group, "--topic", place, *to, *wait,
+        "--execute",
+    )  # fmt: skip

@@ -1,0 +1,295 @@
+"""What groups are, who is in them, and how to be rid of them.
+
+A group is described by one of two APIs: ConsumerGroupDescribe (KIP-848 groups) and DescribeGroups
+(classic ones). Each says of the other's groups that they don't exist (69), and before v6
+DescribeGroups says "Dead" instead, so both are asked in the same round trip where the type is not
+known from a listing, and a group is missing only when both say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from kgtool.client import denied
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import BrokerError, KgError
+from kgtool.model import (
+    Assignment,
+    GroupDescription,
+    GroupListing,
+    ItemError,
+    Member,
+    Target,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.api import consumer_group_describe, metadata
+from kgtool.protocol.api import (
+    describe_groups as describe_groups_api,
+)
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.groups.list import list_groups
+from kgtool.records.subscription import decode_assignment, subscribed_topics
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = [
+    "UNKNOWN_TYPES",
+    "describe_groups",
+    "describe_with_type",
+    "is_subscribed",
+    "list_groups",
+]
+
+UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
+"""Group types that have their own Kafka tool and are not deleted here."""
+
+
+# ---------------------------------------------------------------------------------------------
+# Describe
+
+
+def describe_groups(
+    cluster: Cluster, groups: Sequence[str], kinds: dict[str, str] | None = None
+) -> Operation[list[GroupDescription]]:
+    """Describe groups of either protocol, in the order asked, each with its own ``error``.
+
+    :param kinds: group types known from a listing: those are asked of one API only.
+    """
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        return _describe_on(cluster, broker, ids, kinds or {})
+
+    answers = yield from by_coordinator(cluster, groups, work)
+    return [
+        answer if isinstance(answer, GroupDescription) else _undescribed(group, answer)
+        for group, answer in answers.items()
+    ]
+
+
+def _undescribed(group: str, error: KgError) -> GroupDescription:
+    failed = ItemError.of(error, Target(group=group))
+    return GroupDescription(group, None, "Unknown", "", "", None, (), error=failed)
+
+
+def _describe_on(
+    cluster: Cluster, broker: int, groups: list[str], kinds: dict[str, str]
+) -> Operation[dict[str, Any]]:
+    """Describe groups on their coordinator in one round trip."""
+    version = yield from version_of(cluster, broker, consumer_group_describe.Request)
+    if isinstance(version, KgError):
+        return dict.fromkeys(groups, version)
+    modern = [g for g in groups if version >= 0 and kinds.get(g) != "classic"]
+    classic = [g for g in groups if kinds.get(g) != "consumer"]
+    calls = []
+    if modern:
+        calls.append(Call(broker, consumer_group_describe.Request(group_ids=modern)))
+    if classic:
+        calls.append(Call(broker, describe_groups_api.Request(groups=classic)))
+    replies = yield from pipelined(calls)
+    yield from _learn_topic_ids(cluster, replies)
+    answers: dict[str, Any] = {}
+    rows: dict[str, list[Any]] = {group: [] for group in groups}
+    for (_, request, _), reply in zip(calls, replies, strict=True):
+        asked = modern if isinstance(request, consumer_group_describe.Request) else classic
+        if isinstance(reply, KgError):
+            for group in asked:
+                rows[group].append(reply)
+        else:
+            told = {row.group_id: row for row in reply.groups}
+            for group in asked:
+                rows[group].append(told.get(group) or left_out(request, f"group {group}"))
+    for group in groups:
+        answers[group] = _merge(cluster, broker, group, rows[group])
+    # A group may have been converted since it was listed (KIP-848): the other API knows it then.
+    gone = [group for group in groups if group in kinds and _is_missing(answers[group])]
+    if gone:
+        answers.update((yield from _describe_on(cluster, broker, gone, {})))
+    return answers
+
+
+def _learn_topic_ids(cluster: Cluster, replies: list[Any]) -> Operation[None]:
+    """Look up the topics of assignments that have an id and no name, as not all brokers do."""
+    nameless = {
+        row.topic_id
+        for reply in replies
+        if isinstance(reply, consumer_group_describe.Response)
+        for group in reply.groups
+        for member in group.members
+        for half in (member.assignment, member.target_assignment)
+        for row in half.topic_partitions
+        if not row.topic_name
+    }
+    unknown = nameless - {topic.topic_id for topic in cluster.topics.values()}
+    if unknown:
+        asked = [metadata.RequestTopic(topic_id=one, name=None) for one in unknown]
+        reply = yield from call_any(metadata.Request(topics=asked, allow_auto_topic_creation=False))
+        if not isinstance(reply, KgError) and reply.brokers:
+            cluster.learn(reply)
+
+
+def _is_missing(answer: Any) -> bool:
+    return isinstance(answer, BrokerError) and answer.code == codes.GROUP_ID_NOT_FOUND
+
+
+def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
+    """Take the answer of the API that knows the group, else the most telling failure."""
+    errors: list[KgError] = []
+    for row in rows:
+        if isinstance(row, KgError):
+            errors.append(row)
+        elif row.error_code:
+            error = broker_error(row.error_code, row.error_message)
+            errors.append(denied.explain(error, denied.DESCRIBE, group=group))
+        elif isinstance(row, consumer_group_describe.Group):
+            return _consumer_group(cluster, broker, row)
+        elif row.group_state == "Dead" and not row.members:
+            errors.append(broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found."))
+        else:
+            return _classic_group(cluster, broker, row)
+    return _most_telling(group, errors)
+
+
+def _most_telling(group: str, errors: list[KgError]) -> KgError:
+    """Prefer a failure that says more than "no such group" and "not my protocol"."""
+    dull = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
+    for error in errors:
+        if not (isinstance(error, BrokerError) and error.code in dull):
+            return error
+    for error in errors:
+        if error.code == codes.GROUP_ID_NOT_FOUND:
+            return error
+    return broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+
+
+def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=_assignment(cluster, member.assignment),
+            subscribed=tuple(member.subscribed_topic_names),
+            subscribed_regex=member.subscribed_topic_regex or None,
+            rack=member.rack_id,
+            epoch=member.member_epoch,
+            target=_assignment(cluster, member.target_assignment),
+            is_classic=None if member.member_type < 0 else member.member_type == 0,
+        )
+        for member in row.members
+    )
+    return GroupDescription(
+        group=row.group_id,
+        type="consumer",
+        state=row.group_state,
+        protocol_type="consumer",
+        assignor=row.assignor_name,
+        coordinator=cluster.brokers.get(broker),
+        members=members,
+        group_epoch=row.group_epoch,
+        assignment_epoch=row.assignment_epoch,
+    )
+
+
+def _assignment(cluster: Cluster, wire: Any) -> Assignment:
+    return tuple(
+        sorted(
+            (row.topic_name or _name_of(cluster, row.topic_id), tuple(sorted(row.partitions)))
+            for row in wire.topic_partitions
+        )
+    )
+
+
+def _name_of(cluster: Cluster, topic_id: UUID) -> str:
+    """Return a topic's name, or its id where the topic is gone."""
+    names = (topic.name for topic in cluster.topics.values() if topic.topic_id == topic_id)
+    return next(names, str(topic_id))
+
+
+def _classic_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription:
+    is_consumer = row.protocol_type == "consumer"
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=_classic_assignment(member.member_assignment) if is_consumer else (),
+            subscribed=_classic_subscription(member.member_metadata) if is_consumer else None,
+        )
+        for member in row.members
+    )
+    return GroupDescription(
+        group=row.group_id,
+        type="classic",
+        state=row.group_state,
+        protocol_type=row.protocol_type,
+        assignor=row.protocol_data,
+        coordinator=cluster.brokers.get(broker),
+        members=members,
+    )
+
+
+def _classic_assignment(raw: bytes) -> Assignment:
+    """Read a member's assignment; a client of its own making may hold anything there."""
+    if not raw:
+        return ()
+    try:
+        decoded = decode_assignment(raw)
+    except KgError:
+        return ()
+    return tuple(
+        sorted((row.topic, tuple(sorted(row.partitions))) for row in decoded.assigned_partitions)
+    )
+
+
+def _classic_subscription(raw: bytes) -> tuple[str, ...] | None:
+    topics = subscribed_topics([raw]) if raw else None
+    return None if topics is None else tuple(sorted(topics))
+
+
+def is_subscribed(members: Iterable[Member], topic: str) -> bool | None:
+    """Whether a member holds or subscribes to a topic; None where it can't be known.
+
+    A KIP-848 regex is resolved by the coordinator and not shown, so a topic that no member has
+    by name or by assignment is unknown as long as one of them subscribes by regex.
+    """
+    unknown = False
+    for member in members:
+        if any(name == topic for name, _ in member.assignment):
+            return True
+        if member.subscribed is None:
+            unknown = True
+        elif topic in member.subscribed:
+            return True
+        unknown = unknown or member.subscribed_regex is not None
+    return None if unknown else False
+
+
+def describe_with_type(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[list[GroupDescription]]:
+    """Describe groups; those that neither API knows are looked for in a listing.
+
+    A share or streams group then comes back with its ``type`` and ``state`` instead of an error.
+    """
+    described = yield from describe_groups(cluster, groups)
+    missing = {d.group for d in described if d.error and d.error.code == codes.GROUP_ID_NOT_FOUND}
+    if not missing:
+        return described
+    listing = yield from list_groups(cluster, share=0.5)
+    listed = {row.group: row for row in listing.groups if row.group in missing}
+    return [_as_listed(d, listed[d.group]) if d.group in listed else d for d in described]
+
+
+def _as_listed(description: GroupDescription, row: GroupListing) -> GroupDescription:
+    if row.type not in UNKNOWN_TYPES:
+        return description
+    return description._replace(
+        type=row.type, state=row.state or "Unknown", protocol_type=row.protocol_type, error=None
+    )

@@ -1,0 +1,356 @@
+"""Share groups (KIP-932) and streams groups (KIP-1071): members, epochs, offsets, tasks.
+
+They share their names with consumer groups, and their coordinators, but neither API of those knows
+them: each type has one of its own. A share group has no committed offsets but start offsets, kept
+by the share coordinator; a streams group has committed offsets like any other, of the topics of its
+topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client import denied
+from kgtool.client.cluster import Cluster, by_coordinator, need_topics, version_of
+from kgtool.client.ops import Call, Operation, gather
+from kgtool.errors import KgError
+from kgtool.model import (
+    Assignment,
+    CommittedOffset,
+    GroupDescription,
+    GroupOffsets,
+    ItemError,
+    Member,
+    OffsetRow,
+    Target,
+    TopicPartition,
+)
+from kgtool.protocol import codes
+from kgtool.protocol.api import (
+    describe_share_group_offsets,
+    share_group_describe,
+    streams_group_describe,
+)
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.lag import LogEnds, lag, status
+from kgtool.queries.offsets.ranges import log_ends
+
+
+class Tasks(NamedTuple):
+    """The tasks of a streams member, by subtopology: ``(("0", (0, 1)),)``."""
+
+    active: Assignment
+    standby: Assignment
+    warmup: Assignment
+
+
+class StreamsMember(NamedTuple):
+    """What only members of streams groups have."""
+
+    process_id: str
+    topology_epoch: int
+    tasks: Tasks
+    target: Tasks
+
+
+class OtherGroup(NamedTuple):
+    """A share or streams group.
+
+    ``description.type`` says which. In the members of a streams group, ``assignment`` and
+    ``target`` are the active tasks; ``streams`` has the rest, by member id. ``topics`` maps each
+    subtopology to the topics that it reads; ``topology_epoch`` is None where there is no topology.
+    """
+
+    description: GroupDescription
+    topology_epoch: int | None = None
+    topics: Mapping[str, tuple[str, ...]] = {}
+    streams: Mapping[str, StreamsMember] = {}
+
+
+def describe_other_groups(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, OtherGroup | KgError | None]]:
+    """Describe share and streams groups; None for what is neither, or does not exist.
+
+    Needs DESCRIBE on the group.
+    """
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        return _describe_on(cluster, broker, ids)
+
+    return (yield from by_coordinator(cluster, groups, work))
+
+
+def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:
+    calls = []
+    for api in (share_group_describe, streams_group_describe):
+        version = yield from version_of(cluster, broker, api.Request)
+        if isinstance(version, KgError):
+            return dict.fromkeys(groups, version)
+        if version >= 0:
+            calls.append(Call(broker, api.Request(group_ids=groups)))
+    found: dict[str, Any] = dict.fromkeys(groups)
+    if not calls:
+        return found
+    for reply in (yield calls):
+        if isinstance(reply, KgError):
+            found.update({group: reply for group in groups if found[group] is None})
+            continue
+        for row in reply.groups:
+            answer = _read(cluster, broker, row)
+            if answer is not None:
+                found[row.group_id] = answer
+    return found
+
+
+_NOT_THIS_TYPE = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
+
+
+def _read(cluster: Cluster, broker: int, row: Any) -> OtherGroup | KgError | None:
+    if row.error_code in _NOT_THIS_TYPE:
+        return None
+    if row.error_code:
+        error = broker_error(row.error_code, row.error_message)
+        return denied.explain(error, denied.DESCRIBE, group=row.group_id)
+    coordinator = cluster.brokers.get(broker)
+    if isinstance(row, share_group_describe.Group):
+        return OtherGroup(_share_group(row)._replace(coordinator=coordinator))
+    topology = row.topology
+    parts = (topology.subtopologies or ()) if topology is not None else ()
+    return OtherGroup(
+        _streams_group(row)._replace(coordinator=coordinator),
+        topology.epoch if topology is not None else None,
+        {part.subtopology_id: _sources(part) for part in parts},
+        {member.member_id: _streams_member(member) for member in row.members},
+    )
+
+
+def _sources(part: Any) -> tuple[str, ...]:
+    """Return the topics of a subtopology (``StreamsTopology.sourceTopicMap``)."""
+    inner = (info.name for info in part.repartition_source_topics)
+    return tuple(sorted({*part.source_topics, *inner}))
+
+
+def _share_group(row: Any) -> GroupDescription:
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            instance_id=None,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=tuple(
+                sorted(
+                    (part.topic_name, tuple(sorted(part.partitions)))
+                    for part in member.assignment.topic_partitions
+                )
+            ),
+            subscribed=tuple(sorted(member.subscribed_topic_names)),
+            rack=member.rack_id,
+            epoch=member.member_epoch,
+        )
+        for member in row.members
+    )
+    return _group(row, "share", row.assignor_name, members)
+
+
+def _streams_group(row: Any) -> GroupDescription:
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assignment=_tasks(member.assignment).active,
+            subscribed=None,
+            rack=member.rack_id,
+            epoch=member.member_epoch,
+            target=_tasks(member.target_assignment).active,
+            is_classic=member.is_classic,
+        )
+        for member in row.members
+    )
+    return _group(row, "streams", "", members)
+
+
+def _group(row: Any, kind: str, assignor: str, members: tuple[Member, ...]) -> GroupDescription:
+    return GroupDescription(
+        group=row.group_id,
+        type=kind,
+        state=row.group_state,
+        protocol_type=kind,
+        assignor=assignor,
+        coordinator=None,
+        members=members,
+        group_epoch=row.group_epoch,
+        assignment_epoch=row.assignment_epoch,
+    )
+
+
+def _streams_member(member: Any) -> StreamsMember:
+    return StreamsMember(
+        member.process_id,
+        member.topology_epoch,
+        _tasks(member.assignment),
+        _tasks(member.target_assignment),
+    )
+
+
+def _tasks(wire: Any) -> Tasks:
+    return Tasks(*(
+        tuple(sorted((part.subtopology_id, tuple(sorted(part.partitions))) for part in parts))
+        for parts in (wire.active_tasks, wire.standby_tasks, wire.warmup_tasks)
+    ))  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# Offsets
+
+
+def describe_other_offsets(
+    cluster: Cluster, groups: Sequence[OtherGroup]
+) -> Operation[list[GroupOffsets]]:
+    """Return start offsets of share groups, and committed offsets of streams groups, in rows.
+
+    In a share group's rows ``current_offset`` is the start offset (SPSO): everything before it is
+    done with, of what follows some may be. Its lag is the broker's own count, in records, from
+    Kafka 4.2 on (DescribeShareGroupOffsets v1); before that there is none.
+    """
+    return (yield from gather([_offsets(cluster, group) for group in groups]))
+
+
+def _offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffsets]:
+    if group.description.type == "share":
+        return (yield from _start_offsets(cluster, group))
+    return (yield from _committed_offsets(cluster, group))
+
+
+class _Start(NamedTuple):
+    """A start offset as the share coordinator answers it."""
+
+    value: CommittedOffset | KgError | None
+    lag: int | None
+
+
+def _start_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffsets]:
+    name = group.description.group
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        asked = [
+            describe_share_group_offsets.RequestGroup(group_id=one, topics=None) for one in ids
+        ]
+        (reply,) = yield [Call(broker, describe_share_group_offsets.Request(groups=asked))]
+        if isinstance(reply, KgError):
+            return dict.fromkeys(ids, reply)
+        return {row.group_id: _starts(row) for row in reply.groups}
+
+    starts = (yield from by_coordinator(cluster, [name], work))[name]
+    if isinstance(starts, KgError):
+        failed = ItemError.of(starts, Target(group=name))
+        return GroupOffsets(group.description, [], [failed])
+    ends = yield from log_ends(cluster, starts)
+    rows = []
+    for partition in sorted(starts):
+        start, end = starts[partition], ends[partition]
+        row = _row(group, partition, start.value, end)
+        rows.append(row._replace(lag=start.lag, subscribed=_is_read(group, partition.topic)))
+    return _result(group, rows)
+
+
+def _starts(row: Any) -> dict[TopicPartition, _Start] | KgError:
+    if row.error_code:
+        error = broker_error(row.error_code, row.error_message)
+        return denied.explain(error, denied.DESCRIBE, group=row.group_id)
+    found = {}
+    for topic in row.topics:
+        for part in topic.partitions:
+            value: CommittedOffset | KgError | None = None
+            if part.error_code:
+                error = broker_error(part.error_code, part.error_message)
+                value = denied.explain(error, denied.DESCRIBE, topic=topic.topic_name)
+            elif part.start_offset >= 0:
+                epoch = part.leader_epoch if part.leader_epoch >= 0 else None
+                value = CommittedOffset(part.start_offset, epoch, None)
+            partition = TopicPartition(topic.topic_name, part.partition)
+            found[partition] = _Start(value, part.lag if part.lag >= 0 else None)
+    return found
+
+
+def _committed_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffsets]:
+    name = group.description.group
+    committed: Committed | KgError = (yield from fetch_committed(cluster, [name]))[name]
+    if isinstance(committed, KgError):
+        return GroupOffsets(group.description, [], [ItemError.of(committed, Target(group=name))])
+    read = sorted({topic for topics in group.topics.values() for topic in topics})
+    yield from need_topics(cluster, read)
+    partitions = set(committed)
+    for topic in read:
+        partitions.update(TopicPartition(topic, at) for at in cluster.topics[topic].leaders)
+    ends = yield from log_ends(cluster, partitions)
+    holders = _holders(group)
+    rows = []
+    for partition in sorted(partitions):
+        row = _row(group, partition, committed.get(partition), ends[partition])
+        member = holders.get(partition)
+        rows.append(
+            row._replace(
+                lag=lag(row.current_offset, ends[partition]),
+                subscribed=partition.topic in read,
+                member_id=member.member_id if member else None,
+                host=member.host if member else None,
+                client_id=member.client_id if member else None,
+            )
+        )
+    return _result(group, rows)
+
+
+def _holders(group: OtherGroup) -> dict[TopicPartition, Member]:
+    """Say who reads which partition: a task reads its number of each topic of its subtopology."""
+    return {
+        TopicPartition(topic, number): member
+        for member in group.description.members
+        for subtopology, numbers in member.assignment
+        for topic in group.topics.get(subtopology, ())
+        for number in numbers
+    }
+
+
+def _is_read(group: OtherGroup, topic: str) -> bool:
+    return any(topic in (member.subscribed or ()) for member in group.description.members)
+
+
+def _row(
+    group: OtherGroup,
+    partition: TopicPartition,
+    value: CommittedOffset | KgError | None,
+    ends: LogEnds,
+) -> OffsetRow:
+    known = value if isinstance(value, CommittedOffset) else None
+    says = status(value, ends)
+    reason = value if isinstance(value, KgError) else ends.end
+    is_problem = says in ("denied", "error") and isinstance(reason, KgError)
+    target = Target(group.description.group, *partition)
+    return OffsetRow(
+        group=group.description.group,
+        topic=partition.topic,
+        partition=partition.partition,
+        current_offset=known.offset if known else None,
+        log_start_offset=ends.start,
+        log_end_offset=ends.end if isinstance(ends.end, int) else None,
+        lag=None,
+        leader_epoch=known.leader_epoch if known else None,
+        metadata=known.metadata if known else None,
+        member_id=None,
+        host=None,
+        client_id=None,
+        subscribed=None,
+        status=says,
+        error=ItemError.of(reason, target) if is_problem and isinstance(reason, KgError) else None,
+        is_pending=known is not None and known.is_pending,
+    )
+
+
+def _result(group: OtherGroup, rows: Iterable[OffsetRow]) -> GroupOffsets:
+    found = list(rows)
+    return GroupOffsets(group.description, found, [row.error for row in found if row.error])

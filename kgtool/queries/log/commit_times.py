@@ -1,0 +1,98 @@
+"""When offsets were committed, and of which topic: from ``__consumer_offsets``, which alone knows.
+
+OffsetFetch never tells a commit's time. The records do (OffsetCommitValue: commitTimestamp, and
+since v4 topicId), so the groups' own partitions of the log are read, whole where they are small,
+else from a given time on: what is not said there was committed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
+from kgtool.errors import KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol.wire import id_text
+from kgtool.queries.log.expiry import denied_log
+from kgtool.queries.log.reader import LogReader, Stretch
+
+SMALL_LOG = 500_000
+"""A partition of the log with so many records or fewer is read from its beginning."""
+
+
+class CommitTime(NamedTuple):
+    """The last commit of one offset: ms since the epoch, and the topic's id where it is kept."""
+
+    at_ms: int
+    topic_id: str | None = None
+
+
+class CommitTimes(NamedTuple):
+    """One group's last commits.
+
+    ``before_ms``: reading began there, so what is not in ``at`` was committed before; None: all
+    of the log was read, and what is not in it has no commit any more. ``changed_ms``: when the
+    group's own records last changed, which a member that joins or leaves does; None: not in what
+    was read.
+    """
+
+    at: Mapping[TopicPartition, CommitTime]
+    before_ms: int | None
+    changed_ms: int | None = None
+
+
+def read_log(
+    cluster: Cluster, groups: Sequence[str], since_ms: int
+) -> Operation[dict[str, Stretch | KgError]]:
+    """Read the log of groups, for ``commit_times`` and ``find_expiries``; or say why it can't be.
+
+    :param since_ms: where reading begins in a partition with more than ``SMALL_LOG`` records.
+    """
+    return LogReader(groups, since_ms, small=SMALL_LOG).read(cluster, groups)
+
+
+def commit_times(
+    stretches: Mapping[str, Stretch | KgError], groups: Mapping[str, Collection[TopicPartition]]
+) -> dict[str, CommitTimes | KgError]:
+    """Return the last commits of groups, by what was read of their log."""
+    return {name: _times(stretches[name], name, groups[name]) for name in groups}
+
+
+def _times(
+    stretch: Stretch | KgError, group: str, partitions: Collection[TopicPartition]
+) -> CommitTimes | KgError:
+    if isinstance(stretch, KgError):
+        return denied_log(stretch)
+    at = {}
+    for partition in partitions:
+        try:
+            found = stretch.log.commit(group, partition)
+        except KgError as error:
+            return error
+        if found is not None and found.committed is not None:
+            at[partition] = CommitTime(
+                found.committed.commit_timestamp_ms,
+                id_text(stretch.log.topic_id(group, partition)),
+            )
+    return CommitTimes(at, stretch.before_ms, stretch.log.changed_ms(group))
+
+
+class Watch:
+    """Sees what groups do from a time on: each look reads only what the one before has not.
+
+    :param groups: all groups that will ever be looked at, with the partitions of interest.
+    :param since_ms: where the first look begins; a record may be a little older than its commit.
+    """
+
+    def __init__(self, groups: Mapping[str, Collection[TopicPartition]], since_ms: int) -> None:
+        self._groups = groups
+        self._reader = LogReader(groups, since_ms)
+
+    def look(
+        self, cluster: Cluster, names: Sequence[str]
+    ) -> Operation[dict[str, CommitTimes | KgError]]:
+        """Return what some of the groups have done, or why that can't be read."""
+        found = yield from self._reader.read(cluster, names)
+        return {name: _times(found[name], name, self._groups[name]) for name in names}

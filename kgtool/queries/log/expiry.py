@@ -1,0 +1,374 @@
+"""When committed offsets expire on a living cluster, and by which rule.
+
+Three sources: DescribeGroups says what a group is and who is in it; the brokers' own configuration
+and release say which rules hold; when something was committed, and since when a classic group is
+Empty, is only in ``__consumer_offsets``. Of that just the group's own partition is read, and of
+the partition the last stretch of one retention and one check: what was committed before is
+protected or gone. Where something protected has lost its protection since, an earlier stretch is
+read, as far back as it takes.
+
+Whatever can't be known is said: ``rule`` is None then, and an error names the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kgtool.client.cluster import Cluster, fetch_metadata, find_coordinators
+from kgtool.client.ops import Operation, gather
+from kgtool.errors import KgError
+from kgtool.model import GroupDescription, ItemError, Target, TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
+from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.log.fetch import Range, copy_partitions
+from kgtool.queries.log.group_state import GroupState, Unread, state_of
+from kgtool.queries.log.reader import Stretch
+from kgtool.queries.log.scan import Commit, GroupLog, Scan
+from kgtool.queries.offsets.positions import LogRange, log_ranges
+from kgtool.retention import rules as r
+from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
+
+TOPIC = "__consumer_offsets"
+SLACK_MS = 3_600_000
+"""How much earlier reading begins: clocks differ, and a check may be late."""
+USUAL_RETENTION_MS = 7 * 86_400_000
+"""Kafka's default since 2.0; only says where to begin to read where the broker doesn't tell."""
+FURTHER_BACK = 4
+"""The second stretch that is read is so many times as long; the third one is the whole log."""
+
+
+class Expiry(NamedTuple):
+    """What becomes of one offset; times in ms since the epoch.
+
+    ``expires_at_ms``: the earliest moment at which the broker may remove it, which it does within
+    one check after that; None: never as things stand. ``rule`` is one of ``retention.rules.RULES``,
+    None where it is unknown. Where the commit was not read because nothing depends on it,
+    ``committed_before_ms`` is the time at which reading began.
+    """
+
+    committed_at_ms: int | None = None
+    expires_at_ms: int | None = None
+    rule: str | None = None
+    committed_before_ms: int | None = None
+
+
+class Question(NamedTuple):
+    """A group, and its committed offsets: whether a transaction is pending for each."""
+
+    description: GroupDescription
+    pending: Mapping[TopicPartition, bool]
+
+
+class GroupExpiry(NamedTuple):
+    """One group's answers; ``snapshot`` is the group as the rules see it, None if unknown.
+
+    Offsets that were deleted after they were asked for are not among them.
+    """
+
+    group: str
+    broker: BrokerRules | None
+    snapshot: GroupSnapshot | None
+    offsets: dict[TopicPartition, Expiry]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every offset has a rule."""
+        return all(expiry.rule is not None for expiry in self.offsets.values())
+
+
+class Expiries(NamedTuple):
+    """The answers by group, and why some of them are incomplete, each reason once."""
+
+    groups: dict[str, GroupExpiry]
+    errors: list[ItemError]
+    """Because of these something is unknown."""
+    harmless: list[ItemError]
+    """Because of these only times are missing that nothing depends on."""
+
+
+def find_expiries(
+    cluster: Cluster, questions: Sequence[Question], now_ms: int, *, all_times: bool = True,
+    log: Mapping[str, Stretch | KgError] | None = None,
+) -> Operation[Expiries]:  # fmt: skip
+    """Say of every offset when it expires; groups in one partition share the reading of it.
+
+    :param now_ms: only decides where reading begins, and the time of what is overdue.
+    :param all_times: read the log also where all that it tells is when something was committed.
+    :param log: what was read of the groups' log already; more is read where that is not enough.
+    """
+    work = _Work(now_ms, all_times)
+    located = yield from find_coordinators(cluster, [q.description.group for q in questions])
+    brokers = [node for node in located.values() if isinstance(node, int)]
+    rules, _ = yield from gather([rules_of(cluster, brokers), _need_topic(cluster)])
+    for question in questions:
+        node = located[question.description.group]
+        work.add(question, rules[node] if isinstance(node, int) else node, node)
+    for group in work.groups:
+        stretch = (log or {}).get(group.name)
+        if isinstance(stretch, Stretch):
+            group.learn(stretch.log, stretch.before_ms is None, stretch.before_ms)
+    yield from _add_topologies(cluster, work)
+    yield from _read(cluster, work)
+    return work.finish()
+
+
+def _need_topic(cluster: Cluster) -> Operation[None]:
+    yield from fetch_metadata(cluster, [TOPIC])
+
+
+def _add_topologies(cluster: Cluster, work: _Work) -> Operation[None]:
+    names = [g.name for g in work.groups if g.question.description.type == r.TYPE_STREAMS]
+    if names:
+        from kgtool.queries.groups.streams_topics import streams_topics
+
+        work.topologies.update((yield from streams_topics(cluster, names)))
+
+
+# ---------------------------------------------------------------------------------------------
+# Reading
+
+
+def _read(cluster: Cluster, work: _Work) -> Operation[None]:
+    """Read stretches of the partitions, each longer than the one before, until all is known."""
+    topic = cluster.topics[TOPIC]
+    if topic.error is not None:
+        work.fail(list(work.groups), denied_log(topic.error))
+        return
+    count = len(topic.leaders)
+    for step in (1, FURTHER_BACK, None):
+        parts: dict[int, list[_Group]] = {}
+        for group in work.unread():
+            parts.setdefault(offsets_partition(group.name, count), []).append(group)
+        if not parts:
+            break
+        yield from _read_stretch(cluster, work, parts, step)
+    work.close()
+
+
+def _read_stretch(
+    cluster: Cluster, work: _Work, parts: dict[int, list[_Group]], step: int | None
+) -> Operation[None]:
+    begin_ms = None if step is None else work.begin_ms(parts, step)
+    partitions = [TopicPartition(TOPIC, number) for number in parts]
+    found = yield from log_ranges(cluster, partitions, begin_ms)
+    ranges: dict[TopicPartition, Range] = {}
+    for partition, log in found.items():
+        if isinstance(log, KgError):
+            work.fail(parts.pop(partition.partition), denied_log(log))
+        else:
+            ranges[partition] = _range(log, begin_ms)
+    scan = Scan({number: GroupLog(_rules(groups), [g.name for g in groups])
+                 for number, groups in parts.items()})  # fmt: skip
+    outcome = yield from copy_partitions(cluster, ranges, scan)
+    for number, groups in parts.items():
+        partition = TopicPartition(TOPIC, number)
+        problem = scan.problems.get(number) or outcome[partition]
+        if problem is not None:
+            work.fail(groups, denied_log(problem))
+            continue
+        log = found[partition]
+        is_whole = isinstance(log, LogRange) and ranges[partition].start <= log.start.offset
+        for group in groups:
+            group.learn(scan.logs[number], is_whole, begin_ms)
+
+
+def _range(log: LogRange, begin_ms: int | None) -> Range:
+    if begin_ms is None:
+        return Range(log.start.offset, log.end.offset)
+    begin = log.at_time.offset if log.at_time is not None else log.end.offset
+    return Range(max(begin, log.start.offset), log.end.offset)
+
+
+def _rules(groups: Sequence[_Group]) -> r.RuleSet:
+    """Return the rules of the broker that these groups share."""
+    return next(g.broker.rules for g in groups if g.broker is not None)
+
+
+def denied_log(error: KgError) -> KgError:
+    """Name the ACL that is missing."""
+    if error.code != codes.TOPIC_AUTHORIZATION_FAILED:
+        return error
+    return broker_error(
+        codes.TOPIC_AUTHORIZATION_FAILED,
+        f"Not allowed to read {TOPIC}, so when offsets expire is unknown.",
+        hint=f"It takes the ACL operation READ on topic {TOPIC}.",
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Judging
+
+
+class _Group:
+    """One group while its answers are being found."""
+
+    def __init__(self, question: Question, broker: BrokerRules | None, work: _Work) -> None:
+        self.name = question.description.group
+        self.question = question
+        self.broker = broker
+        self.log: GroupLog | None = None
+        self.is_whole = False
+        self.begin_ms: int | None = None
+        self._work = work
+        self._known: dict[TopicPartition, Expiry] = {}
+
+    def learn(self, log: GroupLog, is_whole: bool, begin_ms: int | None) -> None:
+        """Take what a stretch of the log says."""
+        self.log, self.is_whole, self.begin_ms = log, is_whole, begin_ms
+        self._known.clear()
+
+    def needs_log(self) -> bool:
+        """Whether something depends on a part of the log that was not read yet."""
+        if self.broker is None or self.is_whole or not self.question.pending:
+            return False
+        if self.log is None and self._work.all_times:
+            return True
+        if self.log is not None and self.log.is_doubtful:
+            return True
+        if self.broker.retention_ms is None and self.log is not None:
+            return False  # what is unknown stays unknown, however far one reads
+        self._judge_all()
+        return len(self._known) < len(self.question.pending)
+
+    def state(self) -> GroupState:
+        """Return the group as the rules see it, as far as is known."""
+        topics = self._work.topologies.get(self.name)
+        return state_of(self.question.description, self.log, self.is_whole, topics)
+
+    def finish(self) -> GroupExpiry:
+        """Judge every offset by what is known now."""
+        if self.broker is None:
+            blank = dict.fromkeys(self.question.pending, Expiry())
+            return GroupExpiry(self.name, None, None, blank)
+        state = self.state()
+        before = None if self.is_whole or self.log is None else self.begin_ms
+        self._judge_all()
+        offsets: dict[TopicPartition, Expiry] = {}
+        for partition in self.question.pending:
+            expiry = self._known.get(partition) or self._unknown(partition)
+            if expiry is not None:
+                is_read = expiry.committed_at_ms is not None
+                offsets[partition] = expiry._replace(
+                    committed_before_ms=None if is_read else before
+                )
+        snapshot = None if isinstance(state.snapshot, Unread) else state.snapshot
+        return GroupExpiry(self.name, self.broker, snapshot, offsets)
+
+    def _judge_all(self) -> None:
+        """Judge what is not judged yet, as far as it can be."""
+        state = self.state()
+        for partition in self.question.pending:
+            if partition not in self._known:
+                found = self._judge(partition, state)
+                if found is not None:
+                    self._known[partition] = found
+
+    def _unknown(self, partition: TopicPartition) -> Expiry | None:
+        """Return what is known all the same; None: it was deleted after it was fetched."""
+        found = self._commit(partition)
+        if found is None:
+            return Expiry()
+        if found.committed is None:
+            return None if self.is_whole else Expiry()
+        return Expiry(found.committed.commit_timestamp_ms)
+
+    def _commit(self, partition: TopicPartition) -> Commit | None:
+        return None if self.log is None else self.log.commit(self.name, partition)
+
+    def _judge(self, partition: TopicPartition, state: GroupState) -> Expiry | None:
+        """Return what becomes of an offset; None: more of the log has to be known."""
+        assert self.broker is not None
+        if isinstance(state.snapshot, Unread):
+            return None
+        found = self._commit(partition)
+        committed = found.committed if found is not None else None
+        if found is not None and committed is None:
+            return None  # a transaction from before this stretch may have brought it back
+        said = verdict(
+            self.broker.rules, state.snapshot, committed or CommittedOffset(0), partition.topic,
+            self.broker.retention_ms or 0, self.question.pending[partition],
+        )  # fmt: skip
+        if said.rule != r.RULE_SUBSCRIBED and state.may_subscribe_more:
+            return None
+        if said.expires_at_ms is None:
+            at = None if committed is None else committed.commit_timestamp_ms
+            return Expiry(at, None, said.rule)
+        if committed is None or (self.broker.retention_ms is None and said.rule != r.RULE_EXPLICIT):
+            return None
+        due_ms = said.expires_at_ms
+        if due_ms < self._work.now_ms and self.log is not None:
+            # Overdue, or what protected it has ended just now: then that is when it became due.
+            free_ms = self.log.free_since_ms(self.name, partition)
+            due_ms = max(due_ms, min(free_ms, self._work.now_ms))
+        return Expiry(committed.commit_timestamp_ms, due_ms, said.rule)
+
+
+class _Work:
+    """All groups of one question."""
+
+    def __init__(self, now_ms: int, all_times: bool) -> None:
+        self.now_ms = now_ms
+        self.all_times = all_times
+        self.groups: list[_Group] = []
+        self.topologies: dict[str, frozenset[str] | None] = {}
+        self._problems: list[tuple[_Group, ItemError]] = []
+        self._given_up: set[str] = set()
+
+    def add(self, question: Question, broker: BrokerRules | KgError, node: int | KgError) -> None:
+        known = broker if isinstance(broker, BrokerRules) else None
+        group = _Group(question, known, self)
+        self.groups.append(group)
+        error = broker if isinstance(broker, KgError) else broker.error
+        if error is not None:
+            target = Target(broker=node) if isinstance(node, int) else Target(group=group.name)
+            self._problems.append((group, ItemError.of(error, target)))
+
+    def unread(self) -> list[_Group]:
+        """Return the groups for which more of the log has to be read."""
+        return [g for g in self.groups if g.name not in self._given_up and g.needs_log()]
+
+    def fail(self, groups: Sequence[_Group], error: KgError) -> None:
+        """Note that a partition of the log can't be read."""
+        self._given_up.update(group.name for group in groups)
+        item = ItemError.of(error, Target(topic=TOPIC))
+        self._problems += [(group, item) for group in groups if group.question.pending]
+
+    def begin_ms(self, parts: Mapping[int, Sequence[_Group]], step: int) -> int:
+        """Return where a stretch begins: before all that can still expire for these groups."""
+        brokers = [g.broker for groups in parts.values() for g in groups if g.broker is not None]
+        longest = max(
+            (broker.retention_ms or USUAL_RETENTION_MS) + (broker.interval_ms or 0)
+            for broker in brokers
+        )
+        return max(self.now_ms - step * longest - SLACK_MS, 0)
+
+    def close(self) -> None:
+        """Note the groups of which the whole log does not say enough."""
+        for group in self.groups:
+            broker = group.broker
+            if broker is None or broker.error is not None or group.name in self._given_up:
+                continue
+            if not group.finish().is_known:
+                error = KgError(
+                    f"{TOPIC} has not all that it takes to say when the offsets of group "
+                    f"{group.name} expire.",
+                    hint="Ask again: it may have changed while it was read.",
+                )
+                error.name = "INCOMPLETE_LOG"
+                self._problems.append((group, ItemError.of(error, Target(group=group.name))))
+
+    def finish(self) -> Expiries:
+        """Judge everything, and tell the problems that matter from the others."""
+        answers = {group.name: group.finish() for group in self.groups}
+        errors: dict[ItemError, bool] = {}
+        for group, problem in self._problems:
+            harms = not answers[group.name].is_known
+            errors[problem] = errors.get(problem, False) or harms
+        return Expiries(
+            answers,
+            [problem for problem, harms in errors.items() if harms],
+            [problem for problem, harms in errors.items() if not harms],
+        )

@@ -1,0 +1,1 @@
+"""Committed offsets, the logs that they point into, and lag."""

@@ -1,0 +1,151 @@
+"""Where the logs of partitions begin and end (ListOffsets)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kgtool.client import denied
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.leaders import by_leader
+from kgtool.client.ops import Call, Operation
+from kgtool.client.retries import may_get_better
+from kgtool.errors import KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol.api import list_offsets
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.offsets.lag import LogEnds
+
+LATEST, EARLIEST = -1, -2
+UNKNOWN_OFFSET = -1
+"""Neither the beginning nor the end of a log."""
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+PARTITIONS_PER_REQUEST = 20_000
+
+
+Found = Callable[[dict[TopicPartition, LogEnds]], None]
+
+
+def log_ends(
+    cluster: Cluster, partitions: Iterable[TopicPartition], *, starts: bool = True,
+    stable: bool = False, found: Found | None = None,
+) -> Operation[dict[TopicPartition, LogEnds]]:  # fmt: skip
+    """Return where each partition's log begins and ends, one round trip per leader.
+
+    The end is the high watermark.
+
+    :param starts: ask for the beginnings too.
+    :param stable: ask for the last stable offsets too.
+    :param found: called with each leader's good answers as they arrive.
+    """
+    # The last stable offset is asked for first, so that it is never beyond the end.
+    wanted = [(LATEST, READ_COMMITTED)] if stable else []
+    wanted += [(LATEST, READ_UNCOMMITTED)]
+    wanted += [(EARLIEST, READ_UNCOMMITTED)] if starts else []
+
+    def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
+        merged = yield from _ask(broker, parts, wanted)
+        ends = {partition: _ends(answers, stable) for partition, answers in merged.items()}
+        if found is not None:
+            found({p: answer for p, answer in ends.items() if isinstance(answer, LogEnds)})
+        return ends
+
+    answers = yield from by_leader(cluster, partitions, work)
+    return {
+        partition: answer if isinstance(answer, LogEnds) else LogEnds(None, answer)
+        for partition, answer in answers.items()
+    }
+
+
+def all_topics(cluster: Cluster) -> Operation[list[str]]:
+    """Return the names of all topics that may be seen.
+
+    :raises KgError: no broker answered.
+    """
+    yield from fetch_metadata(cluster, None)
+    return sorted(cluster.topics)
+
+
+def look_anew(cluster: Cluster) -> Operation[None]:
+    """Forget what may have changed since the last look, and learn which brokers there are.
+
+    :raises KgError: no broker answered.
+    """
+    cluster.topics.clear()
+    cluster.coordinators.clear()
+    yield from fetch_metadata(cluster)
+
+
+def _ask(
+    broker: int, partitions: list[TopicPartition], wanted: Sequence[tuple[int, int]]
+) -> Operation[dict[TopicPartition, list[Any]]]:
+    """Ask one broker for several offsets of each partition; each is an offset or a KgError."""
+    chunks = [
+        partitions[at : at + PARTITIONS_PER_REQUEST]
+        for at in range(0, len(partitions), PARTITIONS_PER_REQUEST)
+    ]
+    asked = [(chunk, timestamp, isolation) for timestamp, isolation in wanted for chunk in chunks]
+    replies = yield [Call(broker, offsets_request(*one)) for one in asked]
+    merged: dict[TopicPartition, list[Any]] = {partition: [] for partition in partitions}
+    for (chunk, _, _), reply in zip(asked, replies, strict=True):
+        answers = _offsets(reply, chunk)
+        for partition in chunk:
+            merged[partition].append(answers[partition])
+    return merged
+
+
+def offsets_request(
+    partitions: Iterable[TopicPartition], timestamp: int, isolation: int = 0
+) -> list_offsets.Request:
+    """Ask for the offsets at a time (ms since the epoch, or one of ListOffsets' special ones)."""
+    topics: dict[str, list[Any]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(
+            list_offsets.RequestPartition(partition=partition.partition, timestamp=timestamp)
+        )
+    return list_offsets.Request(
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[
+            list_offsets.RequestTopic(name=name, partitions=rows) for name, rows in topics.items()
+        ],
+    )
+
+
+def _offsets(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
+    if isinstance(reply, KgError):
+        return dict.fromkeys(asked, reply)
+    found: dict[TopicPartition, Any] = {}
+    for topic in reply.topics:
+        for row in topic.partitions:
+            partition = TopicPartition(topic.name, row.partition)
+            # v0 has a list, of which one was asked for.
+            offset = next(iter(row.old_style_offsets), row.offset)
+            found[partition] = _failure(topic.name, row.error_code) or offset
+    for partition in asked:
+        if partition not in found or found[partition] == UNKNOWN_OFFSET:
+            where = f"{partition.topic}-{partition.partition}"
+            found[partition] = left_out(list_offsets.Request, where)
+    return found
+
+
+def _failure(topic: str, code: int) -> KgError | None:
+    return denied.explain(broker_error(code), denied.DESCRIBE, topic=topic) if code else None
+
+
+def _ends(answers: list[Any], stable: bool) -> LogEnds | KgError:
+    """Put together what was asked for: the last stable offset, the end, the beginning.
+
+    A connection that broke in between is an error of the whole: it is all asked again.
+    """
+    for answer in answers:
+        if may_get_better(answer, 0):
+            return answer  # type: ignore[no-any-return]
+    last_stable = answers[0] if stable else None
+    end, *start = answers[1:] if stable else answers
+    if isinstance(end, KgError):
+        return end
+    known = [None if isinstance(value, KgError) else value for value in (*start, None)]
+    return LogEnds(known[0], end, None if isinstance(last_stable, KgError) else last_stable)

@@ -1,0 +1,255 @@
+"""How old unread records are: the timestamp of the record at each committed offset (Fetch).
+
+One Fetch a leader brings the beginning of every partition asked for, a few kB each; what did not
+fit is fetched batch by batch. Nothing is decompressed here: where the header of a compressed batch
+leaves the time open, its broker is asked instead (ListOffsets by timestamp, by bisection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster
+from kgtool.client.leaders import by_leader
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import KgError
+from kgtool.model import TopicPartition
+from kgtool.protocol import codes
+from kgtool.protocol.api import fetch, list_offsets
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
+from kgtool.queries.offsets.batch_times import ReadOn, Span, Timestamp, first_timestamp
+
+GLANCE_BYTES = 20 * 1024
+"""Of each partition in the first Fetch: more than a batch of a producer's default batch.size."""
+PARTITIONS_PER_FETCH = 500
+SINGLES_AT_ONCE = 50
+"""Whole batches (1 MB by default, at most) that are in memory at a time."""
+ROUNDS = 20
+"""How many batches without a record (markers, aborted, compacted) are passed over."""
+BISECTIONS = 40
+"""Steps of the search: 2 ** 40 ms are 35 years."""
+
+READ_COMMITTED = 1
+
+
+class Position(NamedTuple):
+    """Where to look: a partition, a committed offset, and the end of what may be read."""
+
+    partition: TopicPartition
+    offset: int
+    end: int
+
+
+Times = dict[Position, "int | None | KgError"]
+
+
+def first_unread(
+    cluster: Cluster, positions: Iterable[Position], *, isolation: int = 0
+) -> Operation[Times]:
+    """Return the timestamp (ms) of the first record that is left to read at each position.
+
+    None where none is left (only markers, or aborted ones with read_committed) or where it has no
+    timestamp; a KgError where the partition can't be read, which takes READ on the topic.
+    """
+    found: Times = {}
+    open_at = {position: position.offset for position in dict.fromkeys(positions)}
+    spans: dict[Position, Span] = {}
+    for number in range(ROUNDS):
+        answers = yield from _fetch_all(cluster, open_at, isolation, is_glance=number == 0)
+        for position, answer in answers.items():
+            before = open_at.pop(position)
+            if isinstance(answer, Timestamp):
+                found[position] = answer.ms
+            elif isinstance(answer, KgError):
+                found[position] = answer
+            elif isinstance(answer, Span):
+                spans[position] = answer
+            elif answer.offset >= position.end or (number and answer.offset <= before):
+                found[position] = None
+            else:
+                open_at[position] = max(answer.offset, before)
+        if not open_at:
+            break
+    found.update(dict.fromkeys(open_at))
+    found.update((yield from _bisect(cluster, spans, isolation)))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# Fetch
+
+
+def _fetch_all(
+    cluster: Cluster, open_at: dict[Position, int], isolation: int, *, is_glance: bool
+) -> Operation[dict[Position, Any]]:
+    """Look at every open position once; the answer is of ``first_timestamp``, or a KgError."""
+    mine: dict[TopicPartition, list[Position]] = {}
+    for position in open_at:
+        mine.setdefault(position.partition, []).append(position)
+
+    def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
+        wanted = [position for partition in parts for position in mine[partition]]
+        batches = _layers(wanted) if is_glance else [[position] for position in wanted]
+        rows: dict[Position, Any] = {}
+        at_once = len(batches) if is_glance else SINGLES_AT_ONCE
+        for at in range(0, len(batches), at_once):
+            some = batches[at : at + at_once]
+            replies = yield [_call(broker, batch, open_at, isolation, is_glance) for batch in some]
+            for batch, reply in zip(some, replies, strict=True):
+                rows.update(_read(reply, batch, open_at))
+        return _by_partition(rows)
+
+    answers = yield from by_leader(cluster, mine, work)
+    found: dict[Position, Any] = {}
+    for partition, answer in answers.items():
+        if isinstance(answer, KgError):
+            found.update(dict.fromkeys(mine[partition], answer))
+        else:
+            found.update(answer)
+    return found
+
+
+def _layers(positions: Sequence[Position]) -> list[list[Position]]:
+    """Split so that no Fetch has a partition twice, nor too many of them."""
+    layers: list[list[Position]] = []
+    seen: dict[TopicPartition, int] = {}
+    for position in positions:
+        number = seen[position.partition] = seen.get(position.partition, -1) + 1
+        if number == len(layers):
+            layers.append([])
+        layers[number].append(position)
+    return [
+        layer[at : at + PARTITIONS_PER_FETCH]
+        for layer in layers
+        for at in range(0, len(layer), PARTITIONS_PER_FETCH)
+    ]
+
+
+def _call(
+    broker: int, positions: list[Position], open_at: dict[Position, int], isolation: int,
+    is_glance: bool,
+) -> Call:  # fmt: skip
+    size = GLANCE_BYTES if is_glance else 1
+    offsets = {position.partition: open_at[position] for position in positions}
+    request = fetch_request(
+        offsets, size, size * len(positions), isolation=isolation, max_wait_ms=0
+    )
+    return Call(broker, request, NAMES_VERSION)
+
+
+def _read(
+    reply: Any, positions: list[Position], open_at: dict[Position, int]
+) -> dict[Position, Any]:
+    if isinstance(reply, KgError):
+        return dict.fromkeys(positions, reply)
+    if reply.error_code:
+        return dict.fromkeys(positions, broker_error(reply.error_code))
+    rows = {
+        TopicPartition(topic.topic, row.partition): row
+        for topic in reply.topics
+        for row in topic.partitions
+    }
+    return {position: _answer(rows.get(position.partition), open_at[position], position.partition)
+            for position in positions}  # fmt: skip
+
+
+def _answer(row: Any, offset: int, partition: TopicPartition) -> Any:
+    if row is None:
+        return left_out(fetch.Request, f"{partition.topic}-{partition.partition}")
+    if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
+        return broker_error(
+            row.error_code, f"Not allowed to read {partition.topic}, so not to tell its time lag.",
+            hint=f"It takes the ACL operation READ on topic {partition.topic}.",
+        )  # fmt: skip
+    if row.error_code == codes.OFFSET_OUT_OF_RANGE:  # the log's beginning moved on meanwhile
+        return ReadOn(max(row.log_start_offset, offset + 1))
+    if row.error_code:
+        return broker_error(row.error_code)
+    aborted = [(part.producer_id, part.first_offset) for part in row.aborted_transactions or ()]
+    return first_timestamp(row.records or b"", offset, aborted)
+
+
+def _by_partition(rows: dict[Position, Any]) -> dict[TopicPartition, Any]:
+    """Give each partition its positions, or the error that all of them share."""
+    found: dict[TopicPartition, Any] = {}
+    for position, answer in rows.items():
+        if isinstance(answer, KgError):
+            found[position.partition] = answer
+        elif not isinstance(found.get(position.partition), KgError):
+            found.setdefault(position.partition, {})[position] = answer
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# The time of a record within a compressed batch
+
+
+def _bisect(
+    cluster: Cluster, spans: dict[Position, Span], isolation: int
+) -> Operation[dict[Position, int]]:
+    """Find each record's timestamp by asking for the first record that is at least so young.
+
+    Exact where a batch's timestamps ascend, as they do unless a producer sets them otherwise;
+    always within the batch's own range, and its lower end where the broker does not answer.
+    """
+    low = {position: span.low for position, span in spans.items()}
+    high = {position: span.high for position, span in spans.items()}
+    for _ in range(BISECTIONS):
+        asked = {p: (low[p] + high[p] + 1) // 2 for p in spans if low[p] < high[p]}
+        if not asked:
+            break
+        answers = yield from _offsets_at(cluster, asked, isolation)
+        for position, middle in asked.items():
+            row = answers.get(position)
+            if row is None:
+                high[position] = low[position]
+            elif row.offset < 0 or row.offset > position.offset:
+                high[position] = middle - 1
+            elif row.offset == position.offset:
+                low[position] = high[position] = row.timestamp
+            else:
+                low[position] = min(max(middle, row.timestamp), high[position])
+    return low
+
+
+def _offsets_at(
+    cluster: Cluster, asked: dict[Position, int], isolation: int
+) -> Operation[dict[Position, Any]]:
+    calls: list[Call] = []
+    layers: list[list[Position]] = []
+    per_leader: dict[int, list[Position]] = {}
+    for position in asked:
+        per_leader.setdefault(cluster.leader(position.partition), []).append(position)
+    for leader, mine in per_leader.items():
+        for layer in _layers(mine):
+            layers.append(layer)
+            calls.append(Call(leader, _time_request(layer, asked, isolation)))
+    replies = yield calls
+    found: dict[Position, Any] = {}
+    for layer, reply in zip(layers, replies, strict=True):
+        if isinstance(reply, KgError):
+            continue
+        rows = {(t.name, row.partition): row for t in reply.topics for row in t.partitions}
+        for position in layer:
+            row = rows.get(position.partition)
+            if row is not None and not row.error_code:
+                found[position] = row
+    return found
+
+
+def _time_request(layer: list[Position], asked: dict[Position, int], isolation: int) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for position in layer:
+        topics.setdefault(position.partition.topic, []).append(
+            list_offsets.RequestPartition(
+                partition=position.partition.partition, timestamp=asked[position]
+            )
+        )
+    return list_offsets.Request(
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[list_offsets.RequestTopic(name=n, partitions=rows) for n, rows in topics.items()],
+    )

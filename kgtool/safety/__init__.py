@@ -1,1 +1,0 @@
-"""Changes that can be taken back: journal, undo, backups, and what is compared with them."""

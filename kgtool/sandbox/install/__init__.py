@@ -1,0 +1,1 @@
+"""Java, and Kafka's jars from Maven Central, pinned with checksums."""

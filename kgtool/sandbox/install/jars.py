@@ -1,0 +1,125 @@
+"""Kafka's jars: an exact, committed list per version, downloaded once and checked by SHA-256.
+
+``kafka-<version>.txt`` next to this file names every jar with its checksum, its size and its
+Maven coordinates. Those files are fetched and no others: dependencies are not resolved again, so
+what runs today runs next year. The download is done by the Ivy that PySpark ships, or by Maven;
+both know where Maven Central is and how the user's mirrors and proxies are set.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kgtool.errors import SandboxError, UsageError
+from kgtool.sandbox.paths import cache_root, locked, make_dir
+from kgtool.sandbox.watcher import Silent, Watcher
+
+VERSIONS = ("4.3.1", "3.9.1")
+DEFAULT_VERSION = VERSIONS[0]
+TEST_VERSIONS = ("2.1.1",)
+"""Versions that only the tests start."""
+
+
+class Pin(NamedTuple):
+    """One jar as it must be: SHA-256 (hex), bytes, Maven coordinates."""
+
+    sha256: str
+    size: int
+    group: str
+    artifact: str
+    revision: str
+
+    @property
+    def file_name(self) -> str:
+        """The name in Maven's repository layout."""
+        return f"{self.artifact}-{self.revision}.jar"
+
+
+@functools.cache
+def pins(version: str) -> tuple[Pin, ...]:
+    """The jars of a Kafka version; UsageError for one that has no committed list."""
+    if version not in VERSIONS + TEST_VERSIONS:
+        raise UsageError(
+            f"the sandbox can't run Kafka {version!r}: choose one of {', '.join(VERSIONS)}"
+        )
+    text = (Path(__file__).parent / f"kafka-{version}.txt").read_text(encoding="utf-8")
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return tuple(Pin(sha, int(size), *gav.split(":")) for sha, size, gav in rows)
+
+
+def jar_dir(version: str) -> Path:
+    """Where the jars of a version are, once downloaded."""
+    return cache_root() / version / "libs"
+
+
+def kafka_jars(version: str, watcher: Watcher | None = None) -> list[Path]:
+    """The class path of a Kafka version, downloaded if need be and verified every time.
+
+    SandboxError when the download fails or a file is not the one that was pinned.
+    """
+    wanted = pins(version)
+    libs = jar_dir(version)
+    if not _complete(libs, wanted):
+        with locked(cache_root() / f".{version}.lock", timeout=900.0):
+            if not _complete(libs, wanted):  # another process may have been faster
+                _publish(version, wanted, libs, watcher or Silent())
+    verify(version, libs)
+    return [libs / pin.file_name for pin in wanted]
+
+
+def verify(version: str, libs: Path) -> None:
+    """Compare every jar with its pinned SHA-256; SandboxError names the first that differs."""
+    for pin in pins(version):
+        path = libs / pin.file_name
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise SandboxError(f"the jar {path} can't be read: {error.strerror}") from None
+        if found != pin.sha256:
+            raise SandboxError(
+                f"the jar {path} is not the one that Kafka {version} was pinned with: its SHA-256 "
+                f"is {found}, expected {pin.sha256}",
+                hint=f"Remove {libs.parent} to download it again; if that doesn't help, don't "
+                "trust the repository that it comes from.",
+            )
+
+
+def _complete(libs: Path, wanted: Sequence[Pin]) -> bool:
+    return all((libs / pin.file_name).is_file() for pin in wanted)
+
+
+def _publish(version: str, wanted: Sequence[Pin], libs: Path, watcher: Watcher) -> None:
+    from kgtool.sandbox.install.download import download
+
+    root = make_dir(cache_root())
+    with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=root) as folder:
+        work = Path(folder)
+        size = sum(pin.size for pin in wanted) / 1e6
+        watcher.say(f"downloading Kafka {version} once ({len(wanted)} jars, {size:.0f} MB)")
+        download(version, wanted, work, watcher)
+        verify(version, work / "libs")
+        if libs.parent.exists():
+            # Incomplete: somebody removed files. Out of the way, it goes with the temp folder.
+            libs.parent.rename(work / "old")
+        staged = make_dir(work / "new")
+        (work / "libs").rename(staged / "libs")
+        staged.rename(libs.parent)
+    _sweep(root, version)
+
+
+def _sweep(root: Path, version: str) -> None:
+    """Remove what killed downloads left; the lock is held, so nobody is using it."""
+    for left in root.glob(f".{version}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """The argument of java's ``-cp``."""
+    return os.pathsep.join(map(str, jars))

@@ -1,0 +1,1 @@
+"""Topics, groups and members that look like real ones."""

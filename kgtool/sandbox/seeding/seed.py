@@ -1,0 +1,276 @@
+"""Make the world that ``world`` describes, with real clients."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kgtool.errors import SandboxError
+from kgtool.sandbox import broker, processes, ready
+from kgtool.sandbox.cluster import Cluster
+from kgtool.sandbox.paths import locked, make_dir
+from kgtool.sandbox.seeding import raw_group, world
+from kgtool.sandbox.seeding.members import Crowd, commit, consumer, pend, transactional
+from kgtool.sandbox.watcher import Watcher
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+WAIT_S = 60.0
+_TOO_EARLY = {
+    "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART",
+    "UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH",
+}  # fmt: skip
+
+
+def seed(cluster: Cluster, watcher: Watcher) -> None:
+    """Fill a running sandbox; one that has its world already is left as it is.
+
+    SandboxError when a part can't be made; running it again goes on from there.
+    """
+    if cluster.state.seeded and processes.pid_of(cluster.state.members_dir) is not None:
+        watcher.say(f"the sandbox {cluster.name!r} is already seeded")
+        return
+    from confluent_kafka import KafkaException
+
+    with locked(cluster.folder / "seed.lock"):
+        processes.end([cluster.state.members_dir])
+        try:
+            Seeder(cluster, watcher).run()
+        except KafkaException as error:
+            raise SandboxError(
+                f"the sandbox {cluster.name!r} could not be seeded: {error.args[0].str()}",
+                hint="Run it again; it goes on from where it stopped.",
+            ) from error
+        cluster.remember_seed()
+
+
+class Seeder:
+    """The steps, each of which may be repeated."""
+
+    def __init__(self, cluster: Cluster, watcher: Watcher) -> None:
+        self._cluster = cluster
+        self._bootstrap = cluster.bootstrap
+        self._modern = not cluster.version.startswith("3.")
+        self._say = watcher.say
+        self._admin: AdminClient = ready.admin(self._bootstrap)
+
+    def run(self) -> None:
+        """Everything, in an order in which each step finds what it needs."""
+        ready.wait_for_coordinators(self._cluster.state)
+        self._say("topics and records")
+        for topic, (partitions, records) in world.TOPICS.items():
+            self._fill(topic, partitions, records)
+        self._trim_audit()
+        self._say("groups: standalone, beyond the end, transactional, console consumers")
+        self._standalone()
+        self._recreate_inventory()
+        self._transactions()
+        self._console_consumers()
+        self._say("groups with members")
+        members = self._start_members()
+        self._went_empty()
+        self._await_members(members)
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def _fill(self, topic: str, partitions: int, records: int) -> None:
+        """Create a topic if need be and bring each partition to ``records`` records."""
+        from confluent_kafka import Producer
+
+        self._create(topic, partitions)
+        producer = Producer({"bootstrap.servers": self._bootstrap, "log_level": 0, "linger.ms": 20})
+        for partition, end in enumerate(self._ends(topic, partitions)):
+            for number in range(end, records):
+                value = f'{{"topic": "{topic[:20]}", "number": {number}}}'
+                producer.produce(topic, value, key=f"key-{number}", partition=partition)
+        if producer.flush(WAIT_S):
+            raise SandboxError(f"the records of {topic!r} could not be written")
+
+    def _create(self, topic: str, partitions: int) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        replicas = min(3, len(self._cluster.nodes))
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            request = [NewTopic(topic, partitions, replicas)]
+            try:
+                self._admin.create_topics(request)[topic].result(timeout=WAIT_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise SandboxError(f"the topic {topic!r} can't be created: {error}") from None
+            if self._has_leaders(topic, partitions):
+                return
+            if time.monotonic() > deadline:
+                raise SandboxError(f"the topic {topic!r} got no leaders within {WAIT_S:.0f} s")
+            time.sleep(0.05)
+
+    def _has_leaders(self, topic: str, partitions: int) -> bool:
+        found = self._admin.list_topics(timeout=WAIT_S).topics.get(topic)
+        if found is None or len(found.partitions) != partitions:
+            return False
+        return all(part.leader >= 0 for part in found.partitions.values())
+
+    def _ends(self, topic: str, partitions: int) -> list[int]:
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+
+        def ask() -> list[int]:
+            futures = self._admin.list_offsets({part: OffsetSpec.latest() for part in wanted})
+            ends = {part.partition: future.result().offset for part, future in futures.items()}
+            return [ends[number] for number in range(partitions)]
+
+        return _when_ready(ask)
+
+    def _trim_audit(self) -> None:
+        from confluent_kafka import TopicPartition
+
+        row = TopicPartition("audit", 0, world.AUDIT_START)
+        _when_ready(lambda: self._admin.delete_records([row])[row].result(timeout=WAIT_S))
+
+    def _recreate_inventory(self) -> None:
+        """A consumer that outlives its topic goes on committing its old position."""
+        from confluent_kafka import TopicPartition
+
+        topic = world.INVENTORY
+        reader = consumer(self._bootstrap, "stock-sync", **{"client.id": "stock-sync"})
+        try:
+            reader.assign([TopicPartition(topic, number) for number in range(2)])
+            if not self._was_recreated():
+                self._fill(topic, 2, world.INVENTORY_BEFORE)
+                self._delete(topic)
+                self._fill(topic, 2, world.INVENTORY_NOW)
+            commit(reader, {(topic, number): world.INVENTORY_BEFORE for number in range(2)})
+        finally:
+            reader.close()
+
+    def _was_recreated(self) -> bool:
+        known = world.INVENTORY in self._admin.list_topics(timeout=WAIT_S).topics
+        return known and self._ends(world.INVENTORY, 2) == [world.INVENTORY_NOW] * 2
+
+    def _delete(self, topic: str) -> None:
+        self._admin.delete_topics([topic])[topic].result(timeout=WAIT_S)
+        deadline = time.monotonic() + WAIT_S
+        while topic in self._admin.list_topics(timeout=WAIT_S).topics:
+            if time.monotonic() > deadline:
+                raise SandboxError(f"the topic {topic!r} is not gone after {WAIT_S:.0f} s")
+            time.sleep(0.05)
+
+    # -- groups without members ----------------------------------------------------------------
+
+    def _standalone(self) -> None:
+        for group, offsets in world.standalone_offsets().items():
+            self._commit_alone(group, offsets)
+        texts = world.ODD_METADATA
+        offsets = {("orders", number): 10 * number for number in range(len(texts))}
+        self._commit_alone("checkpointer", offsets, texts)
+
+    def _commit_alone(
+        self, group: str, offsets: world.Offsets, metadata: Sequence[str] = ()
+    ) -> None:
+        from confluent_kafka import TopicPartition
+
+        reader = consumer(self._bootstrap, group)
+        try:
+            reader.assign([TopicPartition(topic, number) for topic, number in offsets])
+            commit(reader, offsets, metadata)
+        finally:
+            reader.close()
+
+    def _transactions(self) -> None:
+        """One transaction committed, one aborted; the open one belongs to the members."""
+        topic = world.TRANSFERS
+        self._create(topic, 2)
+        if self._ends(topic, 2)[1] == 0:
+            producer = transactional(self._bootstrap, "transfers-done")
+            producer.begin_transaction()
+            # The commit marker takes an offset of its own: the last of the hundred.
+            for number in range(2 * (world.TRANSFERS_RECORDS - 1)):
+                producer.produce(topic, f"transfer {number}".encode(), partition=number % 2)
+            pend(producer, self._bootstrap, "transfers", {(topic, 0): 50, (topic, 1): 50})
+            producer.commit_transaction(WAIT_S)
+        self._commit_alone("transfers-aborted", {(topic, 0): 10})
+        producer = transactional(self._bootstrap, "transfers-aborted")
+        producer.begin_transaction()
+        pend(producer, self._bootstrap, "transfers-aborted", {(topic, 0): 60})
+        producer.abort_transaction(WAIT_S)
+
+    def _console_consumers(self) -> None:
+        """Join, commit and leave like a console consumer that was ended with Ctrl-C."""
+        host, _, port = self._bootstrap.split(",")[0].rpartition(":")
+        homes: dict[tuple[str, int], list[str]] = {}
+        with raw_group.GroupSocket(host, int(port), "seed") as first:
+            for group in world.console_groups():
+                homes.setdefault(first.coordinator(group), []).append(group)
+        shares = [(home, groups[i::4]) for home, groups in homes.items() for i in range(4)]
+        with ThreadPoolExecutor(len(shares)) as pool:
+            for done in [pool.submit(_come_and_go, *share) for share in shares]:
+                done.result()
+
+    # -- groups with members -------------------------------------------------------------------
+
+    def _went_empty(self) -> None:
+        groups = [live for live in world.WENT_EMPTY if self._modern or not live.is_848]
+        crowd = Crowd(self._bootstrap, groups)
+        crowd.gather()
+        crowd.leave()
+
+    def _start_members(self) -> Path:
+        folder = make_dir(self._cluster.state.members_dir)
+        (folder / "ready").unlink(missing_ok=True)
+        module = [sys.executable, "-m", "kgtool.sandbox.seeding.members", str(folder)]
+        command = [*module, self._bootstrap, self._cluster.version]
+        processes.spawn(command, folder, folder / "console.log", environ=_importable())
+        return folder
+
+    def _await_members(self, folder: Path) -> None:
+        deadline = time.monotonic() + 2 * WAIT_S
+        while not (folder / "ready").exists():
+            dead = processes.pid_of(folder) is None
+            if dead or time.monotonic() > deadline:
+                words = broker.last_words(folder)
+                processes.end([folder])
+                raise SandboxError(f"the members of the seeded groups failed:\n{words}")
+            time.sleep(0.1)
+
+
+def _when_ready(ask: Callable[[], T]) -> T:
+    """Ask until leaders that metadata names already know it themselves."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].name() not in _TOO_EARLY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def _come_and_go(home: tuple[str, int], groups: Sequence[str]) -> None:
+    with raw_group.GroupSocket(*home, "console-consumer") as coordinator:
+        for group in groups:
+            partitions = range(world.TOPICS["clicks"][0])
+            who = coordinator.join(group, "consumer", "range", raw_group.subscription(["clicks"]))
+            coordinator.sync(who, raw_group.assignment("clicks", partitions))
+            read = int(group[-5:]) % 51
+            coordinator.commit(who, "clicks", dict.fromkeys(partitions, read))
+            coordinator.leave(who)
+
+
+def _importable() -> Mapping[str, str]:
+    """The environment in which another Python finds this very kgtool, installed or not."""
+    package: Any = sys.modules["kgtool"]
+    home = str(Path(package.__file__).parent.parent)
+    older = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([home, older] if older else [home])}

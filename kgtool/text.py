@@ -1,0 +1,103 @@
+"""Numbers, moments, time spans, addresses and names as text, the same everywhere.
+
+Like ``errors`` and ``model`` it imports nothing of kgtool, and everybody may import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+DAY_MS = 86_400_000
+
+
+def moment(ms: int) -> str:
+    """Write a time, in ms since the epoch, in UTC and to the second.
+
+    >>> moment(1700000300999)
+    '2023-11-14T22:18:20Z'
+    """
+    from datetime import datetime, timezone
+
+    try:
+        return datetime.fromtimestamp(ms // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)  # no calendar reaches there, but a client may have committed it
+
+
+def span(ms: int) -> str:
+    """Write a time span in its two largest units, to the second.
+
+    >>> span(90_000_000), span(400)
+    ('1d 1h', '0s')
+    """
+    seconds = max(ms, 0) // 1000
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0s"
+
+
+def read_span(text: str) -> int | None:
+    """Read a time span, ``30s`` or ``1d12h``, in ms; None where it is none.
+
+    >>> read_span("1d12h"), read_span("500ms"), read_span("5")
+    (129600000, 500, None)
+    """
+    import re
+
+    if re.fullmatch(r"(\d{1,12}(d|h|ms|m|s))+", text, re.ASCII) is None:
+        return None
+    sizes = {"d": DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+    return sum(int(n) * sizes[unit] for n, unit in re.findall(r"(\d+)(d|h|ms|m|s)", text))
+
+
+def counted(count: int, word: str) -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "offset"), counted(3, "offset")
+    ('1 offset', '3 offsets')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def addresses(bootstrap: Iterable[tuple[str, int]]) -> str:
+    """Return ``host:port,…`` as ``--bootstrap-server`` takes it.
+
+    >>> addresses([("b1", 9092), ("::1", 9093)])
+    'b1:9092,[::1]:9093'
+    """
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                    for host, port in bootstrap)  # fmt: skip
+
+
+_FORMULA = "=+-@\t\r"
+
+
+def escape(text: str) -> str:
+    """Escape control characters, bidi overrides, line separators and lone surrogates.
+
+    ``str.isprintable`` is False for exactly these (Unicode categories C* and Z*, but the space).
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def cell(value: object) -> str:
+    """Return a value for CSV: empty for None, strings escaped and never the start of a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return str(value)
+    text = escape(value)
+    return f"'{text}" if value[:1] and value[0] in _FORMULA else text

@@ -1,0 +1,54 @@
+"""kill -9 at any step of a change, and of its undo: nothing is lost, nothing is done twice.
+
+Every run is killed at one exact step (``tests.changes.crash``). Here those are taken where it
+matters; ``make soak`` kills at counted requests of every command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.changes.scene import CHANGES, Scene
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def scene(bootstrap: str, tmp_path: Path) -> Callable[[str], Scene]:
+    return lambda name: Scene(bootstrap, tmp_path, name)
+
+
+STEPS = (
+    "write/1/2",  # in the middle of what was there before
+    "after send/3/1",  # the journal is on the disk, the request is on its way
+    "write/3/1",  # in the middle of what the broker answered
+)
+"""Around the journal's fsyncs (the first one is of the folder's counter) and the request."""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_killed_while_changing(scene: Callable[[str], Scene], name: str) -> None:
+    found = scene(name)
+    for step in STEPS:
+        found.kill_change(step)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_killed_while_undoing(scene: Callable[[str], Scene], name: str) -> None:
+    found = scene(name)
+    for step in STEPS:
+        found.kill_undo(step)
+
+
+def test_the_request_leaves_after_the_journal_is_on_the_disk(
+    scene: Callable[[str], Scene],
+) -> None:
+    """Killed before the request, nothing has happened; when the answer is there, something has."""
+    found = scene("delete-offsets")
+    assert found.kill_change("before fsync/1/1") == "unchanged"
+    assert found.kill_change("after fsync/3/1") == "unchanged"
+    assert found.kill_change("before send/3/1") == "unchanged"
+    assert found.kill_change("after recv/3/1") == "changed"

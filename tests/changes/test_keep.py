@@ -1,0 +1,226 @@
+"""What keep decides for each kind of offset, and what it does when things change meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from kgtool.changes.offsets import keep
+from kgtool.changes.offsets.keep import GroupKeep, KeepRow, execute_keep, plan_keep
+from kgtool.changes.offsets.write import Write
+from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
+from kgtool.model import CommittedOffset, GroupDescription, TopicPartition
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.broker_rules import BrokerRules
+from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry
+from kgtool.retention.rules import RULES_2_4, RULES_4_1, RULES_PRE_2_1, GroupSnapshot, RuleSet
+from tests.queries.offsets_log import member
+from tests.support.script import Script
+
+T = 1_700_000_000_000
+R = 7 * 86_400_000
+P = TopicPartition("t", 0)
+VALUE = CommittedOffset(5, 2, "note")
+AFTER = T + 1000
+"""When it is done."""
+
+
+class World:
+    """What the cluster answers; ``committed`` and ``described`` may change between two looks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.described = GroupDescription("g", "classic", "Empty", "", "", None, ())
+        self.committed = VALUE
+        self.expiry = Expiry(T - 5000, T - 5000 + R, "commit")
+        self.expiry_after = Expiry(AFTER, AFTER + R, "commit")
+        self.rules: RuleSet = RULES_4_1
+        self.since: int | None = None
+        self.written: list[Any] = []
+        self.announced: list[GroupChange] = []
+        self.error: Any = None
+        self.looks = 0
+        for name in (
+            "describe_with_type", "fetch_committed", "find_expiries", "take_images",
+            "write_offsets", "restart_clocks",
+        ):  # fmt: skip
+            monkeypatch.setattr(keep, name, getattr(self, f"_{name}"))
+
+    def run(self, operation: Any) -> Any:
+        return Script(lambda _broker, _request: None).run(operation)
+
+    def plan(self, *, join: bool = False) -> KeepRow:
+        found = self.run(plan_keep(None, ["g"], T, join=join))  # type: ignore[arg-type]
+        (group,) = found.groups
+        (row,) = group.rows
+        self.group: GroupKeep = group
+        return row
+
+    def execute(self) -> KeepRow:
+        (group,) = self.run(
+            execute_keep(None, [self.group], lambda: AFTER, self.announced.extend)  # type: ignore[arg-type]
+        )
+        (row,) = group.rows
+        return row
+
+    def _describe_with_type(self, _cluster: Any, groups: Sequence[str]) -> Iterator[Any]:
+        yield from ()
+        return [self.described for _ in groups]
+
+    def _fetch_committed(self, _cluster: Any, groups: Sequence[str]) -> Iterator[Any]:
+        yield from ()
+        return {group: {P: self.committed} for group in groups}
+
+    def _find_expiries(self, _cluster: Any, questions: Any, now_ms: int) -> Iterator[Any]:
+        yield from ()
+        broker = BrokerRules(self.rules, (4, 1), R, 600_000)
+        snapshot = GroupSnapshot(state_since_ms=self.since)
+        expiry = self.expiry if now_ms == T else self.expiry_after
+        found = {q.description.group: GroupExpiry("g", broker, snapshot, {P: expiry})
+                 for q in questions}  # fmt: skip
+        return Expiries(found, [], [])
+
+    def _take_images(self, _cluster: Any, groups: Any) -> Iterator[Any]:
+        yield from ()
+        return [
+            GroupImage("g", "classic", "Empty", "", True,
+                       {p: OffsetImage(value) for p, value in values.items()})
+            for _, values in groups
+        ]  # fmt: skip
+
+    def _write_offsets(self, _cluster: Any, offsets: Any, **_options: Any) -> Iterator[Any]:
+        yield from ()
+        assert self.announced or not offsets, "the journal comes first"
+        self.written += [("commit", group, values) for group, values in offsets.items()]
+        return {group: dict.fromkeys(values, self.error) for group, values in offsets.items()}
+
+    def _restart_clocks(self, _cluster: Any, groups: Any) -> Iterator[Any]:
+        yield from ()
+        self.written += [("join", group, set(topics)) for group, topics in groups.items()]
+        return dict.fromkeys(groups, self.error)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_a_standalone_commit_is_made_again_as_it_is(world: World) -> None:
+    row = world.plan()
+    assert (row.status, row.how, row.new_expires_at_ms) == ("would-keep", "commit", T + R)
+    done = world.execute()
+    assert (done.status, done.new_expires_at_ms) == ("kept", AFTER + R)
+    assert world.written == [("commit", "g", {P: Write(VALUE, VALUE)})]
+    (change,) = world.announced
+    assert (change.after, change.image.offsets[P].committed) == ({P: VALUE}, VALUE)
+
+
+@pytest.mark.parametrize(
+    ("type_", "protocol", "rules", "rule", "since", "how"),
+    [
+        ("consumer", "consumer", RULES_4_1, "commit", None, "commit"),
+        ("streams", "streams", RULES_4_1, "commit", None, "commit"),
+        ("classic", "consumer", RULES_2_4, "empty-since", T - 9000, "join"),
+        # Its record has no time: brokers go by the commit then.
+        ("classic", "consumer", RULES_2_4, "commit", None, "commit"),
+        # Before KIP-211 the time was fixed when it was committed.
+        ("classic", "consumer", RULES_PRE_2_1, "explicit", T - 9000, "commit"),
+    ],
+)
+def test_what_helps_depends_on_what_counts(
+    world: World, type_: str, protocol: str, rules: RuleSet, rule: str, since: int | None, how: str
+) -> None:
+    world.described = world.described._replace(type=type_, protocol_type=protocol)
+    world.rules, world.since = rules, since
+    world.expiry = world.expiry._replace(rule=rule)
+    assert world.plan(join=True).how == how
+    assert world.execute().status == "kept"
+    assert [entry[0] for entry in world.written] == [how]
+
+
+def test_joining_is_only_done_when_asked_for(world: World) -> None:
+    world.described = world.described._replace(protocol_type="consumer")
+    world.since = T - 9000
+    row = world.plan()
+    assert row.error is not None
+    assert (row.status, row.error.name) == ("failed", "NEEDS_JOIN")
+    assert world.execute() == row
+    assert world.written == []
+    world.described = world.described._replace(protocol_type="connect")
+    row = world.plan(join=True)
+    assert row.error is not None
+    assert row.error.name == "WRONG_GROUP_TYPE"
+
+
+@pytest.mark.parametrize(
+    "expiry",
+    [
+        Expiry(T, None, "subscribed"), Expiry(None, None, "live-group"),
+        Expiry(T, None, "pending-transaction"),
+        # A retention of its own that lasts longer than a new commit would.
+        Expiry(T, T + R + 1, "explicit"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_lives_longer_anyway_is_left_alone(world: World, expiry: Expiry) -> None:
+    world.expiry = expiry
+    row = world.plan(join=True)
+    assert (row.status, row.how) == ("not-needed", None)
+    world.execute()
+    assert world.written == []
+
+
+def test_where_the_rule_is_unknown_a_commit_can_only_help(world: World) -> None:
+    world.expiry = world.expiry_after = Expiry()
+    assert world.plan().status == "would-keep"
+    assert world.execute().status == "kept"
+
+
+def test_an_offset_that_moved_is_left_alone(world: World) -> None:
+    world.plan()
+    world.committed = VALUE._replace(offset=6)
+    done = world.execute()
+    assert done.error is not None
+    assert (done.status, done.error.name) == ("changed-meanwhile", "CHANGED_MEANWHILE")
+    assert world.written == []
+    assert world.announced == []
+
+
+def test_a_group_that_woke_up_is_left_alone(world: World) -> None:
+    world.plan()
+    world.described = world.described._replace(
+        state="Stable", protocol_type="consumer", members=(member(["t"]),)
+    )
+    done = world.execute()
+    assert done.error is not None
+    assert (done.status, done.error.name) == ("failed", "NON_EMPTY_GROUP")
+    assert world.written == []
+
+
+def test_what_the_coordinator_refuses_is_said(world: World) -> None:
+    world.plan()
+    world.error = broker_error(25)
+    done = world.execute()
+    assert done.error is not None
+    assert (done.status, done.error.name) == ("failed", "UNKNOWN_MEMBER_ID")
+    assert done.new_expires_at_ms == done.old_expires_at_ms
+
+
+def test_a_success_that_changed_nothing_is_none(world: World) -> None:
+    world.plan()
+    world.expiry_after = world.expiry
+    done = world.execute()
+    assert done.error is not None
+    assert (done.status, done.error.name) == ("failed", "NOT_VERIFIED")
+
+
+def test_nothing_is_written_where_the_journal_can_not_be(world: World) -> None:
+    world.plan()
+
+    def refuse(_changes: Any) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        world.run(execute_keep(None, [world.group], lambda: AFTER, refuse))  # type: ignore[arg-type]
+    assert world.written == []

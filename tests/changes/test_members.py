@@ -1,0 +1,128 @@
+"""Removing members: what is sent to which broker, and what its answers mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgtool.changes.groups.members import Choice, missing, refusal, remove_members
+from kgtool.client.cluster import Cluster
+from kgtool.errors import ConnectionLost
+from kgtool.model import Broker, GroupDescription, Member
+from kgtool.protocol.api import consumer_group_heartbeat, find_coordinator, leave_group
+from tests.support.script import ALL_VERSIONS, Script
+
+DYNAMIC = Member("m1", None, "c1", "/h1", (), ())
+STATIC = Member("m2", "i2", "c2", "/h2", (), ())
+MODERN = Member("m3", None, "c3", "/h3", (), (), epoch=4)
+ALL = (DYNAMIC, STATIC, MODERN)
+
+
+def cluster() -> Cluster:
+    found = Cluster()
+    found.brokers = {1: Broker(1, "b", 9092)}
+    found.coordinators = {"g": 1}
+    return found
+
+
+def run(answer: Any, members: Any = ALL, leave_version: int = 5) -> tuple[Script, Any]:
+    versions = {**ALL_VERSIONS, leave_group.Request.KEY: (0, leave_version)}
+    script = Script(lambda _, request: answer(request), versions)
+    return script, script.run(remove_members(cluster(), "g", members, "why"))
+
+
+def left(request: Any, code: int = 0) -> Any:
+    return leave_group.Response(
+        members=[
+            leave_group.Member(
+                member_id=m.member_id, group_instance_id=m.group_instance_id, error_code=code
+            )
+            for m in request.members
+        ]
+    )
+
+
+def test_one_request_and_static_members_by_both_of_their_ids() -> None:
+    """By the instance id alone, whoever has it by then would go."""
+    script, rows = run(left)
+    ((to, request),) = script.calls
+    sent = [(m.member_id, m.group_instance_id, m.reason) for m in request.members]
+    assert (to, request.group_id) == (1, "g")
+    assert sent == [("m1", None, "why"), ("m2", "i2", "why"), ("m3", None, "why")]
+    assert [(row.member, row.status) for row in rows] == [(m, "removed") for m in ALL]
+
+
+def test_a_coordinator_that_takes_only_heartbeats_from_kip_848_members() -> None:
+    def answer(request: Any) -> Any:
+        if isinstance(request, leave_group.Request):
+            return left(request, 25)
+        return consumer_group_heartbeat.Response(member_epoch=-1)
+
+    script, rows = run(answer)
+    (_, _), (_, beat) = script.calls
+    assert (beat.group_id, beat.member_id, beat.member_epoch) == ("g", "m3", -1)
+    assert [row.status for row in rows] == ["failed", "failed", "removed"]
+    assert rows[0].error is not None and rows[0].error.name == "UNKNOWN_MEMBER_ID"
+
+
+def test_old_brokers_remove_one_at_a_time() -> None:
+    script, rows = run(lambda _: leave_group.Response(), (DYNAMIC, DYNAMIC._replace(member_id="x")),
+                       leave_version=2)  # fmt: skip
+    assert [request.member_id for _, request in script.calls] == ["m1", "x"]
+    assert [row.status for row in rows] == ["removed", "removed"]
+
+
+def test_after_a_lost_answer_who_is_gone_was_removed() -> None:
+    lost = ConnectionLost("gone")
+    lost.maybe_done = True
+    replies = iter([lost, 25])
+
+    def answer(request: Any) -> Any:
+        if not isinstance(request, leave_group.Request):
+            row = find_coordinator.Coordinator(key="g", node_id=1, host="b", port=9092)
+            return find_coordinator.Response(coordinators=[row])
+        reply = next(replies)
+        return reply if isinstance(reply, Exception) else left(request, reply)
+
+    _, rows = run(answer, (DYNAMIC,))
+    assert [row.status for row in rows] == ["removed"]
+
+
+def test_a_refusal_is_every_members_failure_and_names_the_acl() -> None:
+    _, rows = run(lambda _: leave_group.Response(error_code=30))
+    assert [row.status for row in rows] == ["failed"] * 3
+    assert all(row.error is not None and row.error.code == 30 for row in rows)
+    assert "READ on group g" in (rows[0].error.hint or "")
+
+
+def describe(kind: str | None, *members: Member) -> GroupDescription:
+    return GroupDescription("g", kind, "Stable", "consumer", "", None, members)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (Choice(all_members=True), ALL),
+        (Choice(instance_ids=("i2",)), (STATIC,)),
+        (Choice(member_ids=("m1", "m3")), (DYNAMIC, MODERN)),
+        (Choice(client_ids=("c2",), member_ids=("m1",)), (DYNAMIC, STATIC)),
+        (Choice(member_ids=("nobody",)), ()),
+    ],
+)
+def test_who_is_meant(choice: Choice, expected: tuple[Member, ...]) -> None:
+    assert tuple(member for member in ALL if choice.fits(member)) == expected
+
+
+def test_who_is_not_there_is_named() -> None:
+    choice = Choice(("i2", "i9"), ("m9",), ("c1",))
+    said = [error.message for error in missing(describe("classic", *ALL), choice)]
+    assert [message.split("'")[3] for message in said] == ["i9", "m9"]
+
+
+@pytest.mark.parametrize("kind", ["share", "streams"])
+def test_types_whose_members_cannot_be_removed(kind: str) -> None:
+    error = refusal(describe(kind, DYNAMIC))
+    assert error is not None and error.name == "WRONG_GROUP_TYPE"
+    assert refusal(describe("classic", DYNAMIC)) is None
+    assert refusal(describe("consumer", DYNAMIC)) is None

@@ -1,0 +1,170 @@
+"""What may be put back, and what is refused: every reason by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgtool.changes.restore.decide import GroupWish, Policy, PutRow, Wish, decide
+from kgtool.changes.snapshot import OffsetImage, Reading
+from kgtool.model import CommittedOffset, ItemError, Target
+from tests.changes import snapshots
+from tests.changes.snapshots import T0, T1, at, image, reading
+
+UNDO = Policy(exact=True)
+RESTORE = Policy()
+
+
+def one(
+    then: OffsetImage, now: OffsetImage, left: CommittedOffset | None = None,
+    policy: Policy = UNDO, **wish: Any,
+) -> PutRow:  # fmt: skip
+    """Decide about one partition of an empty group."""
+    wishes = {T0: Wish(then, left, **wish)}
+    found = decide(GroupWish("g", wishes, snapshots.group({T0: then})), reading({T0: now}), policy)
+    (row,) = found.rows
+    return row
+
+
+def living(policy: Policy = UNDO, now: int | None = None, **more: Any) -> Any:
+    wishes = {T0: Wish(image(5), at(7) if now is None else None)}
+    return decide(
+        GroupWish("g", wishes, snapshots.group({})),
+        reading({T0: image(7 if now is None else now)}, "Stable", **more),
+        policy,
+    )
+
+
+class TestUndo:
+    def test_a_deleted_offset_is_restored(self) -> None:
+        row = one(image(5, epoch=2, metadata="m"), image(None))
+        assert (row.status, row.old, row.new) == ("would-restore", None, at(5, 2, "m"))
+
+    def test_an_offset_that_a_reset_made_is_deleted(self) -> None:
+        row = one(image(None), image(9), at(9))
+        assert (row.status, row.old, row.new) == ("would-delete", at(9), None)
+
+    def test_what_is_as_it_should_be_is_left_alone(self) -> None:
+        assert one(image(5), image(5), at(9)).status == "unchanged"
+        assert one(image(None), image(None), at(9)).status == "unchanged"
+        assert one(image(5, metadata=None), image(5, metadata=""), at(9)).status == "unchanged"
+
+    @pytest.mark.parametrize(
+        "now",
+        [image(8), image(9, metadata="x"), image(9, epoch=3), image(None)],
+        ids=["offset", "metadata", "leader epoch", "deleted"],
+    )
+    def test_a_commit_since_is_a_conflict_and_shown(self, now: OffsetImage) -> None:
+        row = one(image(5), now, at(9, 2))
+        assert row.status == "failed"
+        assert row.error is not None and row.error.name == "CHANGED_MEANWHILE"
+        assert "offset 9, leader epoch 2 was left there" in row.error.message
+        assert "offset 5 would be put back" in row.error.message
+        assert row.error.target == Target("g", "t", 0)
+        forced = one(image(5), now, at(9), UNDO._replace(force=True))
+        assert (forced.status, forced.new) == ("would-restore", at(5))
+
+    def test_a_topic_created_anew_is_another_topic(self) -> None:
+        row = one(image(5), image(None, topic_id="id-2"))
+        assert row.error is not None and row.error.name == "TOPIC_RECREATED"
+        assert "id-1 then, id-2 now" in row.error.message
+        forced = one(image(5), image(None, topic_id="id-2"), policy=UNDO._replace(force=True))
+        assert forced.status == "would-restore"
+        # Brokers before 2.8 have no ids.
+        assert one(image(5, topic_id=None), image(None)).status == "would-restore"
+        assert one(image(5), image(None, topic_id=None)).status == "would-restore"
+
+    @pytest.mark.parametrize("log", [(6, 100), (0, 4)])
+    def test_a_range_that_changed_is_refused(self, log: tuple[int, int]) -> None:
+        row = one(image(5), image(None, log))
+        assert row.error is not None and row.error.name in ("OUT_OF_RANGE", "LOG_TRUNCATED")
+        assert f"[{log[0]}, {log[1]}]" in row.error.message
+        assert "[0, 100]" in row.error.message
+        assert one(image(5), image(None, log), policy=Policy(True, True)).status == "would-restore"
+
+    def test_a_log_that_lost_its_end_is_refused(self) -> None:
+        row = one(image(5, (0, 100)), image(None, (0, 99)))
+        assert row.error is not None and row.error.name == "LOG_TRUNCATED"
+        assert one(image(5, (0, 100)), image(None, (5, 300))).status == "would-restore"
+
+    @pytest.mark.parametrize(
+        ("then", "where"),
+        [(image(200, (0, 100)), "beyond the end"), (image(5, (10, 100)), "before the start")],
+    )
+    def test_what_was_out_of_range_then_is_put_back_and_said(
+        self, then: OffsetImage, where: str
+    ) -> None:
+        row = one(then, then._replace(committed=None))
+        assert row.status == "would-restore"
+        assert row.note is not None and where in row.note and "as it was then" in row.note
+
+    def test_a_pending_transaction_is_waited_for(self) -> None:
+        pending = image(9)._replace(committed=at(9)._replace(is_pending=True))
+        row = one(image(5), pending, at(9))
+        assert row.error is not None and row.error.name == "PENDING_TRANSACTION"
+        assert one(image(5), pending, at(9), Policy(True, True)).status == "would-restore"
+
+
+class TestRestore:
+    def test_it_does_not_matter_what_is_there(self) -> None:
+        for now in (image(99), image(None), image(1, metadata="x")):
+            assert one(image(5), now, policy=RESTORE, any_left=True).status == "would-restore"
+
+    def test_out_of_range_is_refused_also_if_it_was_so_then(self) -> None:
+        row = one(image(200), image(None), policy=RESTORE, any_left=True)
+        assert row.error is not None and row.error.name == "OUT_OF_RANGE"
+        assert "as it was then" in row.error.message
+        forced = one(image(200), image(None), policy=Policy(force=True), any_left=True)
+        assert forced.status == "would-restore"
+
+    @pytest.mark.parametrize("offset", [0, 100])
+    def test_both_ends_of_the_log_are_in_range(self, offset: int) -> None:
+        assert one(image(offset), image(None), policy=RESTORE, any_left=True).error is None
+
+
+class TestGroups:
+    def test_members_are_named_and_stop_it(self) -> None:
+        found = living()
+        assert found.error is not None and found.error.code == 68
+        assert "Stable" in found.error.message
+        assert "client-1 on /10.0.0.1" in found.error.hint
+        assert [row.status for row in found.rows] == ["failed"]
+        assert living(Policy(force=True, exact=True)).error is not None
+
+    def test_a_living_group_that_has_what_it_should_have_is_no_failure(self) -> None:
+        found = living(now=5)
+        assert found.error is None
+        assert [row.status for row in found.rows] == ["unchanged"]
+
+    def test_in_a_members_name(self) -> None:
+        found = living(Policy(exact=True, as_member=True))
+        assert (found.error, found.rows[0].status) == (None, "would-restore")
+
+    def test_a_group_that_is_gone_comes_back(self) -> None:
+        wish = GroupWish("g", {T0: Wish(image(5))}, snapshots.group({}))
+        found = decide(wish, reading({T0: image(None)}, exists=False), UNDO)
+        assert (found.error, found.rows[0].status) == (None, "would-restore")
+        found = decide(wish, reading({T0: image(None)}, exists=False), Policy(create=False))
+        assert found.error is not None and found.error.code == 69
+
+    @pytest.mark.parametrize("kind", ["share", "streams"])
+    def test_another_type_now(self, kind: str) -> None:
+        wish = GroupWish("g", {T0: Wish(image(5))}, snapshots.group({}))
+        found = decide(wish, reading({T0: image(None)}, type=kind), UNDO)
+        assert found.error is not None and found.error.name == "WRONG_GROUP_TYPE"
+
+    def test_one_bad_partition_does_not_hide_the_other(self) -> None:
+        gone = ItemError(Target("g", "t", 1), 3, "UNKNOWN_TOPIC_OR_PARTITION", "gone")
+        wish = GroupWish("g", {T0: Wish(image(5)), T1: Wish(image(6))}, snapshots.group({}))
+        found = decide(wish, reading({T0: image(None), T1: image(None)}, errors=[gone]), UNDO)
+        assert [row.status for row in found.rows] == ["would-restore", "failed"]
+        assert found.rows[1].error == gone
+
+    def test_an_unreadable_group_fails_as_a_whole(self) -> None:
+        denied = ItemError(Target(group="g"), 30, "GROUP_AUTHORIZATION_FAILED", "no")
+        wish = GroupWish("g", {T0: Wish(image(5))}, snapshots.group({}))
+        empty: Reading = reading({}, errors=[denied])
+        found = decide(wish, empty, Policy(force=True))
+        assert found.error == denied
+        assert found.rows[0].status == "failed"
