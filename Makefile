@@ -34,8 +34,9 @@ lint: venv  ## ruff, mypy strict and the layer test
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
 
-docs: venv  ## completions and man pages, from the command line itself
+docs: venv  ## completions, man pages and the HTML of docs/, from the command line itself
 	@$(BIN)/python tools/docs.py
+	@$(BIN)/python -m sphinx -q -W -b html docs build/docs && echo "build/docs/index.html"
 
 format: venv  ## let ruff put the sources in order
 	@$(BIN)/ruff check --fix .
@@ -50,7 +51,7 @@ $(VENV)/.installed: setup.py kgtool/__init__.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-readme: venv  ## run README.rst's commands again and put in what they print
+readme: venv  ## run the commands of README.rst and docs/ again and put in what they print
 	@$(BIN)/python tools/readme.py
 
 clean:  ## remove what was made here (not the caches in your home folder)

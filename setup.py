@@ -46,6 +46,7 @@ DEV = [
     "hypothesis>=6.100",
     "kio>=0.6",
     "ruff>=0.6",
+    "sphinx>=7",
     "mypy>=1.11",
     "types-tabulate",
     "types-PyYAML",

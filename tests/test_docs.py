@@ -150,3 +150,10 @@ def _check_example(line: str) -> None:
             assert inner is not None, line
             command, rest = inner, rest[1:]
         command.make_context("kgtool", rest)
+
+
+def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", "docs", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "index.html").exists()

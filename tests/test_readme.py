@@ -1,4 +1,4 @@
-"""What README.rst shows is what happens: every console block is run again on a fresh sandbox."""
+"""What README.rst and docs/ show is what happens: every console block is run again."""
 
 from __future__ import annotations
 
@@ -27,10 +27,26 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_every_block_shows_what_it_prints(seeded: str, tmp_path: Path) -> None:
-    blocks = readme.blocks(readme.README.read_text(encoding="utf-8").splitlines())
-    assert len(blocks) >= 8
-    for block in blocks:
-        now = readme.run(block.commands, seeded, tmp_path)
-        assert readme.masked(now) == readme.masked(block.output), (
-            "README.rst shows something else than what happens: look at it, then make readme"
-        )
+    count = 0
+    for page in readme.PAGES:
+        work = tmp_path / page.stem
+        work.mkdir()
+        for block in readme.blocks(page.read_text(encoding="utf-8").splitlines()):
+            now = readme.run(block.commands, seeded, work)
+            assert readme.masked(now) == readme.masked(block.output), (
+                f"{page.name} shows something else than what happens: look at it, then make readme"
+            )
+            count += 1
+    assert count >= 15
+
+
+def test_every_page_with_commands_is_run() -> None:
+    for page in sorted((ROOT / "docs").glob("*.rst")):
+        has_blocks = bool(readme.blocks(page.read_text(encoding="utf-8").splitlines()))
+        assert has_blocks == (page in readme.PAGES), page
+
+
+def test_the_comparison_sees_signs_and_statuses() -> None:
+    assert readme.masked("LAG  -90") != readme.masked("LAG  90")
+    assert readme.masked("exit status 3") != readme.masked("exit status 1")
+    assert readme.masked("A   -----  B") == readme.masked("A - B")

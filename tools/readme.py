@@ -1,7 +1,8 @@
-"""Runs the commands of README.rst on a freshly seeded sandbox and puts in what they print.
+"""Runs the commands of README.rst and docs/ on a fresh sandbox and puts in what they print.
 
-``make readme`` rewrites the outputs; ``tests/test_readme.py`` runs the same and fails where the
-README tells something else. Every block ``.. code-block:: console`` is run, in order, in a shell
+``make readme`` rewrites the outputs; ``tests/test_readme.py`` runs the same and fails where a page
+shows something else. Each page has a journal of its own.
+ Every block ``.. code-block:: console`` is run, in order, in a shell
 that has ``kgtool`` and ``KGTOOL_BOOTSTRAP_SERVER``; ``b:9092`` in it stands for the sandbox. A
 comment line ``.. norun`` above a block leaves it alone.
 """
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.rst"
+PAGES = (ROOT / "README.rst", ROOT / "docs/secured-clusters.rst", ROOT / "docs/tasks.rst")
+"""The pages with console blocks, in the order in which they are run."""
 BIN = Path(sys.executable).parent
 INDENT = "   "
 
@@ -34,7 +36,8 @@ VOLATILE = (
     (re.compile(r"[\d,]+ records"), "RECORDS"),  # a client more or less that had to join twice
     (re.compile(r"[▁-█]+ in SECONDS"), "CURVE"),
     (re.compile(r"[\d,.]+ (bytes|[kMG]?B)\b"), "BYTES"),
-    (re.compile(r"[ \t─-]+"), " "),
+    (re.compile(r"(?<!\S)[─-]+(?!\S)"), "-"),  # a rule; never the sign of a number
+    (re.compile(r"[ \t]+"), " "),
 )
 
 
@@ -96,9 +99,9 @@ def masked(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def refresh(bootstrap: str, folder: Path) -> list[str]:
-    """Run every block; return the lines of a README with today's outputs."""
-    lines = README.read_text(encoding="utf-8").splitlines()
+def refresh(page: Path, bootstrap: str, folder: Path) -> list[str]:
+    """Run every block of a page; return its lines with today's outputs."""
+    lines = page.read_text(encoding="utf-8").splitlines()
     fresh = list(lines)
     for block in reversed([(b, run(b.commands, bootstrap, folder)) for b in blocks(lines)]):
         found, output = block
@@ -110,7 +113,7 @@ def refresh(bootstrap: str, folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Rewrite README.rst."""
+    """Rewrite the pages."""
     from kgtool.sandbox.cluster import Cluster
     from kgtool.sandbox.seeding.seed import seed
     from kgtool.sandbox.watcher import Silent
@@ -119,8 +122,11 @@ def main() -> int:
         folder = Path(name)
         with Cluster.start("readme", root=folder / "state") as cluster:
             seed(cluster, Silent())
-            lines = refresh(cluster.bootstrap, folder)
-    README.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            for page in PAGES:
+                work = folder / page.stem
+                work.mkdir()
+                lines = refresh(page, cluster.bootstrap, work)
+                page.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 
 

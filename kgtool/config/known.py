@@ -161,7 +161,7 @@ def check_classes(properties: Properties, protocol: str, where: str) -> None:
             )
         raise ConfigError(
             f"{key}={value} in {where} is a Java class that kgtool can't run.",
-            hint="What kgtool can do by itself is in its README, under Secured clusters.",
+            hint="docs/secured-clusters.rst says which logins kgtool has.",
         )
 
 

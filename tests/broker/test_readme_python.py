@@ -1,4 +1,4 @@
-"""README.rst's Python: every line is run, and prints what the page says."""
+"""docs/python.rst: every line is run, and prints what the page says."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kgtool import GroupAdmin
 from kgtool.cli.commands import COMMANDS
 from tests.support import clients
 
-README = Path(__file__).parents[2] / "README.rst"
+PAGE = Path(__file__).parents[2] / "docs" / "python.rst"
 
 
 def examples() -> list[str]:
     """The ``pycon`` blocks of the page."""
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     return re.findall(r"^\.\. code-block:: pycon\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
 
 
@@ -40,7 +40,7 @@ def test_every_example_does_what_it_says(
     for shown, real in (("b1:9092", bootstrap), ("reporting", group), ("orders", topic)):
         assert shown in page
         page = page.replace(shown, real)
-    test = doctest.DocTestParser().get_doctest(page, {}, "README.rst", str(README), 0)
+    test = doctest.DocTestParser().get_doctest(page, {}, "python.rst", str(PAGE), 0)
     assert len(test.examples) >= 12
     result = doctest.DocTestRunner().run(test)
     assert result.failed == 0, capsys.readouterr().out
@@ -52,7 +52,8 @@ METHODS = {
     "reset-offsets": "reset_offsets commit_offsets", "remove-members": "remove_members",
     "keep": "keep", "backup": "backup", "restore": "restore", "diff": "diff",
     "history": "history", "undo": "undo", "peek": "peek", "configs": "configs alter_configs",
-    "coordinator": "coordinators", "request": "request", "export": "export",
+    "coordinator": "coordinators",
+    "lag": "describe_offsets", "request": "request", "export": "export",
     "cleanup": "cleanup_plan cleanup_apply",
 }  # fmt: skip
 
@@ -61,7 +62,7 @@ def test_each_command_is_a_method_but_for_those_that_the_page_names() -> None:
     missing = [name for name in COMMANDS if name not in METHODS]
     listed = ", ".join(f"``{name}``" for name in sorted(missing))
     head, _, tail = listed.rpartition(", ")
-    assert f"all but {head} and {tail}" in " ".join(README.read_text(encoding="utf-8").split())
+    assert f"all but {head} and {tail}" in " ".join(PAGE.read_text(encoding="utf-8").split())
     for names in METHODS.values():
         for name in names.split():
             assert getattr(GroupAdmin, name).__doc__, name

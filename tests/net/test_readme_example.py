@@ -1,4 +1,4 @@
-"""README.rst's client.properties, as it stands there, at a real broker."""
+"""The client.properties of docs/secured-clusters.rst, as it stands there, at a real broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_file_of_the_readme(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    readme = (ROOT / "docs" / "secured-clusters.rst").read_text(encoding="utf-8")
     begin = readme.index("    security.protocol=")
     text = textwrap.dedent(readme[begin : readme.index("\n\n", begin)])
     assert TRUST in text

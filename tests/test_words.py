@@ -1,0 +1,48 @@
+"""What the program says is said as ``docs/style.rst`` wants it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+AVOIDED = re.compile(
+    r"\b(nobody|anew|all in all|for good|besides|whoever|so many|made again|made anew)\b", re.I
+)
+"""The list in ``docs/style.rst``: words of a literal translation."""
+
+
+def _sentences(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a file that can reach a user: strings that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    silent = {
+        id(statement.value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        for statement in node.body
+        if isinstance(statement, ast.Expr)
+    }
+    is_command = "commands" in path.parts
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        # A command's docstring is its help.
+        if is_text and (id(node) not in silent or is_command):
+            yield node.lineno, node.value
+
+
+def test_words_that_a_native_would_not_choose() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text.strip()[:90]}"
+        for path in sorted((ROOT / "kgtool").rglob("*.py"))
+        for line, text in _sentences(path)
+        if AVOIDED.search(text)
+    ]
+    assert found == []
+
+
+def test_the_walk_sees_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "some.py"
+    file.write_text('"""Nobody."""\nX = f"so {1} nobody"\n')
+    assert [line for line, text in _sentences(file) if AVOIDED.search(text)] == [2]
