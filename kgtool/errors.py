@@ -89,7 +89,7 @@ class ResolveFailed(NetworkError):
 
 
 class ConnectFailed(NetworkError):
-    """Nobody accepts connections at that address."""
+    """Nothing listens on that address."""
 
 
 class ConnectionLost(NetworkError):

@@ -73,7 +73,7 @@ class Context(NamedTuple):
         raise WrongCluster(
             f"The context {self.name} is for the cluster {self.cluster_id}, but the cluster "
             f"{cluster_id} answers at its address.",
-            hint="If that is right, add the context anew: kgtool context add "
+            hint="If that is right, add the context again: kgtool context add "
             f"{self.name} --replace ...",
         )
 

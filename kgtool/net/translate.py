@@ -21,7 +21,7 @@ def connect_error(number: int, peer: str) -> NetworkError:
     """Say why no connection could be made, from an ``errno``."""
     if number == errno.ECONNREFUSED:
         return ConnectFailed(
-            f"Nobody accepts connections at {peer}.",
+            f"Nothing listens on {peer}.",
             hint="Check host and port, and that the broker is running.",
         )
     if number in (errno.EHOSTUNREACH, errno.ENETUNREACH):

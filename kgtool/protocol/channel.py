@@ -242,7 +242,7 @@ class Channel:
 
     def _on_frame(self, frame: bytes) -> None:
         if not self._in_flight:
-            raise FrameError(f"{self.peer} sent a reply that nobody asked for.")
+            raise FrameError(f"{self.peer} sent a reply that was not asked for.")
         flight = self._in_flight.popleft()
         if correlation_of(frame) != flight.correlation_id:
             self._in_flight.appendleft(flight)

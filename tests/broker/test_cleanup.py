@@ -250,7 +250,7 @@ def test_another_topic_of_the_same_name(scene: Callable[[int], Scene]) -> None:
     done = here.apply(plan)
     assert statuses(done) == {here.groups[0]: "skipped"}
     assert done.status == 1
-    assert "was created anew since" in done.rows[0]["reason"]
+    assert "was re-created since" in done.rows[0]["reason"]
 
 
 def test_a_consumer_that_starts_in_the_middle(scene: Callable[[int], Scene]) -> None:
@@ -411,9 +411,9 @@ def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) 
     env = {"KGTOOL_JOURNAL_DIR": str(here.journal)}
     with Terminal(argv, columns=120, env=env) as terminal:
         shown = terminal.read_until(r"\[y/N\]: ")
-        assert "5 groups, 10 offsets, lag" in shown and "youngest commit" in shown
+        assert "5 groups, 10 offsets, lag" in shown and "latest commit" in shown
         terminal.type("y\n")
-        asked = terminal.read_until(r"type its name to go on: ")
+        asked = terminal.read_until(r"type its name to continue: ")
         named = next(group for group in here.groups if group in asked)
         terminal.type(f"{named}\n")
         terminal.read_until(r"Canary: 2 groups done.*\n")
@@ -425,7 +425,7 @@ def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) 
     with Terminal(argv, columns=120, env=env) as terminal:
         terminal.read_until(r"\[y/N\]: ")
         terminal.type("y\n")
-        terminal.read_until(r"type its name to go on: ")
+        terminal.read_until(r"type its name to continue: ")
         terminal.type("something\n")
         assert terminal.read_all() == 1
     assert here.living() == set(here.groups[2:])

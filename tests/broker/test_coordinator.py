@@ -166,7 +166,7 @@ def test_a_coordinator_that_is_down_is_told() -> None:
             part = metadata.Partition(leader_id=2, replicas=[2], isr=[2])
             topic = metadata.Topic(name=TOPIC, partitions=[part])
             return metadata.Response(brokers=living(2), topics=[topic])
-        return ConnectFailed("Nobody accepts connections at two:9092.")
+        return ConnectFailed("Nothing listens on two:9092.")
 
     known = Known()
     known.brokers = {2: Broker(2, "two", 9092)}

@@ -139,7 +139,7 @@ def test_a_rebuilt_group_keeps_the_rest() -> None:
     assert [each.topic for each in item.keep] == ["t1", "t3"]
     assert item.why == (
         "topic t0 does not exist any more",
-        "commits beyond the end of t2: truncated, or created anew",
+        "commits beyond the end of t2: truncated or re-created",
     )
 
 

@@ -31,7 +31,7 @@ from kgtool.queries.groups.list import list_groups
 from tests.support.script import ALL_VERSIONS, Script, living
 
 LOST = ConnectionLost("one:9092 closed the connection.").after_sending()
-NEVER_SENT = ConnectFailed("Nobody accepts connections at one:9092.")
+NEVER_SENT = ConnectFailed("Nothing listens on one:9092.")
 LATE = DeadlineExceeded("too late")
 
 
@@ -310,7 +310,7 @@ def listed(brokers: Brokers) -> tuple[list[str], list[Any], Script]:
     return [row.group for row in listing.groups], listing.errors, script
 
 
-REFUSED = ConnectFailed("Nobody accepts connections at b2:9092.")
+REFUSED = ConnectFailed("Nothing listens on b2:9092.")
 WELL = ([1, 2, 3], {1: ["a"], 2: ["b"], 3: ["c"]})
 
 

@@ -47,4 +47,4 @@ class FakeSession:
 class Unreachable(FakeSession):
     """Nobody answers."""
 
-    error = ConnectFailed("Nobody accepts connections at 127.0.0.1:1.", hint="Check the port.")
+    error = ConnectFailed("Nothing listens on 127.0.0.1:1.", hint="Check the port.")

@@ -451,17 +451,17 @@ class TestWatch:
         canned(offsets__describe_offsets=describe_offsets, topics__look_anew=None)
 
     def test_a_look_that_fails_is_not_the_end(self, kgtool: Kgtool, canned: Canned) -> None:
-        gone = ConnectFailed("Nobody accepts connections at b:1.")
+        gone = ConnectFailed("Nothing listens on b:1.")
         self._looks(canned, _rows("g", 5), gone, gone, _rows("g", 3))
         result = kgtool("describe", "--group", "g", "--watch", "0.01")
         assert result.status == 130
-        assert result.err == "Error: Nobody accepts connections at b:1.\n" * 2
+        assert result.err == "Error: Nothing listens on b:1.\n" * 2
         lags = [line.split()[5] for line in result.out.splitlines() if line.startswith("g ")]
         assert lags == ["5", "5", "5", "3"]
         assert result.out.rstrip().endswith("lag -2")
 
     def test_a_first_look_that_fails_is(self, kgtool: Kgtool, canned: Canned) -> None:
-        self._looks(canned, ConnectFailed("Nobody accepts connections at b:1."), _rows("g", 3))
+        self._looks(canned, ConnectFailed("Nothing listens on b:1."), _rows("g", 3))
         result = kgtool("describe", "--group", "g", "--watch", "0.01")
         assert (result.status, result.out) == (4, "")
 
@@ -527,6 +527,6 @@ def test_topics_that_a_group_has_nothing_in_are_named(kgtool: Kgtool, canned: Ca
     topics = ["--topic", "t:0,7", "--topic", "u"]
     result = kgtool("describe", *groups, *topics)
     assert result.status == 0
-    assert "Group 'none' has no offset in t:0,7, u, and reads nothing of it." in result.err
+    assert "Group 'none' has no offset in t:0,7, u, and is not subscribed to it." in result.err
     assert "Group 'some' has no" not in result.err
     assert "has no offset" not in kgtool("describe", *groups).err

@@ -119,7 +119,7 @@ class TestUnreachable:
     def test_is_4_and_one_line(self, kgtool: Kgtool, argv: list[str]) -> None:
         result = kgtool(*argv)
         assert result == (
-            4, "", "Error: Nobody accepts connections at 127.0.0.1:1. Check the port.\n",
+            4, "", "Error: Nothing listens on 127.0.0.1:1. Check the port.\n",
         )  # fmt: skip
         document = kgtool(*argv, "-o", "json").json
         assert document["command"] == argv[0].removeprefix("--")

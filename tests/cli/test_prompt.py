@@ -149,11 +149,11 @@ def test_the_question_says_what_is_at_stake(bootstrap: str) -> None:
         clients.commit(bootstrap, f"{prefix}-{number}", {(topic, 0): 5, (topic, 1): 0})
     by_name = ["--group", f"{prefix}-0", "--group", f"{prefix}-1"]
     said = _answer(["delete", "--bootstrap-server", bootstrap, *by_name], b"n\n").screen
-    assert "All in all 2 groups, 4 offsets, lag 4, youngest commit 20" in said
+    assert "Total: 2 groups, 4 offsets, lag 4, latest commit 20" in said
     argv = ["delete", "--bootstrap-server", bootstrap, "--match", f"{prefix}-*"]
     wrong = _answer(argv, b"y\nno\n")
     assert wrong.status == 1
-    assert f"Group {prefix}-" in wrong.screen and "type its name to go on" in wrong.screen
+    assert f"Group {prefix}-" in wrong.screen and "type its name to continue" in wrong.screen
     named = f"{prefix}-{wrong.screen.split(f'Group {prefix}-')[1][0]}"
     offsets = ["delete-offsets", *argv[1:], "--topic", f"{topic}:0"]
     assert _answer(offsets, f"y\n{named}\n".encode()).status == 0

@@ -129,7 +129,7 @@ def test_accepted_as_far_as_the_network(
 ) -> None:
     result = call(capsys, "--bootstrap-server", NOBODY, *argv)
     assert (result.status, result.out) == (4, "")
-    assert result.err.startswith("Error: Nobody accepts connections at 127.0.0.1:1.")
+    assert result.err.startswith("Error: Nothing listens on 127.0.0.1:1.")
 
 
 class TestScan:

@@ -511,7 +511,7 @@ def test_signals_close_the_journal(place: Place, number: int, status: int) -> No
     assert done.status == status, done.err
     entry = place.entry()
     assert entry["state"] == "interrupted"
-    assert f"kgtool undo {entry['id']} puts back what was changed" in done.err
+    assert f"kgtool undo {entry['id']} restores what was changed" in done.err
     lines = (place.journal / f"{entry['id']}.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["state"] == "interrupted"
     assert place.undo(entry["id"]).status == 0

@@ -80,7 +80,7 @@ def test_a_coordinator_that_loads_is_asked_again_without_looking_it_up() -> None
 
 
 def test_what_is_unanswered_at_the_end_keeps_its_real_reason() -> None:
-    refused = ConnectFailed("Nobody accepts connections at two:9092.")
+    refused = ConnectFailed("Nothing listens on two:9092.")
     script = Script(answers([{"a": 2}], [refused, DeadlineExceeded("too late")]))
     found = script.run(by_coordinator(two_brokers(), ["a"], ask))
     assert found == {"a": refused}

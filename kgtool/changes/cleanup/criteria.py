@@ -30,8 +30,8 @@ _WORDS = {
     UNSUBSCRIBED: "no member subscribes to {}",
     GONE_TOPIC: "topic {} does not exist any more",
     GONE_PARTITION: "partitions of {} do not exist any more",
-    "topic-recreated": "topic {} was created anew since the commit",
-    "beyond-end": "commits beyond the end of {}: truncated, or created anew",
+    "topic-recreated": "topic {} was re-created since the commit",
+    "beyond-end": "commits beyond the end of {}: truncated or re-created",
 }
 
 

@@ -109,7 +109,7 @@ def _topics_changed(item: PlanItem, topic_id: TopicId) -> str | None:
     for offset in (*item.offsets, *item.keep):
         now = topic_id(offset.topic)
         if offset.topic_id is not None and now is not None and now != offset.topic_id:
-            return f"Topic {offset.topic} was created anew since (id {now})."
+            return f"Topic {offset.topic} was re-created since (id {now})."
         if offset.problem == "topic-gone" and now is not None:
             return f"Topic {offset.topic} exists again."
     return None

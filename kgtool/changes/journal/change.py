@@ -266,7 +266,7 @@ class Change:
                 f"Warning: the journal {journal.path} is not complete "
                 f"({journal.problem.strerror}); what was there before is in it."
             )
-        what = "puts back what was changed" if self._is_interrupted else "takes this back"
+        what = "restores what was changed" if self._is_interrupted else "takes this back"
         self._say(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
 
 

@@ -182,7 +182,7 @@ def _way(
             target, None, "NEEDS_JOIN",
             f"Only the time since which group '{description.group}' is Empty counts: committing "
             "its offsets again does not change when they expire.",
-            "Give --join to join it and leave it again, which starts that clock anew.",
+            "Give --join to join it and leave it again, which restarts that clock.",
         ), None  # fmt: skip
     return None, JOIN
 
@@ -208,7 +208,7 @@ def _has_members(description: GroupDescription, target: Target) -> ItemError:
     )
     return ItemError(
         target, None, "NON_EMPTY_GROUP",
-        f"Group '{description.group}' has members{who}: it takes commits from nobody else.", hint,
+        f"Group '{description.group}' has members{who}: it takes commits from no one else.", hint,
     )  # fmt: skip
 
 

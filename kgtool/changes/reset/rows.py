@@ -21,8 +21,7 @@ Value = CommittedOffset | KgError | None
 """What a coordinator says of one partition of a group."""
 
 STOP_THEM = (
-    "Stop what is there (kgtool remove-members takes out who is stuck), or wait for it with "
-    "--wait-empty 60s."
+    "Stop its members (kgtool remove-members evicts stuck ones), or wait with --wait-empty 60s."
 )
 """What to do about members that are in the way of a change."""
 

@@ -26,7 +26,7 @@ def reset_changes(
     for group, mine in by_group.items():
         description = described[group]
         if description is None:
-            raise ValueError(f"the plan of {group} has rows, but nobody has looked at it")
+            raise ValueError(f"the plan of {group}  has rows that were not looked at")
         after: dict[TopicPartition, CommittedOffset | None] = {row.at: row.new for row in mine}
         offsets = {row.at: _image(cluster, row) for row in mine}
         changes.append(GroupChange(image_of(description, offsets), after))

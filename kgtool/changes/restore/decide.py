@@ -69,7 +69,7 @@ class Policy(NamedTuple):
 
     :param force: everything that the broker accepts.
     :param exact: also what was out of its log's range at that time already (undo).
-    :param check_topic_ids: a topic that was created anew since is another topic.
+    :param check_topic_ids: a topic that was re-created since is another topic.
     :param create: groups that do not exist may be made.
     :param as_member: living groups are written to in a member's name.
     """
@@ -224,7 +224,7 @@ def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, st
     if policy.check_topic_ids and before and after and before != after:
         return (
             "TOPIC_RECREATED",
-            f"The topic was created anew since (id {before} then, {after} now): its offsets mean "
+            f"The topic was re-created since (id {before} then, {after} now): its offsets mean "
             "other records.",
             "--force puts the offset back all the same.",
         )
@@ -265,8 +265,8 @@ def _range_problem(
     if policy.exact and _has_shrunk(then, now):
         return (
             "LOG_TRUNCATED",
-            f"The log was {_log(then)} then and is {log} now: it has lost its end, or the topic "
-            "was created anew.",
+            f"The log was {_log(then)} then and is {log} now: it has lost its end, or the "
+            "topic was re-created.",
             "--force puts the offset back all the same.",
         )
     return None

@@ -55,7 +55,7 @@ def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
     if entry.state == UNDONE:
         raise KgError(
             f"The journal {entry.id} was undone already.",
-            hint="--force does it once more.",
+            hint="--force repeats the undo.",
         )
     check_cluster(entry.path, entry.cluster_id, cluster_id)
 

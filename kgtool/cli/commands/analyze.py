@@ -76,7 +76,7 @@ UNKNOWN_BYTES = 1 << 30
 @click.option("--plan", type=click.Path(path_type=Path), metavar="FILE.json",
               help="Write a plan there of what is dead: kgtool cleanup.")
 @click.option("--idle", type=Duration(), metavar="DURATION",
-              help="--plan: of that, what was idle for so long.")
+              help="--plan: only groups idle at least this long.")
 @click.option("--table", type=Named(TABLES), metavar="NAME",
               help=f"Put out this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",

@@ -66,8 +66,8 @@ def command(**_given: Any) -> None:
 @command.command("plan", epilog=_PLAN)
 @selection_options
 @click.option("--idle", type=Duration(), metavar="TIME",
-              help="No commit and no change of members for so long (30d), by what "
-                   "__consumer_offsets says.")
+              help="No commit and no change of members "
+                   "for this long (30d), according to __consumer_offsets.")
 @click.option("--times-from", type=click.Path(path_type=Path), metavar="PATH",
               help="Times of commits out of an analysis (analyze --out DIR, or --table live "
                    "-o ndjson > FILE) instead of __consumer_offsets.")

@@ -86,8 +86,9 @@ def command(
     """Find what is wrong with groups, and the command that fixes it.
 
     Without a selection the brokers and __consumer_offsets are looked at too. Groups are those that
-    Kafka's own tool lists. A problem loses data or stops somebody, a warning comes to that, a note
-    is good to know. Nothing is changed, not by its commands either before you have seen a plan.
+    Kafka's own tool lists. A problem loses data or stops someone, a warning may become a problem, a
+    note is good to know. Nothing is changed, not by its commands either before you have seen a
+    plan.
 
     In JSON, NDJSON, CSV and YAML each row has finding (a word that never changes), severity, group,
     topic, partition, broker, message, evidence (numbers) and fix (a command line); null where a

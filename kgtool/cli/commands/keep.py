@@ -99,7 +99,7 @@ def command(
 
     Offsets whose own time counts are committed once more, as they are: those of standalone
     consumers and of KIP-848 groups. A classic group that has gone Empty is kept with --join: only
-    since when it is Empty counts there, and joining and leaving it starts that clock anew.
+    since when it is Empty counts there, and joining and leaving it restarts that clock.
     """
     selection.check("keep")
     consent.require(yes, dry_run)

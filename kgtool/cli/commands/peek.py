@@ -133,7 +133,7 @@ def command(
 
     `->` marks the record that the group reads next. Records are decompressed; text is shown only
     where bytes are text that a terminal can show, everything else as 0x and hexadecimal numbers.
-    The group does not notice: nobody joins it, and nothing is committed. Reading takes the ACL
+    The group does not notice: no member joins it, and nothing is committed. Reading takes the ACL
     operation READ on the topic. --timeout is the longest time without a record.
     """
     from kgtool.net.session import Session
@@ -214,7 +214,7 @@ def _show(output: Output, place: Place, rows: list[dict[str, Any]]) -> None:
 def _what_is_left(place: Place) -> str:
     log = f"the log has {place.start} to {place.end}"
     if place.offset > place.end:
-        return f"{log}: beyond its end, which was cut off or made anew"
+        return f"{log}: beyond its end, which was truncated or re-created"
     if place.offset < place.start:
         return f"{log}: before its start, {place.start - place.offset} offsets are gone unread"
     if place.offset == place.end:

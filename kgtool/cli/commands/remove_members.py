@@ -66,7 +66,7 @@ Groups = dict[str, tuple[GroupDescription, list[Member]]]
               help="All members with this client.id; repeatable.")
 @click.option("--all", "all_members", is_flag=True, help="All members.")
 @click.option("--wait-empty", metavar="TIME",
-              help="Then wait so long (60s, 5m) for the groups to have no members.")
+              help="Then wait up to this long (60s, 5m) for the groups to become empty.")
 @change_options
 @connection_options()
 @output_options

@@ -43,11 +43,11 @@ _STRATEGY_OPTIONS = (
     click.option("--to-latest", is_flag=True, help="To the end of the log."),
     click.option("--to-current", is_flag=True,
                  help="To where it is; partitions without a committed offset are left alone."),
-    click.option("--to-offset", metavar="N", help="To this offset, fitted into the log."),
+    click.option("--to-offset", metavar="N", help="To this offset, clamped to the log."),
     click.option("--shift-by", metavar="N",
-                 help="By so many offsets, back if negative, fitted into the log."),
+                 help="By this many offsets (negative: back), clamped to the log."),
     click.option("--to-datetime", metavar="TIME",
-                 help="To the first record from then on: 2023-11-14T22:18:20Z (no zone: UTC), "
+                 help="To the first record from this time on: 2023-11-14T22:18:20Z (no zone: UTC), "
                       "1700000300000 (ms since the epoch), now-2h30m."),
     click.option("--by-duration", metavar="DURATION",
                  help="To the first record newer than DURATION: P1D."),
@@ -100,7 +100,7 @@ class Reset(NamedTuple):
 @_strategy_options
 @click.option("--execute", is_flag=True, help="Do it; without, it is a dry run.")
 @click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
-@click.option("--create", is_flag=True, help="Make groups that do not exist.")
+@click.option("--create", is_flag=True, help="Create missing groups.")
 @click.option("--wait-empty", metavar="TIME",
               help="Wait up to TIME (60s, 5m) for groups to be empty.")  # fmt: skip
 @click.option("--all-or-nothing", is_flag=True,

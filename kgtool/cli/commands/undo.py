@@ -34,7 +34,7 @@ def living_options(function: Any) -> Any:
         click.option("--as-member", is_flag=True,
                      help="Commit in a member's name for groups that have members."),
         click.option("--wait-empty", metavar="TIME",
-                     help="Wait so long (60s, 5m) for the groups to have no members."),
+                     help="Wait up to this long (60s, 5m) for the groups to become empty."),
         click.option("--all-or-nothing", is_flag=True,
                      help="Do nothing if anything can't be put back."),
     ):  # fmt: skip

@@ -87,13 +87,15 @@ def _ask(
     agreed = click.confirm(f"{_place(session)}{question}", err=True)
     if agreed and names:
         listed = " or ".join(map(escape, names))
-        agreed = click.prompt(f"{listed} is protected; type its name to go on", err=True) in names
+        agreed = (
+            click.prompt(f"{listed} is protected; type its name to continue", err=True) in names
+        )
     if agreed and used is not None:
         group, when = used
         said = f"Group {escape(group)} was used {when}"
         if when is None:
             said = f"When group {escape(group)} was last used is unknown"
-        agreed = click.prompt(f"{said}; type its name to go on", err=True) == group
+        agreed = click.prompt(f"{said}; type its name to continue", err=True) == group
     if not agreed:
         raise Declined("Stopped, nothing was changed.")
 

@@ -1,4 +1,4 @@
-"""What is at stake, said in one line before a question: groups, offsets, lag, youngest commit."""
+"""What is at stake, said in one line before a question: groups, offsets, lag, latest commit."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Stakes(NamedTuple):
         unknown = f" ({self.lag_unknown} unknown)" if self.lag_unknown else ""
         youngest = "unknown" if self.youngest_ms is None else moment(self.youngest_ms)
         return (
-            f"All in all {counted(self.groups, 'group')}, "
+            f"Total: {counted(self.groups, 'group')}, "
             f"{counted(self.offsets, 'offset')}, lag {self.lag}{unknown}, "
-            f"youngest commit {youngest}."
+            f"latest commit {youngest}."
         )
 
 

@@ -53,7 +53,7 @@ class Presenter:
     def _bare(self, found: Found) -> str:
         asked = ", ".join(map(str, self.view.topics))
         name = escape(found.description.group)
-        return f"Group '{name}' has no offset in {escape(asked)}, and reads nothing of it."
+        return f"Group '{name}' has no offset in {escape(asked)}, and is not subscribed to it."
 
     def _table(self, found: Found) -> None:
         if not self.output.is_text:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 WAY_BACK = (
-    "What is there now is kept in the journal: kgtool undo puts the offsets back. "
-    "The expiry clock starts again then, and a KIP-848 group's epochs do not come back."
+    "The current offsets are saved in the journal: kgtool undo restores them. Their "
+    "expiry clocks restart then, and a KIP-848 group's epochs do not come back."
 )
 """Said before a change, in the subcommand form."""
 
 NOT_ALL_COMES_BACK = (
-    "What is there now is kept in the journal: kgtool undo puts the offsets back, and with them "
-    "the groups. Protocol type, epochs and the expiry clock do not come back."
+    "The current offsets are saved in the journal: kgtool undo restores them, and "
+    "with them the groups. Protocol type, epochs and expiry clocks do not come back."
 )
 
 

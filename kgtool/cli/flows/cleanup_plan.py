@@ -236,7 +236,7 @@ def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
         f"{counted(found.groups, 'group')}{of}, {counted(found.offsets, 'offset')}, lag {found.lag}"
     )
     if found.youngest_ms is not None:
-        said += f", youngest commit {moment(found.youngest_ms)}"
+        said += f", latest commit {moment(found.youngest_ms)}"
     unknown = sum(item.lag is None for item in items if item.changes)
     if unknown:
         said += f" (lag of {unknown} unknown)"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 KEYS = ("group", "name", "old_value", "new_value", "status", "error")
 PENDING = "would-alter"
-WAY_BACK = "What is set now is kept in the journal: kgtool undo puts it back."
+WAY_BACK = "The current values are saved in the journal: kgtool undo restores them."
 
 
 def _status(row: Mapping[str, Any]) -> str:

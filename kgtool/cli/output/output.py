@@ -337,7 +337,7 @@ def unwritable(error: OSError) -> KgError:
     """Say that results could not be put out."""
     return KgError(
         f"The output can't be written: {error.strerror or error}.",
-        hint="What was shown of it is not all.",
+        hint="Output is incomplete.",
     )
 
 

@@ -65,7 +65,7 @@ def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> 
     fitting = fit(wanted, found, output.table_width)
     if fitting.left_out:
         output.note_once(
-            f"Left out for want of room: {', '.join(fitting.left_out)}. A wider terminal, "
+            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. A wider terminal, "
             "--columns or -o show them."
         )
     return draw(

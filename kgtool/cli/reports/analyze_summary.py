@@ -140,7 +140,7 @@ def _growth(curve: list[dict[str, Any]], page: Page) -> None:
 
 def _whatif(rows: list[dict[str, Any]], page: Page) -> None:
     page.table(
-        "What if (MISSED: removed, then committed again; NEXT: if nobody commits any more)",
+        "What if (MISSED: removed, then committed again; NEXT: without further commits)",
         ("RULES, RETENTION, CHECK", "REMOVED", "MISSED", "GROUPS", "LIVE", "NEXT"),
         [
             (f"{row['rules']}, {duration(row['retention_ms'])}, "

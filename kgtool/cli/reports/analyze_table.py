@@ -86,7 +86,7 @@ def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> No
     output.text(text, end="")
     if fitting.left_out:
         output.note(
-            f"Left out for want of room: {', '.join(fitting.left_out)}. A wider terminal or -o "
+            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. A wider terminal or -o "
             "shows them."
         )
 

@@ -50,7 +50,7 @@ def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:
     output.note(escape(f"Plan {header.id}, made {header.made_at} by {header.made_by}."))
     for action, count in Counter(item.action for item in left).items():
         output.note(f"  {action}: {counted(count, 'group')}")
-    output.note(f"All in all {summary(left)}")
+    output.note(f"Total: {summary(left)}")
     say_left_out(output, plan.left_out)
     living = [
         i.group for i in left if i.action == DELETE_OFFSETS and i.state not in (None, "Empty")

@@ -51,8 +51,8 @@ RULES = {
         "the end of the transaction",
     ),
     r.RULE_ORPHAN: (
-        "is left over from a group that the coordinator does not know, so nobody ever looks at it",
-        "a new commit in the name of the group, which puts it to the clock again",
+        "is left over from a group that the coordinator does not know, so it is never checked",
+        "a new commit in the name of the group, which restarts its expiry clock",
     ),
     r.RULE_SHARE: ("belongs to a share group, which brokers never clean", "nothing"),
 }

@@ -42,10 +42,10 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "no-leader": (
         "partitions without a leader",
-        "Nobody can read them, and their lag is unknown.",
+        "They can't be read, and their lag is unknown.",
     ),
     "topic-recreated": (
-        "topics that were created anew since the commit",
+        "topics that were re-created since the commit",
         "The offset belongs to records of the old topic: records are skipped or read twice.",
     ),
     "beyond-end": (
@@ -86,7 +86,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "ghost-topic": (
         "offsets of topics that no member subscribes to",
-        "Nobody reads them, their lag grows and alerts fire.",
+        "No member reads them; their lag grows and alerts fire.",
     ),
     "topic-gone": (
         "offsets of topics or partitions that don't exist",
