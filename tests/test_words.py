@@ -21,14 +21,14 @@ def _sentences(path: Path) -> Iterator[tuple[int, str]]:
         id(statement.value)
         for node in ast.walk(tree)
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        # What a decorated function in commands/ says of itself is its help.
+        and not ("commands" in path.parts and getattr(node, "decorator_list", ()))
         for statement in node.body
         if isinstance(statement, ast.Expr)
     }
-    is_command = "commands" in path.parts
     for node in ast.walk(tree):
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        # A command's docstring is its help.
-        if is_text and (id(node) not in silent or is_command):
+        if is_text and id(node) not in silent:
             yield node.lineno, node.value
 
 

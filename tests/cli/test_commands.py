@@ -319,7 +319,7 @@ class TestDelete:
         result = kgtool("delete", "--yes", "--group", "a", "--group", "live")
         assert result.status == 3
         assert calls == [(["a", "live"], True), (["a"], False)]
-        assert "kgtool undo puts the offsets back" in result.err
+        assert "kgtool undo restores them" in result.err
         assert "live: will not be deleted: The group is not empty." in result.err
 
 
@@ -417,7 +417,7 @@ class TestDeleteOffsets:
         assert [dry_run for _, dry_run in calls] == [True, False]
         for name in "ab":
             assert f"Request succeeded for deleting offsets from group {name}.\n" in result.out
-        assert "kgtool undo puts the offsets back" in result.err
+        assert "kgtool undo restores them" in result.err
 
     def test_dry_run(self, kgtool: Kgtool, canned: Canned) -> None:
         calls = self._canned(canned, {"g": _deletions("g", ("t", 0, None))})

@@ -89,7 +89,7 @@ def test_yes_deletes_the_offsets(bootstrap: str, group: tuple[str, str]) -> None
     assert done.status == 0
     assert f"Request succeeded for deleting offsets from group {name}." in done.out
     assert "Delete 1 committed offset?" in done.screen
-    assert "kgtool undo puts the offsets back" in done.screen
+    assert "kgtool undo restores them" in done.screen
     assert topic in done.screen
     assert clients.committed(bootstrap, name) == {(topic, 0): 0}
 

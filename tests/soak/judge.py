@@ -223,8 +223,8 @@ def _of_values(seen: Seen, outcomes: Mapping[Key, str]) -> Iterator[str]:
 
 def _may_be_lost(seen: Seen) -> bool:
     """Whether no change was sent after a look that must have seen what somebody else did."""
-    if seen.foreign_at is None:
-        return True
+    if seen.foreign_at is None or seen.case.what == "stall":
+        return True  # the stalled request was on its way, and lands after all looks
     change = CHANGING[seen.case.command]
     changes = {8, 42, 47} if seen.case.command == "undo" else {change}
     looked: set[int] = set()

@@ -98,18 +98,12 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     """Show live offsets, when they expire, and why others were removed.
 
     PATH is a folder that `kgtool export` wrote, or any file or folder with records of
-    __consumer_offsets: raw segments (__consumer_offsets-N/BASE.log, __consumer_offsets-N.BASE.log),
-    Parquet with the columns of Spark's Kafka source, what kafka-console-consumer printed with an
-    OffsetsMessageFormatter or GroupMetadataMessageFormatter, what kafka-dump-log printed with
-    --offsets-decoder. What a file is, its content tells; several kinds may be mixed, here or at any
-    URL that Spark can read. With --bootstrap-server the cluster itself is read.
+    __consumer_offsets, local or at a URL that Spark can read: raw segments, Parquet with the
+    columns of Spark's Kafka source, output of kafka-console-consumer or kafka-dump-log. With
+    --bootstrap-server the cluster itself is read. Without --table the results are a summary.
 
-    Without --table the results are a summary. What an input can't tell is said first, and left
-    empty. Damaged parts are named and left out (status 3).
-
-    Several --retention, --check-interval or --rules make a what-if: the history is played again
-    for each combination, without what the broker itself removed. It is a replay of what clients
-    did: whoever had lost his offsets would have gone on differently.
+    Several --retention, --check-interval or --rules make a what-if: what clients did is replayed
+    for each combination. Consumers that lost their offsets would have restarted elsewhere.
     """
     conf = _conf(options["conf"])
     is_local = options["engine"] == "local"

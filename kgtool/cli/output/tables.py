@@ -65,8 +65,8 @@ def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> 
     fitting = fit(wanted, found, output.table_width)
     if fitting.left_out:
         output.note_once(
-            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. A wider terminal, "
-            "--columns or -o show them."
+            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. "
+            "A wider terminal, --columns or -o show them."
         )
     return draw(
         wanted, found, sizes=fitting.sizes, colored=output.is_colored, mark=terminal.mark_for()

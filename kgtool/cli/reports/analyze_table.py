@@ -86,8 +86,8 @@ def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> No
     output.text(text, end="")
     if fitting.left_out:
         output.note(
-            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. A wider terminal or -o "
-            "shows them."
+            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. "
+            "A wider terminal or -o shows them."
         )
 
 

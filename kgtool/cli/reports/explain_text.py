@@ -167,7 +167,7 @@ def _held(use: TopicUse) -> str:
     names = ", ".join(sorted({member.client_id for member in use.holders}))
     if names:
         return names
-    return {True: "(by a regular expression)", None: "(unknown)"}.get(use.subscribed, "nobody")
+    return {True: "(by a regular expression)", None: "(unknown)"}.get(use.subscribed, "no one")
 
 
 def _verdict(error: ItemError | None) -> str:
