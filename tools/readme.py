@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tools"))
+import picture  # noqa: E402
+
 PAGES = (ROOT / "README.rst", ROOT / "docs/secured-clusters.rst", ROOT / "docs/tasks.rst")
 """The pages with console blocks, in the order in which they are run."""
 BIN = Path(sys.executable).parent
@@ -32,7 +35,7 @@ VOLATILE = (
     (re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}"), "JOURNAL"),
     (re.compile(r"\S+@\S+|by \S+ on \S+, done"), "WHO"),
     (re.compile(r"\b\d{13}\b"), "MS"),
-    (re.compile(r"\b\d+(\.\d+)? ?s\b"), "SECONDS"),
+    (re.compile(r"\b(\d+[dhm] )*\d+(\.\d+)? ?(ms|s|m|h)\b"), "SECONDS"),
     (re.compile(r"[\d,]+ records"), "RECORDS"),  # a client more or less that had to join twice
     (re.compile(r"[▁-█]+ in SECONDS"), "CURVE"),
     (re.compile(r"[\d,.]+ (bytes|[kMG]?B)\b"), "BYTES"),
@@ -71,9 +74,9 @@ def blocks(lines: list[str]) -> list[Block]:
     return found
 
 
-def run(commands: list[str], bootstrap: str, folder: Path) -> str:
-    """Run commands as a reader would type them, and return what the terminal shows."""
-    environment = {
+def environment(bootstrap: str, folder: Path) -> dict[str, str]:
+    """Return what a reader's shell has."""
+    return {
         **os.environ,
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "KGTOOL_BOOTSTRAP_SERVER": bootstrap,
@@ -81,12 +84,16 @@ def run(commands: list[str], bootstrap: str, folder: Path) -> str:
         "XDG_CONFIG_HOME": str(folder / "config"),
         "COLUMNS": "100",
     }
+
+
+def run(commands: list[str], bootstrap: str, folder: Path) -> str:
+    """Run commands as a reader would type them, and return what the terminal shows."""
     shown = []
     for command in commands:
         typed = command.replace("b:9092", bootstrap)
         done = subprocess.run(
-            ["bash", "-c", typed], cwd=folder, env=environment, text=True, timeout=300,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            ["bash", "-c", typed], cwd=folder, env=environment(bootstrap, folder), text=True,
+            timeout=300, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         shown.append(f"$ {command}\n{done.stdout.replace(bootstrap, 'b:9092')}".rstrip("\n"))
     return "\n".join(shown)
@@ -127,6 +134,8 @@ def main() -> int:
                 work.mkdir()
                 lines = refresh(page, cluster.bootstrap, work)
                 page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+                if page == PAGES[0]:
+                    picture.draw(ROOT / "docs/session.svg", environment(cluster.bootstrap, work))
     return 0
 
 

@@ -148,7 +148,7 @@ class View(NamedTuple):
         if key in _ON_REQUEST or (key in _VERBOSE and not self.verbose):
             return False
         if key == "lag_ms":
-            return self.time_lag or self.by is not None
+            return self.time_lag
         if key == "last_stable_offset":
             return self.committed
         if key in expiry_of.KEYS:
