@@ -14,6 +14,8 @@ from confluent_kafka.admin import AdminClient
 
 from kgtool.analysis import sources
 from kgtool.analysis.find import find
+from kgtool.analysis.local import Local
+from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.pipeline import Analysis
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
@@ -131,29 +133,31 @@ def live(engine: Make, path: Path) -> tuple[Committed, list[dict[str, Any]]]:
     return found, quality
 
 
-def test_batches_that_the_broker_compressed_and_later_compacted(
-    engine: Make, world: World, tmp_path: Path
-) -> None:
+def test_batches_that_the_broker_compressed_and_later_compacted(spark: Any, world: World) -> None:
+    # Both engines in one test: the broker's log is rewritten, and then the broker is gone.
+    engines: tuple[Make, ...] = (Local, lambda: OnSpark(spark))
     written = batches(world.folder)
     assert {codec for codec, _, _ in written} >= set(CODECS)
     expected = world.committed()
     assert len(expected) == 16
     # The broker's data folder as it is: other topics, indexes and checkpoints beside the log.
-    found, quality = live(engine, world.folder.parent)
-    assert found == expected
-    assert [row["problems"] for row in quality] == [[]] * len(quality)
-    assert sum(row["records"] for row in quality) == sum(count for _, count, _ in written)
+    for engine in engines:
+        found, quality = live(engine, world.folder.parent)
+        assert found == expected
+        assert [row["problems"] for row in quality] == [[]] * len(quality)
+        assert sum(row["records"] for row in quality) == sum(count for _, count, _ in written)
 
     world.compact()
     now = world.committed()
     folder = world.folder.parent
     world.kafka.stop(keep_data=True)  # the cleaner replaces files under the reader's hands
-    found, quality = live(engine, folder)
-    assert {key: found[key] for key in expected} == expected
-    assert found.keys() == now.keys()
-    assert [row["problems"] for row in quality if row["damaged"]] == []
-    # What confluent-kafka can't see any more is gone from the log as well.
-    assert not any(key[0].startswith("goes-") for key in found)
+    for engine in engines:
+        found, quality = live(engine, folder)
+        assert {key: found[key] for key in expected} == expected
+        assert found.keys() == now.keys()
+        assert [row["problems"] for row in quality if row["damaged"]] == []
+        # What confluent-kafka can't see any more is gone from the log as well.
+        assert not any(key[0].startswith("goes-") for key in found)
 
 
 def analyze(*arguments: object) -> subprocess.CompletedProcess[str]:

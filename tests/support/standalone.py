@@ -68,7 +68,7 @@ def standalone(
         return log
 
     def said(log: Path, pattern: str) -> re.Match[str]:
-        found = wait_for(lambda: re.search(pattern, log.read_text()), f"{log.name}: {pattern}", 90)
+        found = wait_for(lambda: re.search(pattern, log.read_text()), f"{log.name}: {pattern}", 300)
         assert isinstance(found, re.Match)
         return found
 
