@@ -41,20 +41,6 @@ def span(ms: int) -> str:
     return " ".join(parts[:2]) or "0s"
 
 
-def read_span(text: str) -> int | None:
-    """Read a time span, ``30s`` or ``1d12h``, in ms; None where it is none.
-
-    >>> read_span("1d12h"), read_span("500ms"), read_span("5")
-    (129600000, 500, None)
-    """
-    import re
-
-    if re.fullmatch(r"(\d{1,12}(d|h|ms|m|s))+", text, re.ASCII) is None:
-        return None
-    sizes = {"d": DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
-    return sum(int(n) * sizes[unit] for n, unit in re.findall(r"(\d+)(d|h|ms|m|s)", text))
-
-
 def counted(count: int, word: str) -> str:
     """Write a number with its noun.
 

@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kgtool.config.contexts import Context, load, parse_toml
-from kgtool.errors import ConfigError
-from kgtool.text import read_span
+from kgtool.errors import ConfigError, UsageError
 
 POLICY_VARIABLE = "KGTOOL_POLICY"
 CONFIRM_VARIABLE = "KGTOOL_CONFIRM"
@@ -128,7 +127,12 @@ def _flag(value: Any) -> bool | None:
 
 
 def _span(value: Any) -> int | None:
-    return read_span(value) if isinstance(value, str) else None
+    from kgtool.timespec import span_ms
+
+    try:
+        return span_ms(value, "min_idle") if isinstance(value, str) else None
+    except UsageError:
+        return None
 
 
 _KEYS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
