@@ -24,7 +24,9 @@ class Answered(NamedTuple):
     screen: str
 
 
-def _answer(argv: list[str], answer: bytes, after_seconds: float = 0) -> Answered:
+def _answer(
+    argv: list[str], answer: bytes, after_seconds: float = 0, *, is_asked: bool = True
+) -> Answered:
     """Run with a terminal for stdin and stderr; type when the question stands there."""
     master, slave = pty.openpty()
     try:
@@ -33,9 +35,11 @@ def _answer(argv: list[str], answer: bytes, after_seconds: float = 0) -> Answere
             cwd=run.ROOT, start_new_session=True, preexec_fn=_own_terminal,
         )  # fmt: skip
         os.close(slave)
-        screen = _read(master, until=b"[y/N]: ")
-        time.sleep(after_seconds)
-        os.write(master, answer)
+        screen = b""
+        if is_asked:
+            screen = _read(master, until=b"[y/N]: ")
+            time.sleep(after_seconds)
+            os.write(master, answer)
         try:
             out, _ = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
@@ -158,3 +162,28 @@ def test_the_question_says_what_is_at_stake(bootstrap: str) -> None:
     offsets = ["delete-offsets", *argv[1:], "--topic", f"{topic}:0"]
     assert _answer(offsets, f"y\n{named}\n".encode()).status == 0
     assert clients.committed(bootstrap, named) == {(topic, 1): 0}
+
+
+def test_a_reset_without_execute_is_a_preview_and_then_a_question(
+    bootstrap: str, group: tuple[str, str]
+) -> None:
+    name, topic = group
+    clients.produce(bootstrap, topic, 3)
+    argv = ["reset-offsets", name, "-b", bootstrap, "--topic", f"{topic}:0", "--to-latest"]
+    no = _answer(argv, b"\n")
+    assert (no.status, no.out) == (0, "")
+    assert "Reset 1 committed offset?" in no.screen
+    assert "Stopped, nothing was changed." in no.screen
+    assert clients.committed(bootstrap, name)[topic, 0] == 0
+    for more in (["--dry-run"], ["--export"], ["-o", "json"]):
+        silent = _answer([*argv, *more], b"", is_asked=False)
+        assert (silent.status, "committed offset?" in silent.screen) == (0, False), more
+        assert clients.committed(bootstrap, name)[topic, 0] == 0
+    script = run.kgtool(*argv)
+    assert script.status == 0
+    assert "Dry run: nothing was changed" in script.err
+    assert clients.committed(bootstrap, name)[topic, 0] == 0
+    yes = _answer(argv, b"y\n")
+    assert yes.status == 0
+    assert "Dry run" not in yes.screen
+    assert clients.committed(bootstrap, name)[topic, 0] == 3

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kgtool import timespec
-from kgtool.cli.app import kafka_refusals
+from kgtool.cli.app import exits, kafka_refusals
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import WAY_BACK, Change
@@ -80,6 +80,8 @@ class Reset(NamedTuple):
     wait_seconds: float
     yes: bool
     is_kafka_form: bool
+    asks: bool = False
+    """Somebody can be asked after the preview: without ``--execute``, on a terminal."""
 
 
 @click.command(
@@ -112,14 +114,16 @@ class Reset(NamedTuple):
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """Set the committed offsets of groups that have no members.
 
-    A dry run unless --execute is given. What can't be reset (a living or unknown group, an
-    unknown partition) is named with the reason, the rest is done.
+    Without --execute it is a preview; on a terminal it asks then. What can't be reset (a living or
+    unknown group, an unknown partition) is named with the reason, the rest is done.
     """
     kafka_refusals.check_reset(_names(selection, given))
     selection.check("reset-offsets")
     reset = _reset(output, selection, given, is_kafka_form=False)
     if reset.execute:
         consent.require(reset.yes, dry_run=False)
+    elif not (given["dry_run"] or reset.export) and output.is_text and consent.is_interactive():
+        reset = reset._replace(asks=True)
     return run(settings, output, selection, reset)
 
 
@@ -225,10 +229,18 @@ def run(settings: Settings, output: Output, selection: Selection, reset: Reset) 
         )
         plan = session.run(plan_resets(session.cluster, request))
         plan = settle(plan, reset.all_or_nothing)
-        is_change = reset.execute and reset_report.count(plan, "would-reset") > 0
+        may_change = reset.execute or reset.asks
+        is_change = may_change and reset_report.count(plan, "would-reset") > 0
         _show_plan(output, plan, reset, is_change)
         if is_change:
-            _ask(session, output, plan, reset)
+            try:
+                _ask(session, output, plan, reset)
+            except consent.Declined as declined:
+                if reset.execute:
+                    raise
+                output.note(declined.message)
+                return exits.DONE  # a preview was asked for, too
+            reset = reset._replace(execute=True)
             change, plan = _execute(session, output, plan, reset)
     _report(output, plan, reset)
     if is_change:
