@@ -64,6 +64,8 @@ class ItemError(NamedTuple):
     hint: str | None = None
     unreachable: bool = False
     """No broker answered for the item (exit status 4 if nothing else could be done)."""
+    maybe_done: bool = False
+    """A request that changes the item may still be on its way."""
 
     @property
     def status(self) -> str:
@@ -75,8 +77,9 @@ class ItemError(NamedTuple):
         """Describe an exception as the failure of one item."""
         code = error.code if isinstance(error, BrokerError) else None
         return cls(
-            target, code, error.name, error.message, error.hint, unreachable=error.exit_code == 4
-        )
+            target, code, error.name, error.message, error.hint,
+            unreachable=error.exit_code == 4, maybe_done=error.maybe_done,
+        )  # fmt: skip
 
 
 class GroupListing(NamedTuple):

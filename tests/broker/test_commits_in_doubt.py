@@ -26,7 +26,7 @@ from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan, Proxies
 
 TABLE = "A commit in doubt: fault × command → what is left, and the exit status"
-OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE = 8, 9, 47
+OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE, FIND_COORDINATOR = 8, 9, 47, 10
 OLD, NEW, FOREIGN = 5, 10, 250
 CODES = {"7": 7, "14": 14, "15": 15, "16": 16, "100": 100}
 FAULTS = ("lost-answer", "swallow", *CODES)
@@ -192,6 +192,8 @@ class TestInDoubt:
                 (line,) = done.journaled
                 assert line["status"] == "changed-meanwhile", line
                 assert line["error"]["name"] == "CHANGED_MEANWHILE", line
+                # Without an answer nobody knows if the broker still has it before it.
+                assert line["outcome"] == ("failed" if fault in CODES else "unknown"), line
             cell.says(f"{done.offset} stays, {done.status}")
 
     def test_nobody_else_was_there(
@@ -207,6 +209,27 @@ class TestInDoubt:
             is_found = fault != "swallow" and command != "keep"
             assert done.commits == (1 if is_found else 2), done.text
             cell.says(f"{done.offset}, {done.status}, {done.commits} sent")
+
+
+@pytest.mark.parametrize("command", ["reset-offsets", "keep", "undo", "restore"])
+def test_a_commit_that_lands_after_all_looks_is_unknown(scene: Scene, command: str) -> None:
+    """Another client has committed, and then the broker gets the request that was on its way."""
+    plan = scene.fault("stall", lambda: scene.commit(FOREIGN), seconds=2.0)
+    done = scene.run(command, plan)
+    assert done.struck == 1, done.text
+    assert (done.offset, done.status, done.error) == (FOREIGN, 1, "CHANGED_MEANWHILE"), done.text
+    assert "it may still be carried out" in done.text
+    (line,) = done.journaled
+    assert (line["status"], line["outcome"]) == ("changed-meanwhile", "unknown"), line
+    clients.wait_for(lambda: scene.offset() == NEW, "the late commit")
+
+
+def test_what_was_not_possible_at_the_first_look_and_is_now_is_an_error(scene: Scene) -> None:
+    """No coordinator is found at first: nothing was asked and nothing is done."""
+    done = scene.run("restore", scene.fault("swallow", None, api=FIND_COORDINATOR), 4000)
+    assert done.struck >= 1, done.text
+    assert (done.offset, done.status, done.error) == (OLD, 1, "NOT_DONE"), done.text
+    assert '"status": "would-restore"' not in done.text
 
 
 @pytest.mark.parametrize("command", ["reset-offsets", "undo", "restore"])

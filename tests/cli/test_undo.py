@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -333,10 +332,22 @@ def test_waiting_for_the_members_to_leave(
 ) -> None:
     before = place.offsets()
     consumer = member(protocol)
-    threading.Timer(2.0, consumer.close).start()
-    undone = place.undo("last", "--wait-empty", "60s", "--timeout", "900")
-    assert undone.status == 0, undone.err
-    assert f"Waiting until group {place.two} has no members. It has 1 member: " in undone.err
+    said = f"Waiting until group {place.two} has no members. It has 1 member: "
+    argv = ("undo", "last", "--wait-empty", "60s", "--timeout", "900", "--yes")
+    command = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", place.bootstrap, *argv]
+    with subprocess.Popen(
+        command, cwd=world.ROOT, env=world.environment(place.journal), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as waiting:  # fmt: skip
+        assert waiting.stderr is not None
+        err = ""
+        for line in waiting.stderr:
+            err += line
+            if said in line:
+                time.sleep(1.5)  # longer than --timeout: waiting is no silence
+                consumer.close()
+        assert waiting.wait(60) == 0, err
+    assert said in err
     assert place.offsets()[place.two] == before[place.two]
 
 
@@ -466,6 +477,36 @@ CHANGES = [
     ["--delete-offsets", "--group", "{one}", "--topic", "{topic}"],
     ["--reset-offsets", "--group", "{one}", "--topic", "{topic}", "--to-latest", "--execute"],
 ]
+
+
+WITHOUT_AN_UNDO = [["keep", "{one}", "--yes"], ["remove-members", "{two}", "--all", "--yes"]]
+
+
+@pytest.mark.parametrize("argv", WITHOUT_AN_UNDO, ids=" ".join)
+def test_a_disk_that_is_full_in_the_end_is_told_without_an_undo_too(
+    place: Place, member: Callable[..., Consumer], argv: list[str]
+) -> None:
+    """The last line has no room any more: done is done, and the journal is not complete."""
+    words = [word.format(one=place.one, two=place.two) for word in argv]
+
+    def run(**options: Any) -> Run:
+        if argv[0] == "remove-members":
+            member()
+        done = place.run(*words, **options)
+        assert done.status == 0, done
+        assert "kgtool undo" not in done.err
+        return done
+
+    assert "is not complete" not in run().err
+    newest = max(place.journal.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    size = newest.stat().st_size - 30
+
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    assert "Warning: the journal" in (err := run(preexec_fn=full).err), err
+    assert "is not complete (File too large)" in err
 
 
 @pytest.mark.parametrize("argv", CHANGES, ids=" ".join)

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from kgtool.changes.journal.journal import (
     DONE,
     INTERRUPTED,
+    KEEP,
+    REMOVE_MEMBERS,
     ConfigChange,
     Header,
     Journal,
@@ -257,7 +259,10 @@ class Change:
                 self._locks.close()
 
     def say(self) -> None:
-        """Tell how to take it back; nothing where nothing was changed."""
+        """Tell how to take it back, and what is missing in the journal.
+
+        Nothing where nothing was changed.
+        """
         journal = self.journal
         if journal is None or journal.failed >= journal.changes:
             return
@@ -266,6 +271,11 @@ class Change:
                 f"Warning: the journal {journal.path} is not complete "
                 f"({journal.problem.strerror}); what was there before is in it."
             )
+        if self._origin.command == REMOVE_MEMBERS:
+            self._say(f"Journal {journal.id}: says who was removed; it can't be undone.")
+            return
+        if self._origin.command == KEEP:
+            return  # the offsets are the same
         what = "restores what was changed" if self._is_interrupted else "takes this back"
         self._say(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
 

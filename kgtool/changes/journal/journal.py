@@ -307,11 +307,13 @@ def outcome_of(status: str, error: ItemError | None) -> str:
     """Say what a result means for undo: ``done``, ``failed`` or ``unknown``.
 
     Only what certainly changed nothing has failed: a refusal by the broker, and what was left
-    alone because somebody else had changed it.
+    alone because somebody else had changed it. Not so where a request that was never answered may
+    still get to the broker.
     """
     if error is None:
         return UNKNOWN if status == UNKNOWN else DONE
-    if status != UNKNOWN and (error.name in _UNTOUCHED or is_refusal(error.code or 0)):
+    is_settled = status != UNKNOWN and not error.maybe_done
+    if is_settled and (error.name in _UNTOUCHED or is_refusal(error.code or 0)):
         return FAILED
     return UNKNOWN
 

@@ -58,6 +58,7 @@ _SAME_COORDINATOR = (
     codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND, codes.UNKNOWN_TOPIC_ID,
 )  # fmt: skip
 
+LATE = "The answer to kgtool's own request got lost: it may still be carried out."
 HINT = "Look who commits (kgtool describe), then repeat the command."
 
 
@@ -98,17 +99,36 @@ def write_offsets(
     work = _Commits(cluster, commits, identities or {}, ids)
     _, deleted = yield from within(gather([work.run(), _delete(cluster, deletions)]), WRITING_SHARE)
     outcomes = {group: {**work.outcomes[group], **deleted[group]} for group in wanted}
+    for group, outcome in deleted.items():
+        work.lost.setdefault(group, set()).update(p for p, e in outcome.items() if _is_lost(e))
     doubtful = {
         group: {p for p, e in outcomes[group].items() if p in work.doubtful[group] or _is_open(e)}
         for group in wanted
     }
     yield from work.hang_up(wanted)
     yield from _read_back(cluster, wanted, outcomes, doubtful, verify, refresh)
-    return outcomes
+    return {group: _on_their_way(outcomes[group], work.lost[group]) for group in wanted}
 
 
 def _chosen(writes: Writes, *, delete: bool) -> dict[TopicPartition, Write]:
     return {p: write for p, write in writes.items() if (write.new is None) == delete}
+
+
+def _is_lost(error: KgError | None) -> bool:
+    """Whether a request was sent and not answered: it may get to the broker after all looks."""
+    return error is not None and error.maybe_done
+
+
+def _on_their_way(outcome: Outcome, lost: set[TopicPartition]) -> Outcome:
+    """Mark what did not succeed, and may yet: a request for it was never answered."""
+    marked = dict(outcome)
+    for partition in lost:
+        error = outcome.get(partition)
+        if error is not None:
+            marked[partition] = late = error.after_sending()
+            if isinstance(error, ChangedMeanwhile):
+                late.hint = f"{LATE} {HINT}"
+    return marked
 
 
 def _is_open(error: KgError | None) -> bool:
@@ -152,6 +172,8 @@ class _Commits:
         self.outcomes: dict[str, Outcome] = {group: {} for group in writes}
         self.doubtful: dict[str, set[TopicPartition]] = {group: set() for group in writes}
         """What was sent and may have been made, whatever came of later tries."""
+        self.lost: dict[str, set[TopicPartition]] = {group: set() for group in writes}
+        """What was sent once without an answer, whatever came of later tries."""
         self._cluster = cluster
         self._left = {group: dict(parts) for group, parts in writes.items()}
         self._identities = identities
@@ -260,6 +282,7 @@ class _Commits:
         elif _is_open(error):
             self.doubtful[group].add(partition)
             if error.maybe_done:
+                self.lost[group].add(partition)
                 self._silent[group] = broker
         if error is None or not (_is_transient(error) or error.maybe_done):
             del self._left[group][partition]

@@ -146,6 +146,7 @@ def _execute(session: Session, output: Output, plan: KeepPlan, yes: bool) -> lis
 
         change.lock(names)
         done = course.run(going, work, _has_failed, _left)
+    change.say()
     outcome = {group.description.group: group for group in done}
     return [outcome.get(group.description.group, group) for group in plan.groups]
 

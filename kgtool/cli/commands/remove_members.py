@@ -174,7 +174,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
                 for row in _foreseen(*found[group])
             ],
         )  # fmt: skip
-    output.note(f"Journal {change.journal_id}: says who was removed; it can't be undone.")
+    change.say()
     return [row for rows in removed for row in rows]
 
 

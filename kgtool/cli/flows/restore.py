@@ -19,6 +19,7 @@ from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output, sentence
 from kgtool.cli.reports.restore import HEADERS, LINES, Plan, cells, row_of
+from kgtool.model import ItemError, Target
 from kgtool.text import escape
 
 if TYPE_CHECKING:
@@ -166,12 +167,21 @@ class PutBack:
     # -- saying ---------------------------------------------------------------------------
 
     def _only_report(self, *, skip: bool = False) -> None:
-        """Put out what would be done, without doing it."""
+        """Put out what would be done, without doing it.
+
+        Something may be possible now that was not at the first look, when a broker did not answer:
+        nobody has agreed to it, so it is an error that it was not done.
+        """
+        late = []
         for part in self._parts():
             for group in self._putter.look(part):
-                rows = [row._replace(status="skipped") if skip and row.is_open else row
-                        for row in group.rows]  # fmt: skip
-                self._report(group._replace(rows=rows))
+                if skip or not self._options.dry_run:
+                    late += [row for row in group.rows if row.is_open]
+                    group = _left_alone(group, "skipped" if skip else "failed")
+                self._report(group)
+        if skip and late and not self.failed:
+            self.failed += 1
+            self._output.failed(_not_done(Target()))
 
     def _report(self, group: PutGroup) -> None:
         output = self._output
@@ -199,6 +209,25 @@ class PutBack:
                 self.done += 1
                 self._output.done += 1
             self._output.row(row_of(row))
+
+
+def _left_alone(group: PutGroup, status: str) -> PutGroup:
+    """Give the rows that could be done a status that says that they were not."""
+    rows = []
+    for row in group.rows:
+        if row.is_open:
+            error = _not_done(Target(*row[:3])) if status == "failed" else row.error
+            row = row._replace(status=status, error=error)
+        rows.append(row)
+    return group._replace(rows=rows)
+
+
+def _not_done(target: Target) -> ItemError:
+    return ItemError(
+        target, None, "NOT_DONE",
+        "It could not be done when it was first looked at, and could be now; it was not touched.",
+        "Repeat the command.",
+    )  # fmt: skip
 
 
 def _has_failed(group: PutGroup) -> bool:
