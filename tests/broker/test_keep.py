@@ -195,7 +195,7 @@ class TestExpiring:
     def test_a_time_that_is_none_is_a_usage_error(self, kgtool: Kgtool, text: str) -> None:
         result = kgtool("list", f"--expiring-within={text}")
         assert result.status == 2
-        assert "--expiring-within takes a time" in result.err
+        assert "--expiring-within takes a duration" in result.err
 
 
 class TestDescribe:
