@@ -100,7 +100,7 @@ def _describe_on(
             for group in asked:
                 rows[group].append(reply)
         else:
-            told = {row.group_id: row for row in reply.groups}
+            told = _by_group(reply.groups)
             for group in asked:
                 rows[group].append(told.get(group) or left_out(request, f"group {group}"))
     for group in groups:
@@ -110,6 +110,19 @@ def _describe_on(
     if gone:
         answers.update((yield from _describe_on(cluster, broker, gone, {})))
     return answers
+
+
+def _by_group(rows: list[Any]) -> dict[str, Any]:
+    """Return the answer for each group, the one that knows it where there are several.
+
+    Kafka 3.9 with the new coordinator answers once for each partition of __consumer_offsets: all
+    but the right one say GROUP_ID_NOT_FOUND.
+    """
+    told: dict[str, Any] = {}
+    for row in rows:
+        if row.group_id not in told or not row.error_code:
+            told[row.group_id] = row
+    return told
 
 
 def _learn_topic_ids(cluster: Cluster, replies: list[Any]) -> Operation[None]:
