@@ -79,5 +79,9 @@ def test_one_row_a_group_or_a_topic(kgtool: Kgtool, world: tuple[str, str]) -> N
     assert rows == [{"topic": topic, "partitions": 3, "lag": 15, "max_lag": 10, "lag_ms": None}]
     text = kgtool("describe", f"{name}-*", "--by", "group").out.splitlines()
     assert text[0].split() == ["GROUP", "PARTITIONS", "LAG", "MAX-LAG"]
+    rows = results(kgtool("lag", f"{name}-*", "--by", "group", "--lag", ">10", "-o", "json"))
+    assert [row["group"] for row in rows] == [f"{name}-a"]  # the sum: no partition has so much
+    nothing = kgtool("lag", f"{name}-*", "--by", "group", "--lag", ">99")
+    assert nothing == (0, "", "No lag to show.\n")
     refused = kgtool("describe", f"{name}-*", "--by", "group", "--totals")
     assert (refused.status, refused.out) == (2, "")

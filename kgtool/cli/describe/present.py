@@ -92,6 +92,8 @@ class Collector(Presenter):
     def end(self) -> None:
         """Show all of it."""
         found = arranged(self._rows, self.view)
+        if self.view.narrows and not found and self.output.done:
+            self.output.note("No lag to show.")
         if self.output.is_text and found:
             text = draw_for(self.output, self.view.text_columns(found), found)
             self.output.text(text, end="")
@@ -103,7 +105,8 @@ def arranged(found: Sequence[Row], view: View) -> list[Row]:
     """Sum up and sort as the view wants it."""
     rows: list[Row] = list(found)
     if view.by is not None:
-        rows = list(summed(found, view.by))
+        sums = summed(found, view.by)
+        rows = [row for row in sums if view.lag is None or view.lag.holds(row["lag"])]
     elif view.totals:
         rows = list(totals(found))
     return columns.sort(rows, view.sort, _itself) if view.sort is not None else rows

@@ -97,9 +97,9 @@ class View(NamedTuple):
         return self.lagging or self.lag is not None
 
     def shows(self, lag: int | None) -> bool:
-        """Whether a partition with this lag is shown."""
+        """Whether a partition with this lag is shown; ``--lag`` with ``--by`` is about the sums."""
         is_lagging = not self.lagging or (lag or 0) > 0
-        return is_lagging and (self.lag is None or self.lag.holds(lag))
+        return is_lagging and (self.lag is None or self.by is not None or self.lag.holds(lag))
 
     @property
     def is_kafkas(self) -> bool:
