@@ -38,11 +38,12 @@ class OnSpark:
         self._settings = settings
         self._put: dict[str, Any] = {}
         self._small: dict[str, list[Any]] = {}
+        self._kept: list[DataFrame] = []
 
     def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
         """Decode the inputs; the notes about them."""
         blobs = read(self.session, files, as_of_ms, detail, self._settings)
-        self._blobs = blobs.persist(StorageLevel.MEMORY_AND_DISK)
+        self._blobs = self._keep(blobs)
         found = self._blobs.where(F.col("kind") == schema.KIND_QUALITY).select("data").collect()
         tables = [empty(schema.KIND_QUALITY), *(from_bytes(bytes(row.data)) for row in found)]
         notes = pa.concat_tables(tables)
@@ -59,7 +60,7 @@ class OnSpark:
             blobs = blobs.coalesce(1)
         ordered = blobs.sortWithinPartitions("partition")
         tables = ordered.mapInArrow(folded(plan), TABLES)
-        self._tables = tables.persist(StorageLevel.MEMORY_AND_DISK)
+        self._tables = self._keep(tables)
         small = self._tables.where(~F.col("name").isin(*_LARGE))
         for row in small.collect():
             self._small.setdefault(row.name, []).append(from_bytes(bytes(row.data)))
@@ -126,6 +127,15 @@ class OnSpark:
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""
         self._put[name] = table
+
+    def free(self) -> None:
+        """Have Spark forget what was kept: where the session goes on."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return self._kept[-1]
 
 
 CHANGES_DDL = "topic string, at_ms bigint, change bigint, groups bigint"

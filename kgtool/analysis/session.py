@@ -27,6 +27,8 @@ LOCAL = "local[*]"
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ARCHIVE_S = 60
 PARTITIONS = "spark.sql.shuffle.partitions"
+SPARKS_PARTITIONS = "200"
+"""As Spark has it where nobody says anything."""
 SIZED = "spark.kgtool.sized"
 """Setting of ours: that nobody has said how many partitions there should be."""
 BYTES_PER_SHUFFLE_PARTITION = 64 << 20
@@ -58,7 +60,7 @@ def build_session(master: str | None, conf: Mapping[str, str], input_bytes: int)
         ) from None
     root = str(Path(__file__).resolve().parents[2])
     if is_submitted():
-        return _submitted(SparkSession.builder, master, conf, root)
+        return _submitted(SparkSession.builder, master, conf, input_bytes)
     _check_java()
     master = master or LOCAL
     _set_environment(root, is_local=master.startswith("local"))
@@ -79,7 +81,7 @@ def build_session(master: str | None, conf: Mapping[str, str], input_bytes: int)
     if server is not None:
         server.handle_error = lambda *_: None
     if not master.startswith("local"):
-        _ship_code(session, root)
+        ship_code(session)
     return session
 
 
@@ -88,15 +90,25 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _submitted(builder: Any, master: str | None, conf: Mapping[str, str], root: str) -> Any:
+def _submitted(builder: Any, master: str | None, conf: Mapping[str, str], input_bytes: int) -> Any:
     if master is not None:
         raise UsageError("--master is spark-submit's own here: give it before the program.")
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    for key, value in sizes(session, conf, input_bytes).items():
+        session.conf.set(key, value)
     if not session.sparkContext.master.startswith("local"):
-        _ship_code(session, root)
+        ship_code(session)
     return session
+
+
+def sizes(session: Any, conf: Mapping[str, str], input_bytes: int) -> dict[str, str]:
+    """Settings for so much to read, of a session that we did not start and nobody has sized."""
+    if PARTITIONS in conf or session.conf.get(PARTITIONS) != SPARKS_PARTITIONS:
+        return {}
+    partitions = _partitions(session.sparkContext.master, input_bytes)
+    return {SIZED: "true", PARTITIONS: str(partitions)}
 
 
 def end_session(session: Any) -> None:
@@ -291,15 +303,16 @@ def _reason(log: Path, error: Exception) -> str:
     return first.strip().splitlines()[0]
 
 
-def _ship_code(session: Any, root: str) -> None:
+def ship_code(session: Any) -> None:
     """Send the package to executors on other machines.
 
     They fetch it when their first task comes, so it stays in the folder that Spark removes in
     the end.
     """
+    root = Path(__file__).resolve().parents[2]
     archive = Path(session.sparkContext._temp_dir) / "kgtool.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
-        for path in sorted(Path(root, "kgtool").rglob("*")):
+        for path in sorted((root / "kgtool").rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 package.write(path, path.relative_to(root))
     session.sparkContext.addPyFile(str(archive))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from kgtool.analysis import session
+from kgtool.analysis import guest, session
 from kgtool.cli.flows.spark import Spark
 
 
@@ -38,6 +38,7 @@ def started(monkeypatch: pytest.MonkeyPatch, made: Session) -> Spark:
         signal.signal(signal.SIGINT, lambda *_: None)  # as SparkContext does
         return made
 
+    monkeypatch.setattr(guest, "guest", lambda *_: None)  # other tests of this process have one
     monkeypatch.setattr(session, "build_session", build)
     spark = Spark("local", {})
     assert spark.start(1) is spark.start(1) is made

@@ -197,7 +197,9 @@ def _engine(
         check_url(session, options["out"], overwrite=options["overwrite"])
     tally = Tally.of(session)
     progress.look = Watch(session, tally, _total_bytes(inputs)).look
-    return OnSpark(session, settings), tally
+    engine = OnSpark(session, settings)
+    spark.free = engine.free
+    return engine, tally
 
 
 def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any:

@@ -1,4 +1,7 @@
-"""The Spark session of a command: started when it is needed, stopped in any case."""
+"""The Spark session of a command: started when it is needed, stopped in any case.
+
+One that is there already is used instead, and goes on.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -21,12 +24,21 @@ class Spark:
     def __init__(self, master: str | None, conf: dict[str, str]) -> None:
         self._master, self._conf = master, conf
         self._session: Any = None
+        self._guest: Any = None
+        self.free: Callable[[], None] = lambda: None
+        """Gives back what is kept in a session that goes on."""
 
     def start(self, input_bytes: int) -> Any:
         """The session for so much to read."""
+        from kgtool.analysis.guest import guest
         from kgtool.analysis.session import build_session
 
-        if self._session is None:
+        if self._session is not None:
+            return self._session
+        self._guest = guest(self._master, self._conf, input_bytes)
+        if self._guest is not None:
+            self._session = self._guest.session
+        else:
             with _own_interrupt():
                 self._session = build_session(self._master, self._conf, input_bytes)
         return self._session
@@ -34,6 +46,11 @@ class Spark:
     def stop(self) -> None:
         """End it, if there is one, without a word: what led to this is what matters."""
         if self._session is None:
+            return
+        if self._guest is not None:
+            with suppress(Exception):  # as below
+                self.free()
+                self._guest.leave()
             return
         # Threads that wait for a job of it are told that it was cancelled, and die of that.
         threading.excepthook = lambda _: None
