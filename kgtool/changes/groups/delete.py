@@ -395,7 +395,7 @@ def _verdict(
             f"Somebody has committed to '{group}' since; the answer to the deletion got lost, and "
             "it was not sent again.",
             hint="Look with kgtool describe, and repeat the command if it is to go.",
-        )
+        ).after_sending()
     if now or isinstance(listed, KgError):
         return SEND_AGAIN if now else listed
     return None if before or group not in listed else SEND_AGAIN

@@ -92,7 +92,7 @@ def _changed_since(group: str) -> KgError:
     return ChangedMeanwhile(
         f"The answer of group '{group}' to the deletion got lost, and there is another offset now.",
         hint="Look with kgtool describe, and repeat the command if it is to go.",
-    )
+    ).after_sending()
 
 
 _Item = tuple[str, TopicPartition]
