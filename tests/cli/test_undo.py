@@ -333,7 +333,7 @@ def test_waiting_for_the_members_to_leave(
     before = place.offsets()
     consumer = member(protocol)
     said = f"Waiting until group {place.two} has no members. It has 1 member: "
-    argv = ("undo", "last", "--wait-empty", "60s", "--timeout", "900", "--yes")
+    argv = ("undo", "last", "--wait-empty", "60s", "--timeout", "4000", "--yes")
     command = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", place.bootstrap, *argv]
     with subprocess.Popen(
         command, cwd=world.ROOT, env=world.environment(place.journal), text=True,
@@ -344,7 +344,7 @@ def test_waiting_for_the_members_to_leave(
         for line in waiting.stderr:
             err += line
             if said in line:
-                time.sleep(1.5)  # longer than --timeout: waiting is no silence
+                time.sleep(5.0)  # longer than --timeout: waiting is no silence
                 consumer.close()
         assert waiting.wait(60) == 0, err
     assert said in err
