@@ -22,25 +22,26 @@ def scene(bootstrap: str, tmp_path: Path) -> Callable[[str], Scene]:
 
 
 STEPS = (
-    "write/1/2",  # in the middle of what was there before
-    "after send/3/1",  # the journal is on the disk, the request is on its way
-    "write/3/1",  # in the middle of what the broker answered
+    "write ready/1",  # in the middle of what was there before
+    "after request {api}/1",  # the journal is on the disk, the request is on its way
+    "write result/1",  # in the middle of what the broker answered
 )
-"""Around the journal's fsyncs (the first one is of the folder's counter) and the request."""
+APIS = {"delete": 42, "delete-offsets": 47, "reset-offsets": 8}
+"""The requests that change something; an undo commits (8)."""
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_killed_while_changing(scene: Callable[[str], Scene], name: str) -> None:
     found = scene(name)
     for step in STEPS:
-        found.kill_change(step)
+        found.kill_change(step.format(api=APIS[name]))
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_killed_while_undoing(scene: Callable[[str], Scene], name: str) -> None:
     found = scene(name)
     for step in STEPS:
-        found.kill_undo(step)
+        found.kill_undo(step.format(api=8))
 
 
 def test_the_request_leaves_after_the_journal_is_on_the_disk(
@@ -48,7 +49,7 @@ def test_the_request_leaves_after_the_journal_is_on_the_disk(
 ) -> None:
     """Killed before the request, nothing has happened; when the answer is there, something has."""
     found = scene("delete-offsets")
-    assert found.kill_change("before fsync/1/1") == "unchanged"
-    assert found.kill_change("after fsync/3/1") == "unchanged"
-    assert found.kill_change("before send/3/1") == "unchanged"
-    assert found.kill_change("after recv/3/1") == "changed"
+    assert found.kill_change("before fsync journal/1") == "unchanged"
+    assert found.kill_change("after fsync folder/1") == "unchanged"
+    assert found.kill_change("before request 47/1") == "unchanged"
+    assert found.kill_change("answer 47/1") == "changed"
