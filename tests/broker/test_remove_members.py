@@ -103,7 +103,7 @@ def test_by_member_and_client_id(scene: Scene) -> None:
     ]
     said = [error["message"] for error in wrong.json["errors"]]
     assert all(error["name"] == "UNKNOWN_MEMBER_ID" for error in wrong.json["errors"])
-    assert len(said) == 2 and "'no one'" in " ".join(said) and "'x'" in " ".join(said)
+    assert len(said) == 2 and "'nobody'" in " ".join(said) and "'x'" in " ".join(said)
     assert scene.state() == "Empty"
     assert scene.remove("--all").status == 0  # there is nobody
 
