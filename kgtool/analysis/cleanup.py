@@ -42,7 +42,7 @@ def items(scene: Scene, live: Any, group: Ints) -> Any:
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     found: list[PlanItem | LeftOut] = []
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=False):  # none: one end
         number = int(group[order[start]])
         rows = live.take(pa.array(order[start:end])).to_pylist()
         whole = _whole(scene, rows, own[number] if known[number] else None)
