@@ -211,7 +211,7 @@ class TestPlan:
         assert found == {("t", 1): ("would-reset", None), ("t", 2): ("no-commit", None)}
 
     def test_like_a_group_without_offsets_is_an_error(self) -> None:
-        with pytest.raises(KgError, match="Group 'no one' has no committed offsets"):
+        with pytest.raises(KgError, match="Group 'nobody' has no committed offsets"):
             plan(world(), Strategy("like", like="nobody"))
 
     def test_a_time_is_looked_up_once_for_all_groups(self) -> None:

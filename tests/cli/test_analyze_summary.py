@@ -20,7 +20,7 @@ def facts(**changes: Any) -> dict[str, Any]:
         "next_7d": 9, "never": 3, "untold": 0, "overdue": 0, "overdue_partitions": [],
         "groups_by_state": [],
         "next_days": [], "expiring_next": [], "largest_families": [], "growth": [], "whatif": [],
-        "removals": [],
+        "removals": [], "wrote": [],
         "quality": {"files": 2, "bytes": 1_500, "records": 30, "decoded": 30, "skipped": 0,
                     "damaged_files": 0, "problem_files": []},
     }  # fmt: skip

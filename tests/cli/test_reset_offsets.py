@@ -618,7 +618,7 @@ def test_like(world: World, kgtool: Kgtool) -> None:
     assert world.groups["r5"].offsets == world.groups["r0"].offsets
     missing = kgtool("reset-offsets", "--group", "r5", "--like", "nobody")
     assert missing.status == 1
-    assert missing.err.startswith("Error: Group 'no one' has no committed offsets")
+    assert missing.err.startswith("Error: Group 'nobody' has no committed offsets")
 
 
 def test_waiting_does_not_count_against_the_timeout(

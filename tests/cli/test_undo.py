@@ -96,7 +96,7 @@ def test_delete_brings_the_groups_back(place: Place, kafka_tool: Tool) -> None:
     before = place.offsets()
     done = place.run("delete", "--group", place.one, "--group", place.two, "--yes")
     assert done.status == 0
-    assert "Protocol type, epochs and the expiry clock do not come back." in done.err
+    assert "Protocol type, epochs and expiry clocks do not come back." in done.err
     assert place.offsets() == {place.one: {}, place.two: {}}
     assert not {place.one, place.two} & clients.group_ids(place.bootstrap)
     assert place.undo().status == 0

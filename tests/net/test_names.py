@@ -61,7 +61,7 @@ def test_an_alias_becomes_the_brokers_own_names(names: None) -> None:
 def test_a_name_without_an_address_is_named_when_it_is_tried(names: None) -> None:
     assert canonical((("nobody", 9092),)) == (("nobody", 9092),)
     made = Settings((("nobody", 9092),), 500, canonical_names=True)
-    with Session(made) as session, pytest.raises(KgError, match="'no one' can't be resolved"):
+    with Session(made) as session, pytest.raises(KgError, match="'nobody' can't be resolved"):
         session.connect()
 
 
