@@ -138,6 +138,8 @@ class Soak:
             for group in case.groups:
                 with raw_group.connect(self.direct, group, "stuck") as socket:
                     socket.join(group, "consumer", "range", raw_group.subscription([TOPIC]))
+            # The coordinator describes what it has committed, which is a moment behind.
+            clients.wait_for(lambda: all(self.state(case).values()), "the members", 30)
             argv = ["remove-members", *case.groups, "--all", "--yes"]
             return argv, dict.fromkeys(((group, "members") for group in case.groups), None)
         self.commit(case.groups, BEFORE, "m" if case.seed % 3 == 0 else "")
