@@ -106,11 +106,10 @@ def _offsets(
 
     def emit(found: GroupOffsets) -> None:
         if not _failed(sink, selection, found.description):
-            is_shown = (lambda row: view.shows(row.lag)) if view.narrows else None
             show(
                 Found(
                     found.description, [], found.errors, found=found.rows, make=as_row,
-                    is_shown=is_shown, is_plain=not (view.committed or view.expiry),
+                    is_shown=view.row_test, is_plain=not (view.committed or view.expiry),
                 )
             )  # fmt: skip
 

@@ -172,7 +172,7 @@ def _find_offsets(
             one.description, [], one.errors,
             found=[row for row in one.rows if _is_selected(row.topic, row.partition, view)],
             make=partial(as_row, kind=one.description.type),
-            is_shown=(lambda row: view.shows(row.lag)) if view.narrows else None,
+            is_shown=view.row_test,
         )
         for one in everything
     ]  # fmt: skip
