@@ -42,6 +42,7 @@ DEV = [
     "build>=1",
     "pipx>=1.4",
     "pytest>=8",
+    "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
     "hypothesis>=6.100",
     "kio>=0.6",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.cluster import Cluster
-from tests.support import brokers, clients
+from tests.support import brokers, clients, record
 from tests.support.outcomes import outcome, pytest_terminal_summary
 
 __all__ = ["outcome", "pytest_terminal_summary"]
@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # that the tests interrupt would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "PYTEST_XDIST_WORKER" not in os.environ:
+        record.register(config)
         config.stash[_root] = brokers.open_root()
         # What the tests change is nothing for the journal of whoever runs them.
         os.environ["KGTOOL_JOURNAL_DIR"] = str(config.stash[_root] / "journal")

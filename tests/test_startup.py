@@ -99,6 +99,7 @@ def test_a_command_brings_only_its_own_file(argv: list[str]) -> None:
     )
 
 
+@pytest.mark.timed
 def test_help_is_not_slow() -> None:
     """A wide bound, so that it never fails for a busy machine: click alone takes 40 ms."""
     import time

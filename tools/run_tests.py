@@ -1,12 +1,15 @@
-"""``make test``: the linters and all tests, slow parts first and side by side.
+"""``make test``: the linters and all tests, in two lanes, one after the other.
 
-Prints how long each part took, and ends with pytest's own count.
+What has a time limit of its own (``timed``) runs after the rest, so that no Spark is beside it.
+What failed runs again, alone, which tells a race from a bug; but no failure is forgotten: it is
+named at the end, and where ``CI`` is set it fails the run, unless tests/flaky.toml lists it.
+``build/tests`` keeps how each test went and how long it took (JSON, and JUnit's XML).
 """
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -15,7 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support import flaky, record  # noqa: E402 - the path above makes them importable
+
 BIN = Path(sys.executable).parent
+KEPT = Path(os.environ.get("KGTOOL_TEST_RESULTS", ROOT / "build" / "tests"))
 
 
 class Part(NamedTuple):
@@ -31,35 +39,23 @@ LINT = [
     Part("mypy", [str(BIN / "mypy")]),
 ]
 WORKERS = os.environ.get("KGTOOL_TEST_WORKERS", str(max(2, os.cpu_count() or 2)))
-PYTEST = Part(
-    "pytest",
-    [
-        str(BIN / "python"), "-m", "pytest", "-q", "-n", WORKERS, "--dist", "worksteal",
-        "--durations=15", "--durations-min=2", *sys.argv[1:],
-    ],
-)  # fmt: skip
-AGAIN = [
-    str(BIN / "python"),
-    "-m",
-    "pytest",
-    "-q",
-    "--last-failed",
-    "--last-failed-no-failures=none",
-]
+BESIDE = ["-n", WORKERS, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
+LANES = {
+    "tests": ["-m", "not timed", *BESIDE],
+    "timed tests": ["-m", "timed", *BESIDE],
+}
 MOST_TRIED_AGAIN = 40
+NOTHING_TO_RUN = 5
+"""pytest's exit status where no test was selected."""
 
 
-def run(part: Part) -> tuple[int, list[str]]:
-    """Run a part and show its output as it comes; return the exit status and the lines."""
-    lines: list[str] = []
-    with subprocess.Popen(
-        part.command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line.rstrip("\n"))
-            print(line, end="", flush=True)
-    return process.returncode, lines
+class Ran(NamedTuple):
+    """A run of pytest."""
+
+    count: int
+    failed: frozenset[str]
+    is_broken: bool
+    """It ended without having run its tests: nothing can be said of them."""
 
 
 def lint(took: dict[str, float], complaints: list[str]) -> None:
@@ -72,48 +68,80 @@ def lint(took: dict[str, float], complaints: list[str]) -> None:
             complaints.append(f"{part.name} failed:\n{done.stdout}{done.stderr}")
 
 
-def count(lines: list[str], what: str) -> int:
-    """Read a number out of pytest's closing line."""
-    found = re.search(rf"(\d+) {what}", lines[-1]) if lines else None
-    return int(found.group(1)) if found else 0
+def pytest(name: str, *arguments: str) -> Ran:
+    """Run pytest, and read what it kept about each test."""
+    kept = KEPT / name.replace(" ", "-")
+    kept.with_suffix(".json").unlink(missing_ok=True)
+    status = subprocess.run(
+        [str(BIN / "python"), "-m", "pytest", "-q", f"--junitxml={kept}.xml", *arguments],
+        cwd=ROOT,
+        env={**os.environ, record.VARIABLE: f"{kept}.json"},
+        check=False,
+    ).returncode
+    try:
+        found = json.loads(kept.with_suffix(".json").read_text(encoding="utf-8"))
+    except OSError:
+        return Ran(0, frozenset(), is_broken=True)
+    failed = frozenset(found["failed"])
+    is_well = status in (0, NOTHING_TO_RUN) or (status == 1 and bool(failed))
+    return Ran(len(found["seconds"]), failed, is_broken=not is_well)
 
 
-def tests(took: dict[str, float]) -> tuple[int, int]:
-    """Run pytest; return how many tests passed and failed.
+def tests(took: dict[str, float]) -> tuple[int, frozenset[str], frozenset[str], bool]:
+    """Run every lane, and the failed once more, alone.
 
-    Two cores run brokers, Spark and two tests at a time, and a test with a time limit may lose.
-    So what failed is run once more, alone, and named: what then passes was only out of breath.
+    Return how many tests there were, which failed at first, which then too, and whether a run
+    broke off.
     """
+    count, once, is_broken = 0, frozenset[str](), False
+    for name, selection in LANES.items():
+        began = time.monotonic()
+        ran = pytest(name, *selection, *sys.argv[1:])
+        took[name] = time.monotonic() - began
+        count, once, is_broken = count + ran.count, once | ran.failed, is_broken or ran.is_broken
+    if not once or is_broken or len(once) > MOST_TRIED_AGAIN:
+        return count, once, once, is_broken
+    print(f"\n{len(once)} failed beside others; once more, alone:", flush=True)
     began = time.monotonic()
-    status, lines = run(PYTEST)
-    took["pytest"] = time.monotonic() - began
-    passed, failed = count(lines, "passed"), count(lines, "failed") + count(lines, "error")
-    if status != 1 or failed > MOST_TRIED_AGAIN:
-        return passed, max(failed, 1 if status else 0)
-    print(f"\n{failed} failed beside others; once more, alone:", flush=True)
-    began = time.monotonic()
-    status, lines = run(Part("again", AGAIN))
+    again = pytest("again", *sorted(once))
     took["the failed again"] = time.monotonic() - began
-    still = count(lines, "failed") + count(lines, "error")
-    return passed + count(lines, "passed"), max(still, 1 if status else 0)
+    return count, once, again.failed, again.is_broken
+
+
+def verdict(once: frozenset[str], still: frozenset[str]) -> bool:
+    """Name every test that failed; return whether the run is good all the same."""
+    for test in sorted(still):
+        print(f"FAILED {test}")
+    is_good = not still
+    for test in sorted(once - still):
+        entry = flaky.entry(test)
+        is_good = is_good and (entry is not None or not os.environ.get("CI"))
+        known = f"on the list since {entry.since}: {entry.reason}" if entry else "not on the list"
+        print(f"FAILED ONCE {test} (passed alone; {known})")
+    return is_good
 
 
 def main() -> int:
     """Run everything; 0 if all of it passed."""
     took: dict[str, float] = {}
     complaints: list[str] = []
+    KEPT.mkdir(parents=True, exist_ok=True)
     print("Running the tests on a real Kafka and a real Spark, and the linters beside.", flush=True)
     linters = threading.Thread(target=lint, args=(took, complaints))
     linters.start()
-    passed, failed = tests(took)
+    count, once, still, is_broken = tests(took)
     linters.join()
     print("\nTime of each part:")
     for name, seconds in took.items():
         print(f"  {name:<18}{seconds:7.1f} s")
     for complaint in complaints:
         print(f"\n{complaint}")
-    print(f"{passed} passed, {failed} failed", flush=True)
-    return 1 if failed or complaints else 0
+    is_good = verdict(once, still) and not complaints and not is_broken
+    if is_broken:
+        print("pytest broke off: not every test was run.")
+    once_only = f", {len(once - still)} failed once" if once - still else ""
+    print(f"{count - len(still)} passed, {len(still)} failed{once_only}", flush=True)
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

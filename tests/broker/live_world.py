@@ -83,7 +83,7 @@ class World:
         """Stop every client without any of them taking leave of its group in good order."""
         self._stop.set()
         if self._nurse.is_alive():
-            self._nurse.join()
+            self._nurse.join(60)
         for socket, _ in self._sockets:
             socket.close()
         for raw in self._raw:

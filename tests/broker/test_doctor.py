@@ -274,6 +274,7 @@ def test_one_of_three_is_killed(settled: Three, outcome: Outcome) -> None:
         cell.says(f"found after {done.seconds:.0f} s")
 
 
+@pytest.mark.timed
 @pytest.mark.starts_first
 def test_one_of_three_hangs(settled: Three, outcome: Outcome) -> None:
     """What waits for it must not take the time that the others' groups need."""

@@ -78,7 +78,8 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Story]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(900)
+        assert not thread.is_alive(), thread
     if failures:
         raise failures[0]
     return told

@@ -18,6 +18,8 @@ from tests.support.faulty import Run, client_config, kgtool
 from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan, Proxies
 
+pytestmark = pytest.mark.timed
+
 TABLE = "kgtool while one of three brokers says nothing"
 GROUPS = 12
 

@@ -28,7 +28,10 @@ from tests.support import brokers, clients
 from tests.support.faulty import MAIN, SMALL, Run, kgtool
 from tests.support.outcomes import Outcome
 
-pytestmark = pytest.mark.starts_first
+pytestmark = [
+    pytest.mark.starts_first, pytest.mark.timed,
+    pytest.mark.timeout(1800),  # one test at a time has the brokers, and the others wait for them
+]  # fmt: skip
 TABLE = "kgtool while one of three brokers fails"
 GROUPS = 90
 _REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -186,14 +189,20 @@ def test_coordinators_that_do_not_answer_are_followed(settled: Three, outcome: O
 def test_a_partition_that_only_the_dead_broker_had_costs_only_its_rows(
     settled: Three, outcome: Outcome
 ) -> None:
-    found = clients.admin(settled.bootstrap).list_topics("solo", timeout=10)
-    home = {p.id: p.leader for p in found.topics["solo"].partitions.values()}
+    admin = clients.admin(settled.bootstrap)
+
+    def leaders() -> dict[int, int]:
+        found = admin.list_topics("solo", timeout=10).topics["solo"]
+        return {part.id: part.leader for part in found.partitions.values()}
+
+    home = leaders()
     group = clients.unique("solo")
     clients.commit(settled.bootstrap, group, {("solo", p): 0 for p in home})
     with outcome(TABLE, "describe, no replica left", "kill -9") as cell:
         victim = home[0]
         settled.cluster.kill(victim)
-        done = run(settled, "describe", "--group", group, "--timeout", "20000")
+        clients.wait_for(lambda: -1 in leaders().values(), "the controller to notice")
+        done = run(settled, "describe", "--group", group, "--timeout", "30000")
         status = {row["partition"]: row["status"] for row in done.document["results"]}
         assert status == {p: "no-leader" if home[p] == victim else "ok" for p in home}
         cell.says("no-leader, the others ok")

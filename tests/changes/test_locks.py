@@ -49,7 +49,7 @@ def test_a_group_that_another_process_holds(tmp_path: Path) -> None:
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     with hold(tmp_path, "a") as other:
         other.kill()
-        other.wait()
+        other.wait(60)
         with GroupLocks(tmp_path, "c1") as locks:
             assert locks.take(["a"]) is None
 

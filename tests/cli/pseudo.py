@@ -62,6 +62,17 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def type_until(self, key: str, pattern: str) -> None:
+        """Type a key, each second again, until a pattern was printed: keys may get lost."""
+        for _ in range(40):
+            self.type(key)
+            limit = time.monotonic() + 1
+            while time.monotonic() < limit:
+                if re.search(pattern, self._unread):
+                    return
+                assert self._read(limit) is not None, f"ended without {pattern!r}"
+        raise AssertionError(f"no {pattern!r} in 40 s: {self._unread!r}")
+
     def read_until(self, pattern: str, timeout: float = 40) -> str:
         """Read until a pattern was printed; what came behind it is left for the next time."""
         wanted = re.compile(pattern)

@@ -263,6 +263,7 @@ class TestNames:
         for kind in ("groups", "topics", "nonsense", ""):
             assert names(kind, *words) == (0, "", "")
 
+    @pytest.mark.timed
     def test_a_cluster_that_is_silent_is_not_waited_for(self) -> None:
         """300 ms from the start of the process; the bound leaves room for a busy machine."""
         with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -63,6 +63,7 @@ def _epochs(bootstrap: str, topic: str, count: int) -> dict[int, int]:
         reader.close()
 
 
+@pytest.mark.timed
 def test_leader_epochs_and_leaderless_partitions(
     two_brokers: Cluster,
     tmp_path: Path,

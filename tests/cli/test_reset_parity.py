@@ -308,12 +308,13 @@ def test_waiting_for_a_group_to_be_empty(world: World, kg: Kg) -> None:
         argv = ["reset-offsets", "--group", name, "--topic", f"{world.topic}:0", "--to-latest"]
         # The waiting alone takes longer than --timeout.
         result = kg(*argv, "--execute", "--yes", "--wait-empty", "60s", "--timeout", "1400")
-        leave.join()
+        leave.join(60)
         assert result.status == 0, result.err
         assert f"until group {name} has no members. It has 1 member" in result.err
         assert clients.committed(world.bootstrap, name)[world.topic, 0] == 10
 
 
+@pytest.mark.timed
 def test_what_does_not_exist(world: World, groups: list[str], kg: Kg, kafka_tool: Tool) -> None:
     """Kafka's tool does nothing then, and says so with status 0."""
     name = groups[0]
@@ -338,6 +339,7 @@ def test_what_does_not_exist(world: World, groups: list[str], kg: Kg, kafka_tool
     assert nosuch in ours.err
 
 
+@pytest.mark.timed
 def test_files_with_unknown_partitions_do_not_hang(
     world: World, groups: list[str], kg: Kg, tmp_path: Path
 ) -> None:

@@ -84,7 +84,7 @@ def test_what_dies_with_the_session_dies_quietly(
             warnings.warn("Unable to cleanly shutdown Spark JVM process", stacklevel=1)
             waiting = threading.Thread(target=lambda: 1 // 0)
             waiting.start()
-            waiting.join()
+            waiting.join(60)
 
     started(monkeypatch, Noisy()).stop()
     assert capsys.readouterr() == ("", "")

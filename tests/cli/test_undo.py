@@ -351,6 +351,7 @@ def test_waiting_for_the_members_to_leave(
     assert place.offsets()[place.two] == before[place.two]
 
 
+@pytest.mark.timed
 def test_waiting_in_vain(place: Place, member: Callable[..., Consumer]) -> None:
     member()
     began = time.monotonic()

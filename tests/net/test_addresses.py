@@ -22,6 +22,8 @@ from tests.net.test_tls import trust
 from tests.support.clients import commit, create_topic, unique
 from tests.support.secure import ALICE, SecureKafka, plain
 
+pytestmark = pytest.mark.timed
+
 NAME = "many.example.org"
 
 

@@ -23,7 +23,7 @@ from tests.support import clients, faulty
 from tests.support.faulty import FaultyKafka
 from tests.support.proxy import Fault, Plan, Proxies
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timed]
 ALWAYS = 99
 
 

@@ -84,6 +84,7 @@ def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, boots
         assert session.cluster.brokers
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("setup_ms", "said"), [(600, "600 ms"), (3000, "3 s")])
 def test_the_set_up_of_a_connection_has_the_time_that_it_is_given(setup_ms: int, said: str) -> None:
     """Somebody accepts and says nothing; without the setting it is 2 s of these 6."""

@@ -145,22 +145,25 @@ def test_no_endpoint(list_groups: Run, refused: Refused) -> None:
     assert "h1dden" not in result.err
 
 
+@pytest.mark.timed
 def test_an_endpoint_that_says_nothing_costs_no_more_than_the_timeout(list_groups: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint.__new__(Endpoint)
         endpoint.url = f"http://localhost:{silent.getsockname()[1]}/token"
         began = time.monotonic()
-        result = list_groups("OIDC", "--timeout", "700", **credentials(endpoint))
-        assert time.monotonic() - began < 2.5
+        # Long enough that a busy broker has sent kgtool to the endpoint before it is over.
+        result = list_groups("OIDC", "--timeout", "3000", **credentials(endpoint))
+        assert time.monotonic() - began < 4.5
     assert result.status == 4
     assert "no answer in time" in result.err
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("part", ["head", "body"])
 def test_an_endpoint_that_drips_has_the_time_of_the_command_in_total(
     secure: SecureKafka, list_groups: Run, part: str
 ) -> None:
-    """A byte now and then is no timeout of a socket: it took 8 s where 1 s was allowed."""
+    """A byte now and then is no timeout of a socket: it took 8 s where 2 s were allowed."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
     with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as stack:
 
@@ -178,8 +181,8 @@ def test_an_endpoint_that_drips_has_the_time_of_the_command_in_total(
         endpoint = Endpoint(secure.keys)
         endpoint.url = f"http://localhost:{listener.getsockname()[1]}/token"
         began = time.monotonic()
-        result = list_groups("OIDC", "--timeout", "1000", **credentials(endpoint))
-        assert time.monotonic() - began < 1.6
+        result = list_groups("OIDC", "--timeout", "2000", **credentials(endpoint))
+        assert time.monotonic() - began < 3.5
         assert result.status == 4
         assert "no answer in time" in result.err
         dripping.join(15)

@@ -22,6 +22,8 @@ from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, Resolv
 from kgtool.net.session import Session
 from kgtool.queries.groups.describe import list_groups
 
+pytestmark = pytest.mark.timed
+
 
 def session(*addresses: str, timeout_ms: int = 30_000) -> Session:
     pairs = tuple((a.rpartition(":")[0], int(a.rpartition(":")[2])) for a in addresses)

@@ -251,6 +251,7 @@ def _hangs_up(connection: socket.socket) -> None:
     connection.recv(1)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("handle", "said"),
     [
@@ -274,6 +275,7 @@ def test_peers_that_are_no_brokers(
     assert address in result.err
 
 
+@pytest.mark.timed
 def test_a_peer_that_never_shakes_hands_costs_no_more_than_the_timeout(
     secure: SecureKafka, client_file: Callable[..., str], capsys: Any
 ) -> None:

@@ -104,6 +104,7 @@ def groups_of(kafka: FaultyKafka, topic: str) -> dict[int, str]:
     return found
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("place", ["no-such-host", "web-server"])
 def test_a_wrong_address_of_a_broker_is_told_at_once(
     kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, web_server: int, place: str
@@ -199,6 +200,7 @@ def test_a_cluster_in_the_middle_of_an_upgrade_to_3_0(proxies: Proxies) -> None:
     assert proxies.plans[client].struck
 
 
+@pytest.mark.timed
 def test_a_broker_without_listgroups_says_so_at_once(proxies: Proxies, tmp_path: Path) -> None:
     """It was asked until --timeout was over, and then "was not asked"."""
 
@@ -269,6 +271,7 @@ def test_assignments_with_topic_ids_alone_have_names(
     assert found == {(topic, 0), (topic, 1)}, done
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("api", [offset_fetch, describe_groups, list_offsets])
 def test_what_an_answer_leaves_out_is_an_error_of_ours(
     kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, api: Any

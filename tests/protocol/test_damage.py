@@ -141,6 +141,7 @@ def test_memory_stays_in_proportion_to_the_bytes(message: Message, filler: bytes
         tracemalloc.stop()
 
 
+@pytest.mark.timed
 def test_a_big_answer_with_tags_in_it_takes_linear_time() -> None:
     moved = fetch.CurrentLeader(leader_id=3, leader_epoch=9)
     partitions = [

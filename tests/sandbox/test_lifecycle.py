@@ -108,7 +108,7 @@ def test_an_interrupted_start_leaves_nothing(shell, number):
     with starting:
         pid_file = shell.root / "default" / "data" / "node-1" / "pid"
         clients.wait_for(lambda: pid_file.exists() or starting.poll(), "the broker's start")
-        assert starting.poll() is None, starting.communicate()
+        assert starting.poll() is None, starting.communicate(timeout=60)
         time.sleep(0.3)
         starting.send_signal(number)
         starting.communicate(timeout=60)

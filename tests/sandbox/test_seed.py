@@ -142,7 +142,7 @@ def stable_offsets(bootstrap: str, group: str, topic: str, partition: int) -> di
     request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])]
     client = clients.admin(bootstrap)
     future = client.list_consumer_group_offsets(request, require_stable=True, request_timeout=5)
-    answer = future[group].result().topic_partitions
+    answer = future[group].result(60).topic_partitions
     for part in answer:
         if part.error is not None:
             raise clients.KafkaException(part.error)

@@ -19,7 +19,7 @@ from tests.support import clients, faulty
 from tests.support.faulty import client_config
 from tests.support.proxy import KINDS, Fault, Plan, Proxies
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timed]
 
 TIMEOUT_MS = 2500
 GROUPS = [f"read-{number}" for number in range(4)]
@@ -39,7 +39,7 @@ def test_what_is_damaged_is_told(tmp_path: Path) -> None:
             pool.submit(look, tmp_path, proxies, f"read-{seed}-{number}", *case, at)
             for number, (case, at) in enumerate(zip(cases, ats, strict=True))
         ]
-        found = [each.result() for each in work]
+        found = [each.result(600) for each in work]
     bad = [f"KGTOOL_SEED={seed}\n{run}\n{problems}" for run, _, problems in found if problems]
     assert not bad, "\n\n".join(bad)
     assert sum(struck > 0 for _, struck, _ in found) > len(cases) // 2

@@ -17,6 +17,8 @@ from tests.soak.warm import Run
 from tests.support import faulty
 from tests.support.outcomes import Outcome
 
+pytestmark = pytest.mark.timed
+
 RUNS = 39
 SEEDS = (*range(7000, 7011), *range(7012, 7040))
 """The sample: always the same seeds, so that a red run is one that a change has made red.

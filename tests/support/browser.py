@@ -190,5 +190,5 @@ def browser() -> Iterator[Page]:
         with suppress(subprocess.TimeoutExpired):
             process.wait(20)
         process.kill()
-        process.wait()
+        process.wait(60)
         shutil.rmtree(profile, ignore_errors=True)

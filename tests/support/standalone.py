@@ -91,4 +91,4 @@ def standalone(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(30)
             process.kill()
-            process.wait()
+            process.wait(60)

@@ -1,0 +1,48 @@
+"""What became of each test, and how long it took, as JSON: for tools/run_tests.py.
+
+The process that pytest was started in hears of the tests of all of xdist's workers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+VARIABLE = "KGTOOL_TEST_RECORD"
+"""Where the record goes; without it there is none."""
+
+
+class Record:
+    """A pytest plugin: a test has failed if its setup, call or teardown has."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        slowest = sorted(self.seconds.items(), key=lambda item: -item[1])
+        seconds = {test: round(took, 3) for test, took in slowest}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(
+            json.dumps({"failed": sorted(self.failed), "seconds": seconds}, indent=1),
+            encoding="utf-8",
+        )
+
+
+def register(config: pytest.Config) -> None:
+    """Keep a record of this run, if one is wanted."""
+    if path := os.environ.get(VARIABLE):
+        config.pluginmanager.register(Record(Path(path)), "kgtool-record")
