@@ -143,6 +143,19 @@ class ChangedMeanwhile(KgError):
     name = "CHANGED_MEANWHILE"
 
 
+class NotDone(KgError):
+    """The item failed in the plan and would not fail now; nobody has agreed to it."""
+
+    name = "NOT_DONE"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "It could not be done when it was first looked at, and could be now; it was not "
+            "touched.",
+            hint="Repeat the command.",
+        )
+
+
 class NotVerified(KgError):
     """The coordinator accepted a change, but another value is read back."""
 

@@ -166,7 +166,6 @@ class GroupAdmin(Cleaning):
         with self._lock:
             session = self._ready()
             hidden = HiddenOffsets(names, refuse=not force)
-            session.run_long(hidden.look(session.cluster, names))
             if dry_run:
                 plan = plan_deletions(session.cluster, names, force=force, hidden=hidden)
                 return session.run(plan).rows

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import Cluster, call_any, fetch_metadata, find_coordinators, pipelined
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import READING_SHARE, Call, Operation, long, within
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol import codes
@@ -19,6 +19,8 @@ from kgtool.protocol.api import describe_acls, metadata
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.log.reader import TOPIC, LogReader, Stretch
 from kgtool.text import counted
+
+Stretches = dict[str, "Stretch | KgError"]
 
 _TOPIC_TYPE, _LITERAL, _ANY_PERMISSION, _READ = 2, 3, 1, 3
 """``ResourceType``, ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""
@@ -39,12 +41,14 @@ class HiddenOffsets:
 
     :param groups: all groups that will ever be looked at.
     :param refuse: whether a group with hidden offsets is left alone.
+    :param is_long: whether reading the log may take its time, as long as it makes progress.
     """
 
-    def __init__(self, groups: Iterable[str], *, refuse: bool = True) -> None:
+    def __init__(self, groups: Iterable[str], *, refuse: bool = True, is_long: bool = True) -> None:
         self.found: dict[str, Unseen] = {}
         """What all looks have found, by group; groups without anything hidden are left out."""
         self._refuse = refuse
+        self._is_long = is_long
         self._guarded: dict[int, bool] = {}
         self._visible: set[str] = set()
         self._reader = LogReader(groups, None, wants=self._may_be_hidden)
@@ -54,22 +58,20 @@ class HiddenOffsets:
 
     def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
         """Add to ``found`` what is hidden of some of the groups now."""
-        names = yield from self._under_guard(cluster, groups)
+        yield from self.find_guards(cluster, groups)
         for group in groups:
             self.found.pop(group, None)
+        # A group without a coordinator fails by itself.
+        names = [g for g in groups if self._guarded.get(cluster.coordinators.get(g, -1), False)]
         if not names:
             return
-        try:
-            if not self._visible:
-                self._visible = yield from _visible_topics()
-            stretches = yield from self._reader.read(cluster, names)
-            counts = _counts(stretches)
-            topics = sorted({topic for count in counts.values() for topic in count})
-            if topics:
-                yield from fetch_metadata(cluster, topics)
-        except KgError as error:
-            self.found.update({group: Unseen({}, error) for group in names})
+        read = self._read(cluster, names)
+        read = long(read) if self._is_long else within(read, READING_SHARE)
+        looked = yield from read
+        if isinstance(looked, KgError):
+            self.found.update({group: Unseen({}, looked) for group in names})
             return
+        stretches, counts = looked
         for group in names:
             stretch = stretches[group]
             if isinstance(stretch, KgError):
@@ -79,15 +81,29 @@ class HiddenOffsets:
             if hidden:
                 self.found[group] = Unseen(hidden)
 
-    def _under_guard(self, cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
-        """Return the groups whose coordinator has an authorizer, or may have one."""
+    def _read(
+        self, cluster: Cluster, names: Sequence[str]
+    ) -> Operation[tuple[Stretches, dict[str, Mapping[str, int]]] | KgError]:
+        """Return what the log has of groups and the counts by topic, or why it can't be read."""
+        try:
+            if not self._visible:
+                self._visible = yield from _visible_topics()
+            stretches = yield from self._reader.read(cluster, names)
+            counts = _counts(stretches)
+            topics = sorted({topic for count in counts.values() for topic in count})
+            if topics:
+                yield from fetch_metadata(cluster, topics)
+        except KgError as error:
+            return error
+        return stretches, counts
+
+    def find_guards(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
+        """Ask the coordinators of groups, each once, whether they have an authorizer."""
         located = yield from find_coordinators(cluster, groups)
         brokers = {node for node in located.values() if isinstance(node, int)}
         asked = sorted(brokers - set(self._guarded))
         replies = yield from pipelined([Call(broker, _acls()) for broker in asked])
         self._guarded.update(zip(asked, map(_has_authorizer, replies), strict=True))
-        # A group without a coordinator fails by itself.
-        return [g for g, node in located.items() if isinstance(node, int) and self._guarded[node]]
 
     def refusal(self, group: str) -> ItemError | None:
         """Return why a group must be left alone; None where it may go."""

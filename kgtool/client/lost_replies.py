@@ -22,13 +22,15 @@ SEND_AGAIN = object()
 
 UNSETTLED = (
     codes.REQUEST_TIMED_OUT,
+    codes.COORDINATOR_LOAD_IN_PROGRESS,
     codes.COORDINATOR_NOT_AVAILABLE,
     codes.NOT_COORDINATOR,
     codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
 """Answers to a change that may have been made all the same: the coordinator had written it to its
 log and did not hear in time that it was replicated, or lost the log's leadership meanwhile
-(``CoordinatorOperationExceptionHelper`` makes these of what the log said)."""
+(``CoordinatorOperationExceptionHelper`` makes these of what the log said). A coordinator that
+loads its log has just taken over, perhaps from one that had the request; a look costs little."""
 
 Step = Callable[[int, list[str]], Operation[dict[str, Any]]]
 

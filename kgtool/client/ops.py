@@ -13,6 +13,9 @@ An operation is a generator. It yields what it wants and is sent what came of it
 ``Within(operation, share)``
     Runs an operation in a share of the time that is left, so that whatever keeps it waiting
     leaves time for what comes after it; the answer is its result.
+``Long(operation)``
+    Runs an operation for as long as it makes progress, while the command's own time stands still;
+    the answer is its result.
 ``Versions(to)``
     The versions that a broker offers, as ``{api key: (low, high)}``, or a ``KgError``. Costs no
     request: every connection asks for them anyway.
@@ -85,6 +88,12 @@ class Within(NamedTuple):
     share: float
 
 
+class Long(NamedTuple):
+    """Run an operation as long as it makes progress."""
+
+    operation: Any
+
+
 Reply = Any
 """A response, or a ``KgError``."""
 Operation = Generator[Any, Any, T]
@@ -126,4 +135,10 @@ down then leaves something to the steps that follow, which no longer have to do 
 def within(operation: Operation[T], share: float) -> Operation[T]:
     """Run an operation in a share of the time that is left, and return its result."""
     result: T = yield Within(operation, share)
+    return result
+
+
+def long(operation: Operation[T]) -> Operation[T]:
+    """Run an operation as long as it makes progress, and return its result."""
+    result: T = yield Long(operation)
     return result

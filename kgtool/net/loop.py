@@ -23,6 +23,7 @@ from kgtool.client.ops import (
     DeadlineExceeded,
     Gather,
     HangUp,
+    Long,
     Operation,
     Pause,
     Versions,
@@ -153,6 +154,10 @@ class Loop:
             self._progress = before
             self._whole.deadline = time.monotonic() + left
 
+    def _long(self, wish: Long) -> Operation[Any]:
+        with self.long_work():
+            return (yield from wish.operation)
+
     def renew(self) -> None:
         """Begin the command's time anew: for a session that serves one call after the other."""
         self._whole.deadline = time.monotonic() + self.timeout_ms / 1000
@@ -184,6 +189,9 @@ class Loop:
                 self._ready.append((Task(operation, slot, task.scope, self._run), None))
         elif isinstance(wish, Within):
             self._begin_part(wish, task)
+        elif isinstance(wish, Long):
+            (slot,) = task.await_answers(1, single=True)
+            self._ready.append((Task(self._long(wish), slot, task.scope, self._run), None))
         elif isinstance(wish, HangUp):
             self._pool.hang_up(wish.to)
             self._ready.append((task, None))

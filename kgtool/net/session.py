@@ -72,11 +72,6 @@ class Session:
         result: T = self.loop.run(operation)
         return result
 
-    def run_long(self, operation: Operation[T]) -> T:
-        """Run an operation that may take its time, as long as it makes progress."""
-        with self.loop.long_work():
-            return self.run(operation)
-
     @property
     def cluster_id(self) -> str | None:
         """The cluster's id; None before any broker was asked."""

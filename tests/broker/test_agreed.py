@@ -185,3 +185,15 @@ def test_many_groups_show_how_far_it_is(asked: Asked, bootstrap: str) -> None:
         assert re.search(r"250 of 280 groups, \d", terminal.output)
         assert not any("250 of 280" in line for line in terminal.screen)
     assert {len(offsets) for offsets in world.seen(bootstrap, *many).values()} == {1}
+
+
+def test_delete_offsets_leaves_what_nobody_could_agree_to(asked: Asked, groups: Groups) -> None:
+    """The plan could not delete it, as a member reads the topic; then the member leaves."""
+    member = clients.join(groups.bootstrap, groups.one, [groups.topic])
+    argv = ["delete-offsets", "--group", groups.one, "--group", groups.two, "--topic", groups.topic]
+    status, said = asked.run(*argv, meanwhile=member.close)
+    assert status == 3, said
+    assert groups.offsets(groups.one) == {0: (0, ""), 1: (0, "")}
+    assert groups.offsets(groups.two) == {}
+    assert "It could not be done when it was first looked at" in said
+    assert "another offset" not in said

@@ -468,7 +468,7 @@ def test_a_signal_in_the_middle(
     plan = here.plan()
     # One a second: whatever comes until the signal comes in the middle.
     process = start(here, plan, "--rate", "1", "-o", "json")
-    clients.wait_for(lambda: len(here.living()) < 40, "the first deletion")
+    clients.wait_for(lambda: len(here.living()) < 39, "the second deletion")
     busy = here.apply(plan)
     assert (busy.status, busy.json["errors"][0]["name"]) == (1, "LOCKED")
     process.send_signal(number)

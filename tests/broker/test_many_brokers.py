@@ -337,7 +337,7 @@ def _compare(done: Run, now: dict[str, dict[tuple[str, int], int]], command: str
         elif _error_of(done, row)["name"] == "OUTCOME_UNKNOWN":
             assert found in (BEFORE, after), (row, found)
         else:
-            assert row["status"] == "failed"
+            assert row["status"] == "failed", (row, _error_of(done, row), found)
             assert found == BEFORE, (row, found)
     good = sum(row["status"] == GOOD[command] for row in rows)
     errors = done.document["errors"]

@@ -142,7 +142,7 @@ def test_all_or_nothing_looks_again_after_the_question(
     argv = ["reset-offsets", *named, "--topic", topic, "--to-offset", str(NEW), "--execute"]
     assert kgtool(*argv, "--yes").status == 0
 
-    def meanwhile(*_: Any) -> None:
+    def meanwhile(*_: Any, **__: Any) -> None:
         clients.commit(cluster.bootstrap, groups[1], {(topic, 0): 17})
 
     monkeypatch.setattr(consent, "ask", meanwhile)

@@ -173,7 +173,7 @@ def test_a_protected_context_asks_twice(kafka: Cluster, context: Callable[..., R
             answer, _, name = typed.partition("\n")
             terminal.type(f"{answer}\n")
             if name:
-                assert "prod-eu is protected" in terminal.read_until("go on: ")
+                assert "prod-eu is protected" in terminal.read_until("to continue: ")
                 terminal.type(name)
             assert terminal.read_all() == status
         assert (group in clients.group_ids(kafka.bootstrap)) == (status != 0)

@@ -20,11 +20,10 @@ from tests.support.outcomes import Outcome
 pytestmark = pytest.mark.timed
 
 RUNS = 39
-SEEDS = (*range(7000, 7011), *range(7012, 7040))
+SEEDS = range(7000, 7040)
 """The sample: always the same seeds, so that a red run is one that a change has made red.
 
-``make soak`` draws new ones each time; ``KGTOOL_SEED`` is the first one of both. Left out is 7011
-(delete, hole): it takes 5.5 s with --timeout 4000, which is open.
+``make soak`` draws new ones each time; ``KGTOOL_SEED`` is the first one of both.
 """
 FOUND = [
     # The group was deleted, and somebody made it again: the rest of it is gone.

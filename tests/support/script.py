@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kgtool.client.ops import Call, Gather, HangUp, Pause, Versions, Within
+from kgtool.client.ops import Call, Gather, HangUp, Long, Pause, Versions, Within
 from kgtool.protocol.api import metadata
 
 ALL_VERSIONS = dict.fromkeys(range(100), (0, 100))
@@ -53,7 +53,7 @@ class Script:
             return None
         if isinstance(wish, Versions):
             return self.versions
-        if isinstance(wish, Within):
+        if isinstance(wish, Within | Long):
             return self.run(wish.operation)
         if isinstance(wish, Gather):
             return [self.run(operation) for operation in wish.operations]

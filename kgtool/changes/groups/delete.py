@@ -43,6 +43,9 @@ Told = Callable[[Sequence[GroupDeletion]], None]
 """Called with the rows of each wave as soon as they are known."""
 
 
+Pending = Mapping[str, "Committed | KgError"]
+
+
 class DeletionPlan(NamedTuple):
     """What would be deleted, in the order asked; ``agreed``: a digest of what each group that
     would go has, as it was when the plan was shown."""
@@ -163,15 +166,23 @@ def _row(group: str, error: ItemError | None, good: str) -> GroupDeletion:
 
 def _look(cluster: Cluster, groups: Sequence[str], rules: _Rules) -> Operation[_Seen]:
     """Read what the groups are and have, and judge them."""
-    both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
-    described, committed = yield from within(both, READING_SHARE)
+    reads = [
+        describe_with_type(cluster, groups),
+        fetch_committed(cluster, groups),
+        rules.hidden.find_guards(cluster, groups),
+        *([] if rules.force else [first_commits(cluster, groups)]),
+    ]
+    # Side by side: a broker that does not answer costs its time once.
+    described, committed, _, *first = yield from within(gather(reads), READING_SHARE)
     seen = _Seen(described, committed, {})
-    yield from _judge(cluster, seen, rules)
+    yield from _judge(cluster, seen, rules, *first)
     return seen
 
 
-def _judge(cluster: Cluster, seen: _Seen, rules: _Rules) -> Operation[None]:
-    """Add the groups that must not be deleted, and why.
+def _judge(
+    cluster: Cluster, seen: _Seen, rules: _Rules, pending: Pending | None = None
+) -> Operation[None]:
+    """Add the groups that must not be deleted, and why; ``pending``: their ``first_commits``.
 
     The one place that decides: the plan asks it, and the change asks it again of what it reads
     under the lock.
@@ -189,14 +200,12 @@ def _judge(cluster: Cluster, seen: _Seen, rules: _Rules) -> Operation[None]:
         hidden = rules.hidden.refusal(one.group)
         if hidden is not None:
             seen.refused[one.group] = hidden
-    if not rules.force:
-        seen.refused.update((yield from _pending(cluster, seen)))
+    if pending is not None:
+        seen.refused.update(_pending(seen, pending))
 
 
-def _pending(cluster: Cluster, seen: _Seen) -> Operation[dict[str, ItemError]]:
+def _pending(seen: _Seen, first: Pending) -> dict[str, ItemError]:
     """Return the groups whose offsets a transaction is about to change."""
-    looked = first_commits(cluster, [one.group for one in seen.good])
-    first = yield from within(looked, READING_SHARE)
     found: dict[str, ItemError] = {}
     for one in seen.good:
         pending = first.get(one.group, {})

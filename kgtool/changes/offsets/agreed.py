@@ -10,6 +10,9 @@ from kgtool.errors import KgError
 from kgtool.model import CommittedOffset
 from kgtool.queries.offsets.fetch import Committed
 
+FAILED = -1
+"""Instead of the digest of an offset that nobody could agree to delete; ``hash`` never is -1."""
+
 
 def value_digest(value: CommittedOffset | KgError | None) -> int:
     """Return the digest of one offset; 0 where there is none.

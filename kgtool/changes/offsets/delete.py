@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.offsets.agreed import value_digest
+from kgtool.changes.offsets.agreed import FAILED, value_digest
 from kgtool.changes.offsets.delete_request import delete_partitions
 from kgtool.changes.snapshot import (
     BeforeChange,
@@ -18,7 +18,7 @@ from kgtool.changes.snapshot import (
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata, too_old
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
-from kgtool.errors import ChangedMeanwhile, KgError
+from kgtool.errors import ChangedMeanwhile, KgError, NotDone
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,
@@ -42,7 +42,8 @@ from kgtool.queries.offsets.ranges import log_ends
 
 
 class Agreed(NamedTuple):
-    """What was shown of one group: the partitions, and a digest of what each had (0: not to go).
+    """What was shown of one group: the partitions, and a digest of what each had (0: nothing;
+    FAILED: it could not go, or not be told).
 
     ``unknown`` are the rows of topics without partitions that can't be looked up.
     """
@@ -55,7 +56,9 @@ class Agreed(NamedTuple):
     def partitions(self) -> list[TopicPartition]:
         """The partitions whose offsets are to go."""
         known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
-        return [at for at, digest in zip(known, self.digests, strict=True) if digest]
+        return [
+            at for at, digest in zip(known, self.digests, strict=True) if digest not in (0, FAILED)
+        ]
 
 
 class OffsetsPlan(NamedTuple):
@@ -107,11 +110,10 @@ def plan_offset_deletions(
         done[group] = _foreseen(cluster, item)
     for group, specs in requests.items():
         rows = done[group].rows
-        goes = {TopicPartition(r.topic, r.partition or 0) for r in rows
-                if r.status == "would-delete"}  # fmt: skip
+        status = {(row.topic, row.partition): row.status for row in rows}
         partitions, _ = _expand(cluster, specs)
         found = asked[group].committed if group in asked else {}
-        digests = array("q", [value_digest(found.get(p)) if p in goes else 0 for p in partitions])
+        digests = array("q", [_agreed_to(status.get(p), found.get(p)) for p in partitions])
         unknown = [row for row in rows if row.partition is None]
         agreed[group] = Agreed(explicit[id(specs)], digests, unknown)
     return OffsetsPlan(
@@ -207,6 +209,19 @@ def _is_alive(item: _Asked) -> bool:
     return item.description.error is None and not item.description.is_empty
 
 
+_CHANGED = ChangedMeanwhile(
+    "There is another offset now than when the plan was shown.",
+    hint="Look with kgtool describe, and repeat the command if it is to go.",
+)
+
+
+def _agreed_to(status: str | None, value: CommittedOffset | KgError | None) -> int:
+    """Return what is kept of a row of the plan until the change."""
+    if status == "would-delete":
+        return value_digest(value)
+    return 0 if status == "no-offset" else FAILED
+
+
 def _leave_changed(cluster: Cluster, item: _Asked, agreed: Agreed) -> None:
     """Ask only for what has the same offset as when the plan was shown."""
     rows = _foreseen(cluster, item).rows
@@ -215,11 +230,7 @@ def _leave_changed(cluster: Cluster, item: _Asked, agreed: Agreed) -> None:
         if now and now == digest:
             continue
         if row.status == "would-delete":
-            changed = ChangedMeanwhile(
-                "There is another offset now than when the plan was shown.",
-                hint="Look with kgtool describe, and repeat the command if it is to go.",
-            )
-            row = _failed(item, partition, changed)
+            row = _failed(item, partition, NotDone() if digest == FAILED else _CHANGED)
         item.known[partition] = row
 
 

@@ -67,7 +67,6 @@ def command(
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE).groups
         hidden = HiddenOffsets(groups, refuse=not force)
-        session.run_long(hidden.look(session.cluster, groups))
         plan = _plan(session, groups, force, hidden)
         good = [row.group for row in plan.rows if row.status == "would-delete"]
         if dry_run or not good:
@@ -110,13 +109,11 @@ def kafka_form(
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
     from kgtool.changes.hidden import HiddenOffsets
-    from kgtool.client.ops import READING_SHARE, within
     from kgtool.net.session import Session
 
     with Session(settings) as session:
         groups = choose(session, output, selection, rows.DELETE).groups
-        hidden = HiddenOffsets(groups, refuse=False)
-        session.run(within(hidden.look(session.cluster, groups), READING_SHARE))
+        hidden = HiddenOffsets(groups, refuse=False, is_long=False)
         if dry_run:
             foreseen = _plan(session, groups, force, hidden).rows
             _say_hidden(output, hidden, [row.group for row in foreseen if row.error is None])

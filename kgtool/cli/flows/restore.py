@@ -19,6 +19,7 @@ from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output, sentence
 from kgtool.cli.reports.restore import HEADERS, LINES, Plan, cells, row_of
+from kgtool.errors import NotDone
 from kgtool.model import ItemError, Target
 from kgtool.text import escape
 
@@ -223,11 +224,7 @@ def _left_alone(group: PutGroup, status: str) -> PutGroup:
 
 
 def _not_done(target: Target) -> ItemError:
-    return ItemError(
-        target, None, "NOT_DONE",
-        "It could not be done when it was first looked at, and could be now; it was not touched.",
-        "Repeat the command.",
-    )  # fmt: skip
+    return ItemError.of(NotDone(), target)
 
 
 def _has_failed(group: PutGroup) -> bool:
