@@ -13,7 +13,8 @@ from kgtool.analysis import sources
 from kgtool.analysis.due import Scenario
 from kgtool.analysis.fold.arrays import NONE
 from kgtool.analysis.fold.blobs import unpack
-from kgtool.analysis.fold.lives import ROLES, lives
+from kgtool.analysis.fold.lives import lives
+from kgtool.analysis.fold.played import ROLES
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
@@ -61,18 +62,18 @@ def played(analysis: Analysis) -> Iterator[Played]:
     local.read(analysis.files, None, analysis.wanted.detail())
     for partition, blobs in local._blobs.items():
         scene = Scene(partition, unpack(blobs), analysis.plan)
-        found = lives(scene, removals(scene))
         groups = scene.log.groups.to_pylist()
-        columns = scene.key_columns(found.key)
-        for at, key in enumerate(found.key.tolist()):
-            until = int(found.until_ms[at])
-            yield Played(
-                int(found.scenario[at]), ROLES[found.role[at]], groups[found.group[at]],
-                columns["topic"][at].as_py(),
-                None if key < 0 else int(columns["partition"][at]),
-                int(found.from_ms[at]), None if until == NONE else until,
-                bool(found.expired[at]), int(found.offset[at]),
-            )  # fmt: skip
+        for number, found in enumerate(lives(scene, removals(scene))):
+            columns = scene.key_columns(found.key)
+            for at, key in enumerate(found.key.tolist()):
+                until = int(found.until_ms[at])
+                yield Played(
+                    number, ROLES[found.role[at]], groups[found.group[at]],
+                    columns["topic"][at].as_py(),
+                    None if key < 0 else int(columns["partition"][at]),
+                    int(found.from_ms[at]), None if until == NONE else until,
+                    bool(found.expired[at]), int(found.offset[at]),
+                )  # fmt: skip
 
 
 @pytest.mark.parametrize("written_by", ["2.4", "4.1"])

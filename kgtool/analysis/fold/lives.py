@@ -1,336 +1,255 @@
 """History under other retentions, check intervals and rules: what would have been there, and when.
 
-``tests.retention.counterfactual`` is the specification: the broker's own removals are taken out
-of the log, and another broker is played over the rest. Commits that no check of any scenario could
-touch before the next commit of their key are dropped, but for the first and the last of each such
-row of commits; the replay goes through what is left, one group after the other.
+All groups at once, in arrays. Only where a check that removes a group changes how its next commits
+are judged, or may find a transaction open, the group is replayed event by event (``played``).
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis import group_records, schema
-from kgtool.analysis.due import Put, Scenario
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, Runs, following
-from kgtool.analysis.fold.log import ends_group
-from kgtool.analysis.fold.offsets import transaction_ends
+from kgtool.analysis.due import Scenario
+from kgtool.analysis.fold import checks
+from kgtool.analysis.fold import rules_columns as rc
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, Runs
+from kgtool.analysis.fold.checks import judged, removed_at
+from kgtool.analysis.fold.played import GROUP, OFFSET, TOMBSTONE, Lives, play
 from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.replay import GROUP, OFFSET, TOMBSTONE, GroupReplay, Life
-from kgtool.analysis.tables.removals import CONVERTED, EXPLICIT, Removals
+from kgtool.analysis.fold.story import (
+    PEND,
+    Events,
+    Puts,
+    endangered,
+    puts,
+    story,
+    tick_before,
+    tick_from,
+)
+from kgtool.analysis.fold.timeline import Timeline, timeline
+from kgtool.analysis.tables.removals import Removals
 from kgtool.retention import rules as r
 
-COMMIT, PEND, END, FORGET, OWN = range(5)
-"""What can happen to a group; OWN: one of its own records."""
-ROLES = (OFFSET, GROUP, TOMBSTONE)
-FAR = 2**62
-"""Times stop here, where sums of them still are int64."""
+_EMPTY_SINCE = rc.RULE[r.RULE_EMPTY_SINCE]
 
 
-class Events(NamedTuple):
-    """What clients did, one array entry each."""
+class Story(NamedTuple):
+    """What is the same in every scenario."""
+
+    scene: Scene
+    events: Events
+    puts: Puts
+    end_ms: Ints
+    """Where each group's checks end."""
+    rows: Ints
+    """Those of ``puts`` that a check of some scenario may remove."""
+
+    timelines: dict[bool, Timeline]
+    """By whether the coordinator is the new one."""
+
+
+def told(scene: Scene, gone: Removals) -> Story:
+    """Everything that somebody other than the broker's checks did."""
+    scenarios = scene.plan.scenarios
+    events = story(scene, gone)
+    end_ms = np.full(scene.log.size, scene.plan.end_ms + scene.plan.horizon_ms + 1)
+    np.maximum.at(end_ms, events.group, events.clock_ms)
+    happened = puts(scene, events, end_ms)
+    rule_sets = {each.rules.new_coordinator: each.rules for each in scenarios}
+    states = {new: timeline(scene, events, rules, end_ms) for new, rules in rule_sets.items()}
+    which = endangered(scene, happened)
+    for scenario in scenarios:
+        which |= checks.endangered(scenario, states[scenario.rules.new_coordinator], happened)
+    return Story(scene, events, happened, end_ms, np.flatnonzero(which), states)
+
+
+def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
+    """Everything that would have been there until the plan's end and horizon, by scenario."""
+    known = told(scene, gone)
+    open_ones = np.zeros(scene.log.size, dtype=np.bool_)
+    open_ones[known.events.group[known.events.held]] = True
+    for scenario in scene.plan.scenarios:
+        states = known.timelines[scenario.rules.new_coordinator]
+        offsets = _offsets(known, scenario, states)
+        groups, coupled = _groups(known, scenario, states, offsets)
+        again = open_ones | coupled
+        found = [each.only(~again[each.group]) for each in (offsets.lives, groups)]
+        if again.any():
+            found.append(play(known, scenario, again))
+        columns: list[Any] = [np.concatenate(column) for column in zip(*found, strict=True)]
+        yield Lives(*columns)
+
+
+class _Offsets(NamedTuple):
+    """The lives of offsets, and where in ``Puts`` each began and ended."""
+
+    lives: Lives
+    start: Ints
+    end: Ints
+
+
+def _offsets(known: Story, scenario: Scenario, states: Timeline) -> _Offsets:
+    happened, rows = known.puts, known.rows
+    events, runs, commit = happened.events, happened.runs, happened.is_commit
+    tick, why = removed_at(known.scene, scenario, happened, rows, states)
+    dead = tick < happened.until_ms[rows]
+    rows, tick, why = rows[dead], tick[dead], why[dead]
+    starts, ends = commit & ~runs.lag(commit, False), commit & ~runs.lead(commit, False)
+    split = rows[~ends[rows]]
+    starts[split + 1] = ends[rows] = True
+    start, end = np.flatnonzero(starts), np.flatnonzero(ends)
+    expired, rule, until = np.zeros(runs.size, np.bool_), *np.full((2, runs.size), NONE)
+    expired[rows], rule[rows], until[rows] = True, why, tick
+    forgotten = ends & ~expired & ~runs.is_last
+    until[forgotten] = runs.lead(events.at_ms, NONE)[forgotten]
+    after = happened.again[end]
+    missed = expired[end] & (after >= 0)
+    found = Lives(
+        events.group[end], np.full(len(end), OFFSET), events.key[end], events.first_ms[start],
+        until[end], expired[end], rule[end], happened.offset[end], happened.commit_ms[end],
+        np.where(missed, events.first_ms[after], NONE),
+    )  # fmt: skip
+    return _Offsets(found, start, end)
+
+
+class _Steps(NamedTuple):
+    """Where a group gains or loses an offset, or becomes something else; by group and time."""
 
     group: Ints
+    time: Ints
+    check: Ints
+    """1: at a check, which sees all that is of the same time."""
     position: Ints
-    what: Ints
-    row: Ints
-    """Index into ``Log.offsets``; of OWN into ``Log.own``."""
-    key: Ints
+    change: Ints
+    """Of the number of its offsets."""
     at_ms: Ints
-    expire_ms: Ints
-    flag: Bools
-    """COMMIT: nothing can come between it and the next one; END: a commit; OWN: by DeleteGroups,
-    which leaves nothing."""
+    state: Ints
+    """Index into the timeline; -1: as before."""
+    wakes: Bools
+    """Whether there is a group again if a check had removed it."""
+    own: Bools
+    """Whether by a record of its own."""
 
 
-class Lives(NamedTuple):
-    """``replay.Life`` of everything in every scenario; one array entry each."""
-
-    scenario: Ints
-    group: Ints
-    role: Ints
-    """Index into ROLES."""
-    key: Ints
-    from_ms: Ints
-    until_ms: Ints
-    expired: Bools
-    rule: Ints
-    offset: Ints
-    commit_ms: Ints
-    again_ms: Ints
-
-
-def lives(scene: Scene, gone: Removals) -> Lives:
-    """Everything that would have been there, until the plan's end and horizon."""
-    scenarios = scene.plan.scenarios
-    events = _thin(scene, _of_offsets(scene, gone))
-    own = _of_groups(scene, gone)
-    events = Events(*(np.concatenate(pair) for pair in zip(events, own, strict=True)))
-    order = np.lexsort((events.key, events.position, events.group))
-    events = Events(*(column[order] for column in events))
-    player = _Player(scene, scenarios)
-    with _rare_collections():
-        player.play(events)
-    return player.found()
-
-
-# --- what happened -------------------------------------------------------------------------------
-
-
-def _of_offsets(scene: Scene, gone: Removals) -> Events:
-    """Commits, transactions' commits and ends, and deletions by hand."""
-    log = scene.log
-    rows = log.offsets
-    commit = ~rows.tombstone
-    pending = np.flatnonzero(commit & (rows.producer_id != NONE))
-    ends = transaction_ends(log, pending)
-    over = ends.marker >= 0
-    by_hand = gone.only(~gone.own & ((gone.cause == EXPLICIT) | (gone.cause < 0)))
-    plain = np.flatnonzero(commit & (rows.producer_id == NONE))
-    parts = [
-        _events(scene, COMMIT, plain, rows.log_offset[plain], rows.at_ms[plain]),
-        _events(scene, PEND, pending, rows.log_offset[pending], rows.at_ms[pending]),
-        _events(scene, END, pending[over], ends.position[over], ends.at_ms[over])._replace(
-            flag=log.markers.committed[ends.marker[over]]
-        ),
-        Events(
-            by_hand.group, by_hand.position, np.full(len(by_hand.row), FORGET),
-            np.full(len(by_hand.row), -1), by_hand.key, by_hand.at_ms,
-            np.full(len(by_hand.row), NONE), np.zeros(len(by_hand.row), dtype=np.bool_),
-        ),
-    ]  # fmt: skip
-    return Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _events(scene: Scene, what: int, rows: Ints, position: Ints, at_ms: Ints) -> Events:
-    log, plan = scene.log, scene.plan
-    key, own = log.offsets.key[rows], log.offsets.expire_ms[rows]
-    if plan.rules.fixed_at_commit:
-        # The broker filled in what no client had asked for.
-        commit_ms = log.offsets.commit_ms[rows]
-        filled_in = own == commit_ms + plan.wrote.at(commit_ms)
-        own = np.where(filled_in, NONE, own)
-    return Events(
-        log.keys.group[key], position, np.full(len(rows), what), rows, key,
-        np.minimum(at_ms, FAR), own, np.zeros(len(rows), dtype=np.bool_),
+def _steps(known: Story, scenario: Scenario, states: Timeline, found: _Offsets) -> _Steps:
+    events, runs, lived = known.puts.events, known.puts.runs, found.lives
+    new = scenario.rules.new_coordinator
+    gone = np.flatnonzero(lived.until_ms != NONE)
+    by_check, behind = lived.expired[gone], np.minimum(found.end[gone] + 1, runs.size - 1)
+    touched = known.events.only((known.events.what == PEND) & ~known.events.held)
+    size = len(states.group)
+    parts = (
+        _step(lived.group, events.clock_ms[found.start], events.position[found.start],
+              change=1, at_ms=lived.from_ms, wakes=new),
+        _step(lived.group[gone], np.where(by_check, lived.until_ms[gone], events.clock_ms[behind]),
+              np.where(by_check, MAX, events.position[behind]),
+              change=-1, at_ms=lived.until_ms[gone], check=by_check),
+        _step(touched.group, touched.clock_ms, touched.position, wakes=new),
+        _step(states.group, states.clock_ms, states.position, state=np.arange(size),
+              wakes=states.armed, own=states.armed),
     )  # fmt: skip
+    steps = _Steps(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    order = np.lexsort((steps.position, steps.check, steps.time, steps.group))
+    return _Steps(*(column[order] for column in steps))
 
 
-def _of_groups(scene: Scene, gone: Removals) -> Events:
-    """The groups' own records, without the tombstones that the broker wrote by itself."""
-    own = scene.log.own
-    by_hand = gone.only(gone.own & (np.isin(gone.cause, (EXPLICIT, CONVERTED)) | (gone.cause < 0)))
-    kept = np.flatnonzero(~ends_group(own) | np.isin(own.log_offset, by_hand.position))
-    # DeleteGroups leaves nothing; what leaves offsets behind only makes orphans of them.
-    wiped = by_hand.position[(by_hand.cause == EXPLICIT) & (by_hand.offsets_left == 0)]
-    place = own.log_offset[kept]
-    nothing = np.full(len(kept), -1)
-    wipes = np.isin(place, wiped) & ends_group(own)[kept]
-    return Events(
-        own.group[kept], place, np.full(len(kept), OWN), kept, nothing,
-        np.minimum(own.at_ms[kept], FAR), np.full(len(kept), NONE), wipes,
-    )  # fmt: skip
+def _step(group: Ints, time: Ints, position: Ints, **given: Any) -> _Steps:
+    rest = {"check": 0, "change": 0, "at_ms": NONE, "state": -1, "wakes": False, "own": False}
+    columns = {name: np.full(len(group), given.get(name, value)) for name, value in rest.items()}
+    return _Steps(group=group, time=time, position=position, **columns)
 
 
-# --- commits that no check could touch -----------------------------------------------------------
+def _groups(
+    known: Story, scenario: Scenario, states: Timeline, found: _Offsets
+) -> tuple[Lives, Bools]:
+    """The lives of groups with offsets, their tombstones; which groups depend on these."""
+    steps = _steps(known, scenario, states, found)
+    runs = Runs(steps.group)
+    before = runs.sum_before(steps.change)
+    count = before + steps.change
+    begun = np.flatnonzero((before == 0) & (steps.change > 0))
+    ended = np.flatnonzero((count == 0) & (steps.change < 0))
+    until = np.full(len(begun), NONE)
+    until[np.searchsorted(begun, ended) - 1] = steps.at_ms[ended]
+    removed, tick, coupled = _tombstones(known, scenario, states, steps, count == 0)
+    lived = _bare(GROUP, steps.group[begun], steps.at_ms[begun], until)
+    went = _bare(TOMBSTONE, steps.group[removed], tick, tick)._replace(
+        expired=np.ones(len(removed), dtype=np.bool_)
+    )
+    return Lives(*(np.concatenate(pair) for pair in zip(lived, went, strict=True))), coupled
 
 
-def _thin(scene: Scene, events: Events) -> Events:
-    """Drop commits that nothing can come between.
+def _bare(role: int, group: Ints, from_ms: Ints, until_ms: Ints) -> Lives:
+    size = len(group)
+    none, no = np.full(size, NONE), np.zeros(size, dtype=np.bool_)
+    role_of, key = np.full(size, role), np.full(size, -1)
+    return Lives(group, role_of, key, from_ms, until_ms, no, none, none, none, none)
 
-    A commit is continued by the next one of its key if no check of any scenario could remove it
-    before; one that is continued and continues is dropped.
+
+def _tombstones(
+    known: Story, scenario: Scenario, states: Timeline, steps: _Steps, empty: Bools
+) -> tuple[Ints, Ints, Bools]:
+    """(the step before each check that removes a group, the check; groups that are coupled)."""
+    runs = Runs(steps.group)
+    state = _latest(runs, steps.state >= 0)
+    state = np.where(state >= 0, steps.state[state], -1)
+    end = runs.lead(steps.time, NONE)
+    end = np.where(end == NONE, known.end_ms[steps.group], end)
+    first = tick_from(steps.time, scenario.interval_ms)
+    goes = empty & _may_go(scenario, states, state) & ~(
+        (state < 0) & states.has_own[steps.group]
+    ) & (first <= tick_before(end, scenario.interval_ms))  # fmt: skip
+    # Of a group that a check has removed nothing more can go before there is one again.
+    woken, gone = _latest(runs, steps.wakes), runs.last_before(goes)
+    goes &= woken > gone
+    removed = np.flatnonzero(goes)
+    coupled = np.zeros(known.scene.log.size, dtype=np.bool_)
+    coupled[steps.group[removed[_coupled(scenario, states, steps, runs, removed, state)]]] = True
+    return removed, first[removed], coupled
+
+
+def _latest(runs: Runs, which: Bools) -> Ints:
+    """Index of the last such row so far, this one included; -1: none."""
+    return np.where(which, runs.index, runs.last_before(which))
+
+
+def _may_go(scenario: Scenario, states: Timeline, state: Ints) -> Bools:
+    """Whether a check removes a group without offsets that is in this state, and tells."""
+    rules, size = scenario.rules, len(states.group)
+    no = np.zeros(size, dtype=np.bool_)
+    may = rc.may_go(rules, states.of, left=no.astype(np.int64), pending=no, had=no)
+    may &= states.of.known
+    if not rules.new_coordinator:
+        may &= (states.of.type == rc.TYPE[r.TYPE_CLASSIC]) & (states.generation > 0)
+    # What only commits made is an empty simple group, of which the Scala coordinator tells nothing.
+    return np.append(may, rules.new_coordinator)[state]
+
+
+def _coupled(
+    scenario: Scenario, states: Timeline, steps: _Steps, runs: Runs, removed: Ints, state: Ints
+) -> Bools:
+    """Whether it matters later that the group was removed here.
+
+    Its next commits have no date in common, if they come before its next own record; and a group
+    that begins again has no more than that record tells.
     """
-    order = np.lexsort((events.position, events.key))
-    events = Events(*(column[order] for column in events))
-    runs = Runs(events.key)
-    is_commit = events.what == COMMIT
-    both = is_commit & runs.lead(is_commit, False)
-    next_ms = runs.lead(events.at_ms, MAX)
-    danger = _in_danger(scene, events, next_ms, runs.lead(events.position, MAX))
-    continued = both & ~danger
-    dropped = continued & runs.lag(continued, False)
-    dropped &= ~(is_commit & scene.log.offsets.creates[events.row])
-    flag = np.where(is_commit, continued, events.flag)
-    return Events(*(column[~dropped] for column in events._replace(flag=flag)))
+    of = state[removed]
+    dated = np.append(judged(scenario, states).rule == _EMPTY_SINCE, False)[of]
+    leftover = np.append(states.leftover, False)[of]
+    own, commit = _next(runs, steps.own), _next(runs, (steps.change > 0) | _touches(steps))
+    return (dated & (commit[removed] < own[removed])) | (leftover & (own[removed] < MAX))
 
 
-def _in_danger(scene: Scene, events: Events, next_ms: Ints, next_position: Ints) -> Bools:
-    """Whether some check could remove the commit before the next one of its key comes."""
-    scenarios = scene.plan.scenarios
-    shortest = min(scenario.retention_ms for scenario in scenarios)
-    intervals = sorted({scenario.interval_ms for scenario in scenarios})
-    due = np.minimum(scene.log.offsets.commit_ms[events.row], FAR) + shortest
-    due = np.where(events.expire_ms == NONE, due, np.minimum(due, events.expire_ms))
-    dated = _dated(scene, events, next_position)
-    due = np.where(dated == NONE, due, np.minimum(due, np.minimum(dated, FAR) + shortest))
-    start = np.minimum(np.maximum(due, events.at_ms), FAR)
-    found = np.zeros(len(due), dtype=np.bool_)
-    for interval in intervals:
-        found |= start + (interval - 1) - (start - 1) % interval < next_ms
-    return found
+def _touches(steps: _Steps) -> Bools:
+    return np.asarray((steps.change == 0) & (steps.state < 0), dtype=np.bool_)
 
 
-def _dated(scene: Scene, events: Events, next_position: Ints) -> Ints:
-    """The earliest date that a group's offsets shared at any time between two commits; or NONE.
-
-    Longer than it was rather than shorter: this only tells which commits need a closer look.
-    """
-    own = scene.log.own
-    rows = np.flatnonzero((own.key_type == group_records.GROUP_METADATA) & ~own.tombstone)
-    rows = rows[np.argsort(own.group[rows], kind="stable")]
-    empty = (own.members[rows] == 0) & (own.since_ms[rows] != NONE)
-    found = np.full(len(events.key), NONE)
-    if not empty.any():
-        return found
-    since = np.where(empty, own.since_ms[rows], MAX)
-    group, place = own.group[rows], own.log_offset[rows]
-    # The state in force at the commit is the one before the first behind it.
-    low = following(group, place, events.group, events.position)
-    size = np.bincount(group, minlength=scene.log.size)
-    stop = np.cumsum(size)
-    low = np.where(low < 0, stop[events.group], low)
-    low = np.maximum(low - 1, stop[events.group] - size[events.group])
-    high = following(group, place, events.group, next_position)
-    high = np.where(high < 0, stop[events.group], high)
-    some = np.flatnonzero(low < high)
-    pairs = np.stack([low[some], high[some]], axis=1).ravel()
-    least = np.minimum.reduceat(np.append(since, MAX), pairs)[::2] if some.size else since[:0]
-    found[some] = np.where(least == MAX, NONE, least)
-    return found
-
-
-# --- the replay ----------------------------------------------------------------------------------
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Look for reference cycles rarely: a group's offsets are many objects and have none.
-
-    Looking as often as Python does by itself takes a third of the time (measured).
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-class _Player:
-    """Plays one group after the other, in all scenarios at once."""
-
-    def __init__(self, scene: Scene, scenarios: Sequence[Scenario]) -> None:
-        self.scene, self.scenarios = scene, scenarios
-        log = scene.log
-        self.end_ms = scene.plan.end_ms + scene.plan.horizon_ms
-        topics = log.topics.to_pylist()
-        self.keys = [
-            (topics[topic], partition)
-            for topic, partition in zip(
-                log.keys.topic.tolist(), log.keys.partition.tolist(), strict=True
-            )
-        ]
-        self.rows: list[tuple[Any, ...]] = []
-        self.numbers: dict[tuple[str, int], int] = {}
-
-    def play(self, events: Events) -> None:
-        """Let it all happen."""
-        details = self.scene.log.own.detail
-        rows = self.scene.log.offsets
-        at = np.maximum(events.row, 0)
-        at[events.what == OWN] = 0
-        some = rows if len(rows.key) else None
-        columns = [
-            [0] * len(at) if some is None else column[at].tolist()
-            for column in (rows.commit_ms, rows.offset, rows.log_offset, rows.first_ms,
-                           rows.producer_id)
-        ]  # fmt: skip
-        group, groups = -1, list[GroupReplay]()
-        for (number, _, what, row, key, at_ms, expire_ms, flag), values in zip(
-            zip(*(column.tolist() for column in events), strict=True),
-            zip(*columns, strict=True), strict=True,
-        ):  # fmt: skip
-            if number != group:
-                self._close(groups)
-                group, groups = number, self._begin(number)
-            if what == OWN:
-                event = self._own(row, at_ms, details)
-                for each in groups:
-                    each.group_record(at_ms, event, wipe=flag)
-                continue
-            self._apply(groups, what, key, at_ms, expire_ms, flag, values)
-        self._close(groups)
-
-    def _apply(
-        self, groups: list[GroupReplay], what: int, key: int, at_ms: int, expire_ms: int,
-        flag: bool, values: Sequence[int],
-    ) -> None:  # fmt: skip
-        """Let something happen to an offset in every scenario."""
-        name = self.keys[key]
-        self.numbers[name] = key
-        if what == FORGET:
-            for each in groups:
-                each.forget(at_ms, name)
-            return
-        commit_ms, offset, log_offset, first_ms, producer_id = values
-        if what == END:
-            for each in groups:
-                each.end(at_ms, name, producer_id, committed=flag)
-            return
-        first_ms = min(first_ms, at_ms) if what == COMMIT else at_ms
-        own = None if expire_ms == NONE else expire_ms
-        put = Put(commit_ms, own, offset, log_offset, first_ms, what == COMMIT and flag)
-        for each in groups:
-            if what == COMMIT:
-                each.commit(at_ms, name, put)
-            else:
-                each.pend(at_ms, name, put, producer_id)
-
-    def _begin(self, group: int) -> list[GroupReplay]:
-        self.numbers = {}
-        return [
-            GroupReplay(scenario, self._emit(number, group))
-            for number, scenario in enumerate(self.scenarios)
-        ]
-
-    def _close(self, groups: list[GroupReplay]) -> None:
-        for group in groups:
-            group.finish(self.end_ms)
-
-    def _own(self, row: int, at_ms: int, details: Any) -> dict[str, Any]:
-        own = self.scene.log.own
-        return {
-            "kind": schema.KIND_GROUP,
-            "timestamp_ms": at_ms,
-            "log_offset": int(own.log_offset[row]),
-            "key_type": int(own.key_type[row]),
-            "tombstone": bool(own.tombstone[row]),
-            "detail": details[row].as_py(),
-        }
-
-    def _emit(self, scenario: int, group: int) -> Callable[[Life], None]:
-        rows = self.rows
-
-        def emit(life: Life) -> None:
-            key = -1 if life.topic is None else self.numbers[life.topic, life.partition or 0]
-            rows.append((scenario, group, ROLES.index(life.role), key, *life[3:]))
-
-        return emit
-
-    def found(self) -> Lives:
-        """What was told."""
-        names = {name: code for code, name in enumerate(r.RULES)}
-        columns: list[Sequence[Any]] = list(zip(*self.rows, strict=True)) or [()] * 11
-        columns[7] = [-1 if name is None else names[name] for name in columns[7]]
-        arrays = [
-            np.array([NONE if value is None else value for value in column], dtype=np.int64)
-            for column in columns
-        ]
-        arrays[6] = arrays[6].astype(np.bool_)
-        return Lives(*arrays)
+def _next(runs: Runs, which: Bools) -> Ints:
+    """Index of the next such row of the same key; MAX: none."""
+    nearest = np.minimum.accumulate(np.where(which, runs.index, MAX)[::-1])[::-1]
+    after = np.append(nearest[1:], MAX)[: runs.size]
+    inside = after < MAX
+    inside[inside] = runs.start[after[inside]] == runs.start[inside]
+    return np.where(inside, after, MAX)

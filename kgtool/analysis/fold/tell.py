@@ -57,8 +57,9 @@ def _of_live(scene: Scene, found: live.Live) -> Tables:
 
 
 def _whatif(scene: Scene, gone: removals.Removals) -> Tables:
-    played = lives(scene, gone)
-    yield "losses", whatif.losses(scene, played)
-    yield "totals", whatif.totals(scene, played)
-    yield "days", whatif.days(scene, played)
-    yield "whatif_families", whatif.families(scene, played)
+    for number, found in enumerate(lives(scene, gone)):
+        scenario = scene.plan.scenarios[number]
+        yield "losses", whatif.losses(scene, scenario, found)
+        yield "totals", whatif.totals(scene, number, found)
+        yield "days", whatif.days(scene, number, found)
+        yield "whatif_families", whatif.families(scene, scenario, found)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.due import Scenario
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, codes, ints, words
-from kgtool.analysis.fold.lives import ROLES, Lives
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
+from kgtool.analysis.fold.played import GROUP, OFFSET, TOMBSTONE, Lives
 from kgtool.analysis.fold.scene import Plan, Scene, choice
-from kgtool.analysis.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.retention import rules as r
 
 DAY_MS = 86_400_000
 MOST_DAYS = 3660
 """A day without any change has a row too, in logs of up to so many days."""
-_OFFSET, _GROUP, _TOMBSTONE = (ROLES.index(role) for role in (OFFSET, GROUP, TOMBSTONE))
 COUNTS = (
     "removed_offsets", "removed_groups", "live_offsets", "live_groups", "missed_offsets",
     "missed_groups", "next_offsets", "next_groups",
@@ -29,10 +26,10 @@ FAMILY_COUNTS = (
 _CHANGES = ("removed_offsets", "removed_groups", "offset_change", "group_change")
 
 
-def losses(scene: Scene, found: Lives) -> Any:
-    """Rows of ``schema.LOSSES``."""
+def losses(scene: Scene, scenario: Scenario, found: Lives) -> Any:
+    """Rows of ``schema.LOSSES`` in one scenario."""
     plan, log = scene.plan, scene.log
-    rows = np.flatnonzero((found.role == _OFFSET) & found.expired)
+    rows = np.flatnonzero((found.role == OFFSET) & found.expired)
     key, offset, until = found.key[rows], found.offset[rows], found.until_ms[rows]
     ahead = until > plan.end_ms
     start, end = _ends(scene, key)
@@ -40,7 +37,7 @@ def losses(scene: Scene, found: Lives) -> Any:
     lag = np.where(known, np.maximum(end - offset, 0), NONE)
     again = np.maximum(np.minimum(offset, end) - start, 0)
     columns = {
-        **_scenario(plan.scenarios, found.scenario[rows]),
+        **_scenario(scenario, len(rows)),
         **scene.key_columns(key),
         "group": words(found.group[rows], log.groups),
         "offset": pa.array(offset),
@@ -67,13 +64,11 @@ def _ends(scene: Scene, key: Ints) -> tuple[Ints, Ints]:
     return found[0][key], found[1][key]
 
 
-def _scenario(scenarios: Sequence[Scenario], number: Ints) -> dict[str, Any]:
-    retention = np.array([each.retention_ms for each in scenarios], dtype=np.int64)
-    interval = np.array([each.interval_ms for each in scenarios], dtype=np.int64)
+def _scenario(scenario: Scenario, size: int) -> dict[str, Any]:
     return {
-        "rules": words(number, [each.rules.name for each in scenarios]),
-        "retention_ms": retention[number],
-        "check_interval_ms": interval[number],
+        "rules": pa.repeat(scenario.rules.name, size),
+        "retention_ms": np.full(size, scenario.retention_ms),
+        "check_interval_ms": np.full(size, scenario.interval_ms),
     }
 
 
@@ -81,77 +76,62 @@ def _conditions(found: Lives, end_ms: int) -> dict[str, Bools]:
     open_end = found.until_ms == NONE
     gone = ~open_end & (found.until_ms <= end_ms)
     there = (found.from_ms <= end_ms) & ~gone
-    offset = found.role == _OFFSET
+    offset = found.role == OFFSET
     expired = offset & found.expired
     return {
         "removed_offsets": expired & gone,
-        "removed_groups": (found.role == _TOMBSTONE) & gone,
+        "removed_groups": (found.role == TOMBSTONE) & gone,
         "live_offsets": offset & there,
-        "live_groups": (found.role == _GROUP) & there,
+        "live_groups": (found.role == GROUP) & there,
         "missed_offsets": expired & gone & (found.again_ms != NONE),
         "next_offsets": expired & ~gone,
     }
 
 
-def totals(scene: Scene, found: Lives) -> Any:
-    """One row a scenario: COUNTS, and the first and last removal."""
-    plan = scene.plan
-    size = len(plan.scenarios)
-    some = _conditions(found, plan.end_ms)
-    columns = {
-        name: np.bincount(found.scenario[which], minlength=size) for name, which in some.items()
-    }
-    pair = found.scenario * (scene.log.size + 1) + found.group
+def totals(scene: Scene, number: int, found: Lives) -> Any:
+    """One row: COUNTS, and the first and last removal."""
+    some = _conditions(found, scene.plan.end_ms)
+    columns = {name: [int(which.sum())] for name, which in some.items()}
     for name, of in (("missed_groups", "missed_offsets"), ("next_groups", "next_offsets")):
-        distinct = np.unique(pair[some[of]]) // (scene.log.size + 1)
-        columns[name] = np.bincount(distinct, minlength=size)
-    gone = some["removed_offsets"]
-    first, last = np.full(size, MAX), np.full(size, NONE)
-    np.minimum.at(first, found.scenario[gone], found.until_ms[gone])
-    np.maximum.at(last, found.scenario[gone], found.until_ms[gone])
-    return pa.table({"scenario": np.arange(size), **columns, "first": first, "last": last})
+        columns[name] = [len(np.unique(found.group[some[of]]))]
+    gone = found.until_ms[some["removed_offsets"]]
+    first, last = [gone.min(initial=MAX)], [gone.max(initial=NONE)]
+    return pa.table({"scenario": [number], **columns, "first": first, "last": last})
 
 
-def days(scene: Scene, found: Lives) -> Any:
+def days(scene: Scene, number: int, found: Lives) -> Any:
     """Changes of each day: scenario, day_ms and _CHANGES."""
     end_ms = scene.plan.end_ms
     at_ms = np.concatenate([found.from_ms, found.until_ms])
     went = np.arange(len(at_ms)) >= len(found.role)
     rows = np.flatnonzero((at_ms != NONE) & (at_ms <= end_ms))
-    scenario, role, expired = (
-        np.concatenate([column, column])[rows]
-        for column in (found.scenario, found.role, found.expired)
-    )
-    went, day = went[rows], at_ms[rows] // DAY_MS * DAY_MS
-    change = np.where(went, -1, 1)
-    code = codes(scenario, day)
-    _, first = np.unique(code, return_index=True)
+    role, expired = (np.concatenate([each, each])[rows] for each in (found.role, found.expired))
+    went, change = went[rows], np.where(went[rows], -1, 1)
+    day, code = np.unique(at_ms[rows] // DAY_MS * DAY_MS, return_inverse=True)
     sums = {
-        "removed_offsets": (role == _OFFSET) & expired.astype(np.bool_) & went,
-        "removed_groups": (role == _TOMBSTONE) & went,
-        "offset_change": np.where(role == _OFFSET, change, 0),
-        "group_change": np.where(role == _GROUP, change, 0),
+        "removed_offsets": (role == OFFSET) & expired & went,
+        "removed_groups": (role == TOMBSTONE) & went,
+        "offset_change": np.where(role == OFFSET, change, 0),
+        "group_change": np.where(role == GROUP, change, 0),
     }
     return pa.table(
         {
-            "scenario": scenario[first],
-            "day_ms": day[first],
-            **{name: np.bincount(code, each)[: len(first)].astype(np.int64)
+            "scenario": np.full(len(day), number),
+            "day_ms": day,
+            **{name: np.bincount(code, each, minlength=len(day)).astype(np.int64)
                for name, each in sums.items()},
         }
     )  # fmt: skip
 
 
-def families(scene: Scene, found: Lives) -> Any:
+def families(scene: Scene, scenario: Scenario, found: Lives) -> Any:
     """Rows of ``schema.WHATIF_FAMILIES`` by group, and what its name folds into."""
-    plan = scene.plan
-    pair, code = np.unique(found.scenario * (scene.log.size + 1) + found.group, return_inverse=True)
-    scenario, group = pair // (scene.log.size + 1), pair % (scene.log.size + 1)
-    some = _conditions(found, plan.end_ms)
+    group, code = np.unique(found.group, return_inverse=True)
+    some = _conditions(found, scene.plan.end_ms)
     columns = {
-        **_scenario(plan.scenarios, scenario),
+        **_scenario(scenario, len(group)),
         "family": scene.families.take(pa.array(group)),
-        **{name: np.bincount(code[some[name]], minlength=len(pair)) for name in FAMILY_COUNTS},
+        **{name: np.bincount(code[some[name]], minlength=len(group)) for name in FAMILY_COUNTS},
         "group": words(group, scene.log.groups),
     }
     return scene.table("whatif_families", columns, (("group", "string"),))

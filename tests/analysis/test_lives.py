@@ -1,0 +1,122 @@
+"""A what-if in arrays: the same lives, row for row, as the replay of every group."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgtool.analysis import sources
+from kgtool.analysis.due import Scenario
+from kgtool.analysis.fold import lives, story
+from kgtool.analysis.fold.blobs import unpack
+from kgtool.analysis.fold.played import Lives, play
+from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.local import Local
+from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.tables.removals import removals
+from kgtool.protocol.plan import encode
+from kgtool.records import Record, control
+from kgtool.retention.history import Entry
+from kgtool.retention.rules import RULE_SETS, RULES_2_1_X, RuleSet
+from tests.analysis.writer import CONTROL, TRANSACTIONAL, Raw, batch
+from tests.retention.lives import ALL_TYPES, Life
+from tests.spark.test_random_logs import write_log
+
+SETS = {**RULE_SETS, "2.1.x": RULES_2_1_X}
+SCENARIOS = tuple(
+    Scenario(rules, retention_ms, interval_ms)
+    for rules in SETS.values()
+    for retention_ms, interval_ms in ((1_000, 700), (60_000, 31_000), (150_000, 5_000))
+)
+
+
+def scenes(folder: Path, author: RuleSet) -> Iterator[Scene]:
+    """What each partition of the log is folded from."""
+    basis = sources.basis(None, "2.4", 60_000, 5000)._replace(rules=author)
+    wanted = Wanted(SCENARIOS, 300_000)
+    local = Local(1)
+    analysis = Analysis(local, sources.find([str(folder)]).files, basis, None, wanted)
+    plan = analysis.plan
+    for partition, blobs in local._blobs.items():
+        yield Scene(partition, unpack(blobs), plan)
+
+
+def rows(found: Lives) -> Counter[tuple[int, ...]]:
+    return Counter(zip(*(column.tolist() for column in found), strict=True))
+
+
+def check(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """(rows of groups that were not replayed, rows in all); they are the same either way."""
+    gone, replayed = removals(scene), []
+
+    def noted(known: lives.Story, scenario: Scenario, groups: lives.Bools) -> Lives:
+        replayed.append((scenario, groups))
+        return play(known, scenario, groups)
+
+    monkeypatch.setattr(lives, "play", noted)
+    found = list(lives.lives(scene, gone))
+    # Every transaction as one that a check may find open: as it is in the log.
+    monkeypatch.setattr(story, "_settled", lambda _, events: events)
+    known = lives.told(scene, gone)
+    monkeypatch.undo()
+    of_arrays = total = 0
+    everybody = np.ones(scene.log.size, dtype=np.bool_)
+    for scenario, one in zip(SCENARIOS, found, strict=True):
+        expected = rows(play(known, scenario, everybody))
+        assert rows(one) == expected, scenario
+        again = next((groups for which, groups in replayed if which == scenario), ~everybody)
+        of_arrays += int((~again[one.group]).sum())
+        total += expected.total()
+    return of_arrays, total
+
+
+@pytest.mark.parametrize("author", SETS)
+def test_dense_logs(author: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits with odd times, several records a batch, groups that end and change their type."""
+    rules = SETS[author]
+    write_log(tmp_path, 23, kip_848=rules.new_coordinator, groups_in_all=18, plain=9)
+    counts = np.sum([check(scene, monkeypatch) for scene in scenes(tmp_path, rules)], axis=0)
+    assert counts[0] > counts[1] // 5 > 300, counts
+
+
+@pytest.mark.parametrize("pause_ms", [500, 8_000, 40_000])
+@pytest.mark.parametrize("author", ["2.4", "3.8-new", "4.1"])
+def test_logs_of_all_types(
+    author: str, pause_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Share and streams groups too; clocks of different brokers that differ a little."""
+    rules, rng = SETS[author], random.Random(f"{author} {pause_ms}")
+    types = ALL_TYPES if rules.new_coordinator else ("classic",)
+    for partition in range(6):
+        life = Life(rng, types=types, groups=3)
+        entries = life.run(rng.randint(20, 70), pause_ms).entries
+        write(tmp_path / f"__consumer_offsets-{partition}", entries, rng.choice([0, 0, 400]), rng)
+    counts = np.sum([check(scene, monkeypatch) for scene in scenes(tmp_path, rules)], axis=0)
+    assert counts[0] > 50, counts
+
+
+def write(folder: Path, entries: list[Entry], jitter_ms: int, rng: random.Random) -> None:
+    """A segment of these, a batch each."""
+    folder.mkdir()
+    data = b""
+    for entry in entries:
+        record, is_marker = entry.record, isinstance(entry.record, control.Marker)
+        if isinstance(record, Record):
+            key = struct.pack(">h", record.type) + encode(record.key, 0)
+            value = None
+            if record.value is not None:
+                assert record.version is not None
+                value = struct.pack(">h", record.version) + encode(record.value, record.version)
+        else:
+            assert isinstance(record, control.Marker)
+            key, value = struct.pack(">hh", 0, record.type), bytes(6)
+        raw = Raw(key, value, entry.timestamp_ms - rng.randint(0, jitter_ms))
+        attributes = CONTROL * is_marker + TRANSACTIONAL * (is_marker or entry.transactional)
+        data += batch(entry.offset, [raw], attributes=attributes, producer_id=entry.producer_id)
+    (folder / f"{0:020}.log").write_bytes(data)
