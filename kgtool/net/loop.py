@@ -96,7 +96,7 @@ class Loop:
         self._whole = Scope(timeout_ms / 1000)
         self._parts: list[Scope] = []
         self._answered: set[int] = set()
-        self._progress_at = time.monotonic()
+        self._progress_at = self._rests_since = time.monotonic()
 
     def _connect(self, host: str, port: int) -> Connection:
         return Connection(
@@ -120,6 +120,8 @@ class Loop:
     def run(self, operation: Operation[Any]) -> Any:
         """Drive an operation to its end and return its result; what it raises is raised here."""
         self._run += 1
+        if self._progress:
+            self._stand_still(time.monotonic() - self._rests_since)
         root = Task(operation, None, self._whole, self._run)
         result: list[Any] = []
         # Connections that the broker closed while the user was thinking are seen before use.
@@ -136,11 +138,19 @@ class Loop:
                         self._wait()
         finally:
             self._forget_tasks()
+            self._rests_since = time.monotonic()
         return result[0]
+
+    def _stand_still(self, seconds: float) -> None:
+        """Let time pass in which no broker was asked: reading a large file is no lack of
+        progress."""
+        self._whole.deadline += seconds
+        self._progress_at += seconds
 
     def extend(self, seconds: float) -> None:
         """Give the command more time: waiting that the user asked for does not count."""
-        self._whole.deadline += seconds
+        if not self._progress:  # see ``_stand_still``
+            self._whole.deadline += seconds
 
     @contextmanager
     def long_work(self) -> Iterator[None]:
@@ -161,7 +171,7 @@ class Loop:
     def renew(self) -> None:
         """Begin the command's time anew: for a session that serves one call after the other."""
         self._whole.deadline = time.monotonic() + self.timeout_ms / 1000
-        self._progress_at = time.monotonic()
+        self._progress_at = self._rests_since = time.monotonic()
 
     def close(self) -> None:
         """Close every connection."""

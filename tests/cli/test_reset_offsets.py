@@ -625,7 +625,7 @@ def test_waiting_does_not_count_against_the_timeout(
     world: World, kgtool: Kgtool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("kgtool.cli.commands.reset_offsets.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("kgtool.cli.flows.reset.time.monotonic", lambda: now[0])
 
     def before(request: object) -> None:
         if isinstance(request, describe_groups.Request):

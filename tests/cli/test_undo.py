@@ -613,3 +613,25 @@ def test_a_consumer_that_starts_in_the_middle(
     assert "nothing to undo" in place.undo().err
     undone = place.undo(entry["id"])
     assert (undone.status, undone.rows) == (0, [])
+
+
+def test_reading_a_large_journal_is_no_lack_of_progress(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes longer than --timeout, and no broker is asked in the meantime."""
+    from kgtool.changes.restore import from_journal
+    from kgtool.cli.app.main import main
+
+    before = place.offsets()
+    assert place.run("--delete-offsets", "--group", place.one, "--topic", place.topic).status == 0
+    read = from_journal.refused
+
+    def slowly(*given: Any) -> Any:
+        time.sleep(2.5)
+        return read(*given)
+
+    monkeypatch.setattr(from_journal, "refused", slowly)
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(place.journal))
+    address = ["--bootstrap-server", place.bootstrap]
+    assert main(["undo", "last", *address, "--yes", "--timeout", "2000"]) == 0
+    assert place.offsets() == before

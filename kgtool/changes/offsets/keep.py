@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
 from kgtool.changes.offsets.write import Write, changed_meanwhile, write_offsets
 from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
-from kgtool.client.cluster import Cluster
+from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotVerified, OutcomeUnknown
 from kgtool.model import (
@@ -29,8 +29,16 @@ from kgtool.model import (
     TopicPartition,
     same_commit,
 )
+from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
+from kgtool.queries.log.expiry import (
+    TOPIC,
+    Expiries,
+    Expiry,
+    GroupExpiry,
+    Question,
+    find_expiries,
+)
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.retention import rules as r
 
@@ -87,6 +95,14 @@ class KeepPlan(NamedTuple):
 
 # ---------------------------------------------------------------------------------------------
 # Planning
+
+
+def by_log(cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
+    """Sort groups by their partition of ``__consumer_offsets``, so that waves of them read each
+    partition once or twice, and not once a wave."""
+    yield from fetch_metadata(cluster, [TOPIC])
+    count = len(cluster.topics[TOPIC].leaders)
+    return sorted(groups, key=lambda group: offsets_partition(group, count)) if count else [*groups]
 
 
 def plan_keep(

@@ -42,8 +42,7 @@ def execute_resets(
     :param before_change: see ``BeforeChange``.
     """
     now = settle(plan, all_or_nothing)
-    now = yield from within(_look_again(cluster, now, force), READING_SHARE)
-    now = settle(now, all_or_nothing)
+    now = settle((yield from look_again(cluster, now, force)), all_or_nothing)
     rows = _to_write(now)
     if not rows:
         return now
@@ -60,13 +59,17 @@ def execute_resets(
 
 def settle(resets: Sequence[GroupReset], all_or_nothing: bool) -> list[GroupReset]:
     """Return the rows as they stand: where all or nothing is asked for, one failure stops all."""
-    has_failed = any(
-        reset.error is not None or any(row.error is not None for row in reset.rows)
-        for reset in resets
-    )
-    if not (all_or_nothing and has_failed):
-        return list(resets)
+    return skip(resets) if all_or_nothing and any(map(has_failed, resets)) else list(resets)
+
+
+def skip(resets: Iterable[GroupReset]) -> list[GroupReset]:
+    """Return the rows with nothing left to do, as others have failed."""
     return [reset._replace(rows=[_skipped(row) for row in reset.rows]) for reset in resets]
+
+
+def has_failed(reset: GroupReset) -> bool:
+    """Whether something of a group can't be, or was not, reset."""
+    return reset.error is not None or any(row.error is not None for row in reset.rows)
 
 
 def _is_open(row: ResetRow) -> bool:
@@ -99,17 +102,16 @@ def _writes(rows: Iterable[ResetRow]) -> dict[str, dict[TopicPartition, Write]]:
 # Before
 
 
-def _look_again(
-    cluster: Cluster, plan: list[GroupReset], force: bool
+def look_again(
+    cluster: Cluster, plan: Sequence[GroupReset], force: bool
 ) -> Operation[list[GroupReset]]:
     """Compare groups and offsets with the plan; all groups, before the first is changed."""
     rows = _to_write(plan)
     wanted = _partitions(rows)
     if not wanted:
-        return plan
-    described, committed = yield from gather(
-        [describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)]
-    )
+        return list(plan)
+    both = gather([describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)])
+    described, committed = yield from within(both, READING_SHARE)
     groups = {description.group: description for description in described}
     return [
         _checked(reset, groups[reset.group], committed[reset.group], force)

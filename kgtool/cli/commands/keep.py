@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from kgtool.cli.confirm import consent
 from kgtool.cli.describe.expiry import NEVER, UNKNOWN, explain_rules, now_ms
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
@@ -22,9 +23,11 @@ from kgtool.cli.options.shared import (
     selection_options,
 )
 from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw, draw_for
 from kgtool.columns import NAME, STATUS, Column
 from kgtool.model import Target
+from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, moment
 
 if TYPE_CHECKING:
@@ -103,52 +106,124 @@ def command(
     """
     selection.check("keep")
     consent.require(yes, dry_run)
-    from kgtool.changes.offsets.keep import open_rows, plan_keep
     from kgtool.net.session import Session
 
-    with Session(settings, progress=True) as session:
+    with Session(settings, progress=True) as session, Spool["list[GroupKeep]"]() as plan:
         groups = choose(session, output, selection, KEYS).groups
-        plan = session.run(plan_keep(session.cluster, groups, now_ms(), join=join))
-        for problem in plan.expiries.errors:
-            output.failed(problem)
-        for line in explain_rules(g.broker for g in plan.expiries.groups.values()):
-            output.note(line)
-        wanted = open_rows(plan.groups)
-        if dry_run or not wanted:
-            _report(output, plan.groups)
-            return output.finish()
-        _show(output, wanted)
-        touched = {row.group for row in wanted}
-        consent.ask(session, output, _question(wanted), yes, groups=touched, offsets=len(wanted))
-        done = _execute(session, output, plan, yes)
-    _report(output, done)
+        run = _Run(session, output, plan)
+        run.look(groups, join)
+        if dry_run or not run.going:
+            for wave in plan:
+                run.report(wave)
+        else:
+            question = _question(run.commits, run.joins)
+            consent.ask(session, output, question, yes, groups=run.going, offsets=run.offsets)
+            run.change(yes)
     return output.finish()
 
 
-def _execute(session: Session, output: Output, plan: KeepPlan, yes: bool) -> list[GroupKeep]:
-    """Do it, with a journal of what was there; there is nothing to undo: offsets stay the same."""
-    from kgtool.changes.offsets.keep import execute_keep, open_rows
+class _Run:
+    """One run of the command; of what it plans and does memory holds one wave."""
 
-    touched = {(row.group, row.at) for row in open_rows(plan.groups)}
-    names = {group for group, _ in touched}
-    going = [group for group in plan.groups if group.description.group in names]
-    course = Course(session, output, len(going), yes=yes)
-    with Change(session, output) as change:
+    def __init__(self, session: Session, output: Output, plan: Spool[list[GroupKeep]]) -> None:
+        self._session = session
+        self._output = output
+        self._plan = plan
+        self.going: set[str] = set()
+        self.offsets = self.commits = self.joins = 0
+        self._has_table = False
+        self._said: set[tuple[str, str]] = set()
+
+    def look(self, groups: Sequence[str], join: bool) -> None:
+        """Plan, and say on stderr what is about to happen."""
+        from kgtool.changes.offsets.keep import by_log, open_rows, plan_keep
+
+        waves = Waves(groups)
+        if waves.are_many:
+            first, rest = groups[: self._output.canary or 0], groups[self._output.canary or 0 :]
+            waves = Waves([*first, *self._session.run(by_log(self._session.cluster, rest))])
+        with Meter(len(groups), "groups looked at") as meter:
+            while names := waves.next():
+                looked = plan_keep(self._session.cluster, names, now_ms(), join=join)
+                found: KeepPlan = self._session.run(looked)
+                self._plan.add(found.groups)
+                waves.learn(len(names), sum(len(group.rows) for group in found.groups))
+                meter.clear()
+                self._show(found, open_rows(found.groups))
+                meter.add(len(names))
+
+    def _show(self, found: KeepPlan, wanted: Sequence[KeepRow]) -> None:
+        output = self._output
+        for problem in found.expiries.errors:
+            if problem not in output.errors:
+                output.failed(problem)
+        for line in explain_rules(g.broker for g in found.expiries.groups.values()):
+            output.note_once(line)
+        joined = {row.group for row in wanted if row.how == "join"}
+        self.going.update(row.group for row in wanted)
+        self.offsets += len(wanted)
+        self.commits += sum(row.how == "commit" for row in wanted)
+        self.joins += len(joined)
+        if wanted:
+            output.note_once("Committed offsets to keep:")
+            output.note(draw(COLUMNS, [_row(row) for row in wanted]), end="")
+
+    def change(self, yes: bool) -> None:
+        """Do it, with a journal of what was there; there is nothing to undo: offsets stay the
+        same."""
+        course = Course(self._session, self._output, len(self.going), yes=yes)
+        with Change(self._session, self._output) as change:
+            change.lock(self.going)
+            with Meter(len(self.going), "groups") as meter:
+                for wave in self._plan:
+                    going = [group for group in wave if group.description.group in self.going]
+                    done = course.run(going, self._work(change), _has_failed, _left)
+                    outcome = {group.description.group: group for group in done}
+                    meter.clear()
+                    self.report([outcome.get(g.description.group, g) for g in wave])
+                    meter.add(len(going))
+        change.say()
+
+    def _work(self, change: Change) -> Callable[[list[GroupKeep]], list[GroupKeep]]:
+        from kgtool.changes.offsets.keep import execute_keep, open_rows
 
         def work(part: list[GroupKeep]) -> list[GroupKeep]:
-            done: list[GroupKeep] = session.run(
-                execute_keep(session.cluster, part, now_ms, change.before)
-            )
-            change.results(
-                row for group in done for row in group.rows if (row.group, row.at) in touched
-            )
+            touched = {(row.group, row.at) for row in open_rows(part)}
+            keeping = execute_keep(self._session.cluster, part, now_ms, change.before)
+            done: list[GroupKeep] = self._session.run(keeping)
+            rows = (row for group in done for row in group.rows)
+            change.results(row for row in rows if (row.group, row.at) in touched)
             return done
 
-        change.lock(names)
-        done = course.run(going, work, _has_failed, _left)
-    change.say()
-    outcome = {group.description.group: group for group in done}
-    return [outcome.get(group.description.group, group) for group in plan.groups]
+        return work
+
+    def report(self, groups: Sequence[GroupKeep]) -> None:
+        """Put out what came of some groups."""
+        output = self._output
+        rows = [row for group in groups for row in group.rows]
+        if rows and output.is_text:
+            text = draw_for(output, COLUMNS, [_row(row) for row in rows])
+            output.text(text.partition("\n")[2] if self._has_table else text, end="")
+            self._has_table = True
+        for group in groups:
+            if group.error is not None:
+                output.failed(group.error)
+            elif not group.rows:
+                output.done += 1
+                output.note(f"Note: group {group.description.group} has no committed offset.")
+            for row in group.rows:
+                self._put(row)
+
+    def _put(self, row: KeepRow) -> None:
+        output = self._output
+        if row.error is None:
+            output.done += 1
+            output.row(_row(row))
+            return
+        if (row.group, row.error.message) not in self._said:  # it mostly concerns the whole group
+            self._said.add((row.group, row.error.message))
+            output.note(sentence(row.error._replace(target=Target(group=row.group))))
+        output.failed(row.error, row=_row(row), quiet=True)
 
 
 def _has_failed(group: GroupKeep) -> bool:
@@ -163,9 +238,7 @@ def _left(group: GroupKeep) -> GroupKeep:
     return group._replace(rows=rows)
 
 
-def _question(rows: Sequence[KeepRow]) -> str:
-    commits = sum(row.how == "commit" for row in rows)
-    joins = len({row.group for row in rows if row.how == "join"})
+def _question(commits: int, joins: int) -> str:
     parts = []
     if commits:
         parts.append(f"Commit {counted(commits, 'offset')} once more")
@@ -175,36 +248,8 @@ def _question(rows: Sequence[KeepRow]) -> str:
     return f"{' and '.join(parts)}?"
 
 
-def _show(output: Output, rows: Sequence[KeepRow]) -> None:
-    """Say on stderr what is about to happen."""
-    output.note("Committed offsets to keep:")
-    output.note(draw(COLUMNS, [_row(row) for row in rows]), end="")
-
-
 def _row(row: KeepRow) -> dict[str, Any]:
     fields = {key: getattr(row, key) for key in KEYS if key not in ("offset", "error")}
     fields["offset"] = row.value.offset
     fields["error"] = error_object(row.error) if row.error is not None else None
     return {key: fields[key] for key in KEYS}
-
-
-def _report(output: Output, groups: Sequence[GroupKeep]) -> None:
-    rows = [row for group in groups for row in group.rows]
-    if rows and output.is_text:
-        output.text(draw_for(output, COLUMNS, [_row(row) for row in rows]), end="")
-    said: set[tuple[str, str]] = set()
-    for group in groups:
-        if group.error is not None:
-            output.failed(group.error)
-        elif not group.rows:
-            output.done += 1
-            output.note(f"Note: group {group.description.group} has no committed offset.")
-        for row in group.rows:
-            if row.error is None:
-                output.done += 1
-                output.row(_row(row))
-                continue
-            if (row.group, row.error.message) not in said:  # it mostly concerns the whole group
-                said.add((row.group, row.error.message))
-                output.note(sentence(row.error._replace(target=Target(group=row.group))))
-            output.failed(row.error, row=_row(row), quiet=True)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgtool import timespec
-from kgtool.cli.app import exits, kafka_refusals
+from kgtool.cli.app import kafka_refusals
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows.change import WAY_BACK, Change
-from kgtool.cli.flows.course import Course, not_reached
-from kgtool.cli.options.choose import choose
+from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     Name,
@@ -30,13 +27,11 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file
 from kgtool.model import TopicSpec
-from kgtool.text import counted, escape
+from kgtool.text import escape
 
 if TYPE_CHECKING:
-    from kgtool.changes.reset.targets import GroupReset, Strategy
+    from kgtool.changes.reset.targets import Strategy
     from kgtool.config import Settings
-    from kgtool.model import GroupDescription
-    from kgtool.net.session import Session
 
 _STRATEGY_OPTIONS = (
     click.option("--to-earliest", is_flag=True, help="To the start of the log."),
@@ -62,26 +57,6 @@ def _strategy_options(function: Any) -> Any:
     for option in reversed(_STRATEGY_OPTIONS):
         function = option(function)
     return function
-
-
-class Reset(NamedTuple):
-    """What is asked for, but for the groups."""
-
-    strategy: Strategy
-    topics: tuple[TopicSpec, ...] | None
-    """None: whatever has a committed offset (or stands in the file)."""
-    execute: bool
-    export: bool
-    has_one_group: bool
-    """A single --group: CSV lines then have no group."""
-    create: bool
-    force: bool
-    all_or_nothing: bool
-    wait_seconds: float
-    yes: bool
-    is_kafka_form: bool
-    asks: bool = False
-    """Somebody can be asked after the preview: without ``--execute``, on a terminal."""
 
 
 @click.command(
@@ -208,148 +183,3 @@ def _warn_of_seconds(output: Output, text: str) -> None:
     if timespec.may_be_seconds(text):
         when = timespec.shown_time(int(text))
         output.note(f"Warn: {text} is taken as milliseconds since the epoch: {when}.")
-
-
-# ---------------------------------------------------------------------------------------------
-# Doing it
-
-
-def run(settings: Settings, output: Output, selection: Selection, reset: Reset) -> int:
-    """Plan, show, ask where that is due, do it, and report."""
-    from kgtool.changes.reset.execute import settle
-    from kgtool.changes.reset.plan import plan_resets
-    from kgtool.changes.reset.targets import ResetRequest
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
-        groups = choose(session, output, selection, reset_report.COLUMNS).groups
-        _wait(session, output, groups, reset.wait_seconds)
-        request = ResetRequest(
-            tuple(groups), reset.strategy, reset.topics, reset.create, reset.force
-        )
-        plan = session.run(plan_resets(session.cluster, request))
-        plan = settle(plan, reset.all_or_nothing)
-        may_change = reset.execute or reset.asks
-        is_change = may_change and reset_report.count(plan, "would-reset") > 0
-        _show_plan(output, plan, reset, is_change)
-        if is_change:
-            try:
-                _ask(session, output, plan, reset)
-            except consent.Declined as declined:
-                if reset.execute:
-                    raise
-                output.note(declined.message)
-                return exits.DONE  # a preview was asked for, too
-            reset = reset._replace(execute=True)
-            change, plan = _execute(session, output, plan, reset)
-    _report(output, plan, reset)
-    if is_change:
-        change.say()
-    return output.finish()
-
-
-def _execute(
-    session: Session, output: Output, plan: Sequence[GroupReset], reset: Reset
-) -> tuple[Change, list[GroupReset]]:
-    """Write what is planned, with a journal of what was there."""
-    from kgtool.changes.reset.execute import execute_resets
-    from kgtool.changes.reset.snapshots import reset_changes
-
-    is_open = {row.group for group in plan for row in group.rows if row.status == "would-reset"}
-    going = [group for group in plan if group.group in is_open]
-    if reset.all_or_nothing:
-        going = list(plan)
-    course = Course(session, output, len(going), yes=reset.yes or reset.is_kafka_form)
-    with Change(session, output) as change:
-
-        def work(part: list[GroupReset]) -> list[GroupReset]:
-            done: list[GroupReset] = session.run(
-                execute_resets(
-                    session.cluster,
-                    part,
-                    force=reset.force,
-                    all_or_nothing=reset.all_or_nothing,
-                    before_change=lambda rows: change.before(
-                        reset_changes(session.cluster, part, rows)
-                    ),
-                )
-            )
-            for group in done:
-                change.results(group.rows)
-            return done
-
-        change.lock(group.group for group in plan)
-        outcome = {group.group: group for group in course.run(going, work, _has_failed, _left)}
-    return change, [outcome.get(group.group, group) for group in plan]
-
-
-def _has_failed(group: GroupReset) -> bool:
-    return group.error is not None or any(row.error is not None for row in group.rows)
-
-
-def _left(group: GroupReset) -> GroupReset:
-    error = not_reached(group.group)
-    rows = [
-        row._replace(status="failed", error=error) if row.status == "would-reset" else row
-        for row in group.rows
-    ]
-    return group._replace(rows=rows)
-
-
-def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
-    """Wait for members to leave; the time that takes does not count against --timeout."""
-    if not seconds or not groups:
-        return
-    from kgtool.changes.groups.wait_empty import wait_until_empty
-    from kgtool.changes.reset.rows import members
-
-    def say(busy: list[GroupDescription]) -> None:
-        for group in busy:
-            said = f"Waiting up to {seconds:g} s until group {group.group} has no members."
-            output.note(escape(f"{said} {members(group)}"))
-
-    began = time.monotonic()
-    session.loop.extend(seconds)
-    session.run(wait_until_empty(session.cluster, groups, seconds, time.monotonic, say))
-    session.loop.extend(time.monotonic() - began - seconds)
-
-
-def _show_plan(output: Output, plan: Sequence[GroupReset], reset: Reset, is_change: bool) -> None:
-    """Say on stderr what is about to happen, before anything is written."""
-    if reset.is_kafka_form or (reset.export and not is_change):
-        for line in reset_report.notes(plan, reset.strategy):
-            output.note(escape(line))
-        return
-    when = reset.strategy.timestamp_ms
-    if when is not None:
-        output.note(f"Looking for the first records at or after {timespec.shown_time(when)}.")
-    if is_change:
-        output.note("Committed offsets to reset:")
-        output.note(reset_report.table(plan), end="")
-        for group in plan:
-            if group.error is not None:
-                said = f"  {group.group}: will not be reset: {group.error.message}"
-                output.note(escape(said))
-        output.note(WAY_BACK)
-
-
-def _ask(session: Session, output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:
-    if not reset.is_kafka_form:
-        count = reset_report.count(plan, "would-reset")
-        offsets = counted(count, "committed offset")
-        groups = {row.group for group in plan for row in group.rows if row.status == "would-reset"}
-        consent.ask(session, output, f"Reset {offsets}?", reset.yes, groups=groups, offsets=count)
-
-
-def _report(output: Output, plan: Sequence[GroupReset], reset: Reset) -> None:
-    """Put out the outcome: the table of Kafka's tool in its form, CSV where it was asked for."""
-    reset_report.put(output, plan)
-    if reset.export:
-        lines = reset_report.csv(plan, not reset.has_one_group, sys.stdout.isatty())
-        output.text(lines, end="\n" if reset.is_kafka_form else "")
-    elif reset.is_kafka_form:
-        output.text(reset_report.kafka_table(plan), end="")
-    else:
-        output.text(reset_report.table(plan), end="")
-    if not reset.is_kafka_form and not reset.execute:
-        output.note("Dry run: nothing was changed; --execute does it.")

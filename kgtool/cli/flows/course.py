@@ -31,23 +31,26 @@ class Course:
         self._yes = yes
         canary = output.canary
         self._canary = canary if canary is not None and canary < total else 0
+        self._left = self._canary
+        self._done = 0
+        self._failed = 0
+        self._is_stopped = False
 
     def parts(self, parts: Iterable[Sequence[T]]) -> Iterator[list[T]]:
         """Cut parts so that one of them ends with the canary's last group."""
-        left = self._canary
         for part in parts:
+            left, self._left = self._left, max(self._left - len(part), 0)
             if 0 < left < len(part):
                 yield list(part[:left])
                 yield list(part[left:])
             else:
                 yield list(part)
-            left = max(left - len(part), 0)
 
     def run(
         self, items: Sequence[T], work: Callable[[list[T]], Sequence[R]],
         failed: Callable[[R], bool], leave: Callable[[T], R],
     ) -> list[R]:  # fmt: skip
-        """Work on the canary and then on the rest, an item for each group.
+        """Work on the canary and then on the rest, an item for each group; wave by wave.
 
         :param failed: whether something failed in a group.
         :param leave: makes the outcome of a group that is not reached.
@@ -55,11 +58,15 @@ class Course:
         done: list[R] = []
         at = 0
         for part in self.parts([items]):
+            if self._is_stopped:
+                break
             found = work(part)
             done += found
             at += len(part)
-            if at < len(items) and not self.goes_on(at, failed=sum(map(failed, found))):
-                break
+            self._done += len(part)
+            self._failed += sum(map(failed, found))
+            if not self.goes_on(self._done, failed=self._failed):
+                self._is_stopped = True
         return done + [leave(item) for item in items[at:]]
 
     def goes_on(self, done: int, *, failed: int, skipped: int = 0) -> bool:

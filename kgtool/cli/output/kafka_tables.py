@@ -7,7 +7,7 @@ it ends is part of the format (``ConsumerGroupCommand.ConsumerGroupService``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kgtool.cli.options.group_selection import java_order
 from kgtool.cli.output.text_rows import NO_VALUE, Table, pad, shown, width
@@ -193,18 +193,22 @@ def _deletion_status(row: OffsetDeletion) -> str:
     return "Would be deleted" if row.status == "would-delete" else "Successful"
 
 
-def resets(rows: Sequence[tuple[str, str, int | None, int | None]], groups: Sequence[str]) -> str:
+def resets(
+    rows: Sequence[tuple[str, str, int | None, int | None]], groups: Sequence[str],
+    topics: Collection[str],
+) -> str:  # fmt: skip
     """Return the table of Kafka's ``--reset-offsets``: group, topic, partition, new offset.
 
     ``groups`` are all that were asked for: the header also stands over no rows, but not over no
-    groups, and is as wide as the longest of them.
+    groups, and is as wide as the longest of them. ``topics`` are those of all rows.
     """
     if not groups:
         return "\n"
     least = max([MIN_WIDTH, *(width(escape(group)) for group in groups)])
+    widest = max([MIN_WIDTH, *(width(escape(topic)) for topic in topics)])
     columns = [
         _fixed("GROUP", [escape(row[0]) for row in rows], least),
-        _column("TOPIC", [escape(row[1]) for row in rows], MIN_WIDTH),
+        _fixed("TOPIC", [escape(row[1]) for row in rows], widest),
         _fixed("PARTITION", [shown(row[2]) for row in rows], 10),
         ["NEW-OFFSET", *(shown(row[3]) for row in rows)],
     ]

@@ -56,8 +56,11 @@ def row_of(row: ResetRow) -> dict[str, Any]:
     }
 
 
-def table(resets: Iterable[GroupReset]) -> str:
-    """Return the subcommand's table: every row, also those that can't be reset."""
+def table(resets: Iterable[GroupReset], *, is_first: bool = True) -> str:
+    """Return the subcommand's table: every row, also those that can't be reset.
+
+    :param is_first: with the header.
+    """
     rows = [
         (
             row.group, row.topic, row.partition, row.old_offset, row.new_offset,
@@ -66,7 +69,8 @@ def table(resets: Iterable[GroupReset]) -> str:
         for reset in resets
         for row in reset.rows
     ]  # fmt: skip
-    return kafka_tables.table(_HEADERS, rows) if rows else ""
+    text = kafka_tables.table(_HEADERS, rows) if rows else ""
+    return text if is_first else text.partition("\n")[2]
 
 
 def _clamped(row: ResetRow) -> str | None:
@@ -88,10 +92,20 @@ def count(resets: Iterable[GroupReset], status: str) -> int:
     return sum(row.status == status for reset in resets for row in reset.rows)
 
 
-def kafka_table(resets: Sequence[GroupReset]) -> str:
-    """Return what Kafka's tool prints for the offsets that were, or would be, reset."""
-    rows = [(row.group, row.topic, row.partition, row.new_offset) for row in _done(resets)]
-    return kafka_tables.resets(rows, [reset.group for reset in resets])
+KafkaRow = tuple[str, str, "int | None", "int | None"]
+
+
+def kafka_rows(resets: Iterable[GroupReset]) -> list[KafkaRow]:
+    """Return what Kafka's tool says of the offsets that were, or would be, reset."""
+    return [(row.group, row.topic, row.partition, row.new_offset) for row in _done(resets)]
+
+
+def kafka_table(waves: Iterable[Sequence[KafkaRow]], groups: Sequence[str]) -> Iterator[str]:
+    """Yield the table of Kafka's tool, wave by wave; the waves are gone through twice."""
+    topics = {row[1] for rows in waves for row in rows}
+    yield kafka_tables.resets([], groups, topics)
+    for rows in waves:
+        yield kafka_tables.resets(rows, groups, topics).split("\n", 2)[2]
 
 
 def csv(resets: Sequence[GroupReset], with_group: bool, for_terminal: bool = False) -> str:

@@ -19,6 +19,11 @@ class Waves:
         self._dealt = 0
         self._seen = (0, 0)
 
+    @property
+    def are_many(self) -> bool:
+        """Whether it may take more than one."""
+        return len(self._groups) > FIRST
+
     def next(self) -> Sequence[str]:
         """Return the next groups; none when all have had their turn."""
         groups, offsets = self._seen

@@ -1,0 +1,285 @@
+"""``reset-offsets``: plan, show, ask where that is due, do it, and report; wave by wave."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgtool import timespec
+from kgtool.cli.app import exits
+from kgtool.cli.confirm import consent
+from kgtool.cli.flows.change import WAY_BACK, Change
+from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.flows.spool import Spool
+from kgtool.cli.options.choose import choose
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
+from kgtool.cli.reports import reset as reset_report
+from kgtool.model import TopicSpec
+from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.text import counted, escape
+
+if TYPE_CHECKING:
+    from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
+    from kgtool.config import Settings
+    from kgtool.model import GroupDescription
+    from kgtool.net.session import Session
+
+
+class Reset(NamedTuple):
+    """What is asked for, but for the groups."""
+
+    strategy: Strategy
+    topics: tuple[TopicSpec, ...] | None
+    """None: whatever has a committed offset (or stands in the file)."""
+    execute: bool
+    export: bool
+    has_one_group: bool
+    """A single --group: CSV lines then have no group."""
+    create: bool
+    force: bool
+    all_or_nothing: bool
+    wait_seconds: float
+    yes: bool
+    is_kafka_form: bool
+    asks: bool = False
+    """Somebody can be asked after the preview: without ``--execute``, on a terminal."""
+
+
+def run(settings: Settings, output: Output, selection: Selection, reset: Reset) -> int:
+    """Do all of it; return the exit status."""
+    from kgtool.net.session import Session
+
+    plan = Spool["list[GroupReset]"]()
+    rows = Spool["list[reset_report.KafkaRow]"]()
+    with Session(settings) as session, plan, rows:
+        groups = choose(session, output, selection, reset_report.COLUMNS).groups
+        _wait(session, output, groups, reset.wait_seconds)
+        return _Run(session, output, reset, groups, plan, rows).run()
+
+
+class _Run:
+    """One run of the command; of what it plans and does memory holds one wave."""
+
+    def __init__(
+        self, session: Session, output: Output, reset: Reset, groups: Sequence[str],
+        plan: Spool[list[GroupReset]], kafka_rows: Spool[list[reset_report.KafkaRow]],
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._output = output
+        self._reset = reset
+        self._groups = list(dict.fromkeys(groups))
+        self._plan = plan
+        self._waves = 0
+        self._going: set[str] = set()
+        self._offsets = 0
+        self._is_off = False
+        """Whether something fails, and all or nothing was asked for."""
+        self._has_table = False
+        self._kafka_rows = kafka_rows
+
+    def run(self) -> int:
+        """Plan, and do it where that is wanted; return the exit status."""
+        self._look()
+        is_wanted = self._reset.execute or self._reset.asks
+        if not (is_wanted and self._going) or self._is_off:
+            self._report_plan()
+            return self._output.finish()
+        try:
+            self._ask()
+        except consent.Declined as declined:
+            if self._reset.execute:
+                raise
+            self._output.note(declined.message)
+            return exits.DONE  # a preview was asked for, too
+        self._reset = self._reset._replace(execute=True)
+        with Change(self._session, self._output) as change:
+            self._change(change)
+        self._finish()
+        change.say()
+        return self._output.finish()
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        from kgtool.changes.reset.execute import has_failed, settle
+        from kgtool.changes.reset.plan import plan_resets
+        from kgtool.changes.reset.targets import ResetRequest
+
+        reset = self._reset
+        request = ResetRequest((), reset.strategy, reset.topics, reset.create, reset.force)
+        waves = Waves(self._groups)
+        with Meter(len(self._groups), "groups looked at") as meter:
+            while names := waves.next():
+                looked = plan_resets(self._session.cluster, request._replace(groups=tuple(names)))
+                wave = settle(self._session.run(looked), reset.all_or_nothing)
+                self._plan.add(wave)
+                self._waves += 1
+                self._is_off |= reset.all_or_nothing and any(map(has_failed, wave))
+                going = {row.group for group in wave for row in group.rows if _is_open(row)}
+                self._going |= going
+                self._offsets += reset_report.count(wave, "would-reset")
+                waves.learn(len(names), sum(len(group.rows) for group in wave))
+                meter.clear()
+                self._show(wave, is_change=bool(going) and (reset.execute or reset.asks))
+                meter.add(len(names))
+        if (
+            self._going
+            and not (self._is_off or reset.is_kafka_form)
+            and (reset.execute or reset.asks)
+        ):
+            self._output.note(WAY_BACK)
+
+    def _show(self, wave: Sequence[GroupReset], *, is_change: bool) -> None:
+        """Say on stderr what is about to happen, before anything is written."""
+        reset, output = self._reset, self._output
+        if reset.is_kafka_form or (reset.export and not is_change):
+            for line in reset_report.notes(wave, reset.strategy):
+                output.note(escape(line))
+            return
+        when = reset.strategy.timestamp_ms
+        if when is not None:
+            shown = timespec.shown_time(when)
+            output.note_once(f"Looking for the first records at or after {shown}.")
+        if is_change:
+            output.note_once("Committed offsets to reset:")
+            output.note(reset_report.table(wave), end="")
+            for group in wave:
+                if group.error is not None:
+                    said = f"  {group.group}: will not be reset: {group.error.message}"
+                    output.note(escape(said))
+
+    def _ask(self) -> None:
+        if not self._reset.is_kafka_form:
+            question = f"Reset {counted(self._offsets, 'committed offset')}?"
+            consent.ask(
+                self._session, self._output, question, self._reset.yes, groups=self._going,
+                offsets=self._offsets,
+            )  # fmt: skip
+
+    # -- changing -------------------------------------------------------------------------
+
+    def _change(self, change: Change) -> None:
+        """Write what is planned, with a journal of what was there."""
+        reset = self._reset
+        change.lock(self._groups)
+        change.admit(self._going, self._offsets)
+        if reset.all_or_nothing and self._waves > 1 and not self._can_all_be_done():
+            return
+        work = self._work(change)
+        total = len(self._groups if reset.all_or_nothing else self._going)
+        course = Course(self._session, self._output, total, yes=reset.yes or reset.is_kafka_form)
+        with Meter(total, "groups") as meter:
+            for wave in self._plan:
+                going = [g for g in wave if reset.all_or_nothing or g.group in self._going]
+                done = course.run(going, work, _has_failed, _left)
+                meter.clear()
+                outcome = {group.group: group for group in done}
+                self._report([outcome.get(group.group, group) for group in wave])
+                meter.add(len(going))
+
+    def _can_all_be_done(self) -> bool:
+        """Look again at all waves, before the first is written; report, if something fails."""
+        from kgtool.changes.reset.execute import look_again, skip
+
+        is_off = False
+        with Spool["list[GroupReset]"]() as seen:
+            for wave in self._plan:
+                looked = look_again(self._session.cluster, wave, self._reset.force)
+                now: list[GroupReset] = self._session.run(looked)
+                is_off |= any(map(_has_failed, now))
+                seen.add(now)
+            for wave in seen if is_off else ():
+                self._report(skip(wave))
+        return not is_off
+
+    def _work(self, change: Change) -> Callable[[list[GroupReset]], list[GroupReset]]:
+        from kgtool.changes.reset.execute import execute_resets
+        from kgtool.changes.reset.snapshots import reset_changes
+
+        cluster = self._session.cluster
+
+        def work(part: list[GroupReset]) -> list[GroupReset]:
+            done: list[GroupReset] = self._session.run(
+                execute_resets(
+                    cluster, part, force=self._reset.force,
+                    all_or_nothing=self._reset.all_or_nothing,
+                    before_change=lambda rows: change.before(reset_changes(cluster, part, rows)),
+                )
+            )  # fmt: skip
+            for group in done:
+                change.results(group.rows)
+            return done
+
+        return work
+
+    # -- saying ---------------------------------------------------------------------------
+
+    def _report_plan(self) -> None:
+        from kgtool.changes.reset.execute import skip
+
+        for wave in self._plan:
+            self._report(skip(wave) if self._is_off else wave)
+        self._finish()
+
+    def _report(self, wave: Sequence[GroupReset]) -> None:
+        """Put out the outcome of a wave; the table of Kafka's tool comes at the end."""
+        reset, output = self._reset, self._output
+        reset_report.put(output, wave)
+        if reset.export:
+            lines = reset_report.csv(wave, not reset.has_one_group, sys.stdout.isatty())
+            output.text(lines, end="")
+        elif reset.is_kafka_form:
+            self._kafka_rows.add(reset_report.kafka_rows(wave))
+        else:
+            output.text(reset_report.table(wave, is_first=not self._has_table), end="")
+            self._has_table |= any(group.rows for group in wave)
+
+    def _finish(self) -> None:
+        reset, output = self._reset, self._output
+        if reset.export:
+            output.text("", end="\n" if reset.is_kafka_form else "")
+        elif reset.is_kafka_form:
+            for text in reset_report.kafka_table(self._kafka_rows, self._groups):
+                output.text(text, end="")
+        if not reset.is_kafka_form and not reset.execute:
+            output.note("Dry run: nothing was changed; --execute does it.")
+
+
+def _is_open(row: ResetRow) -> bool:
+    return row.status == "would-reset"
+
+
+def _has_failed(group: GroupReset) -> bool:
+    from kgtool.changes.reset.execute import has_failed
+
+    return has_failed(group)
+
+
+def _left(group: GroupReset) -> GroupReset:
+    error = not_reached(group.group)
+    rows = [
+        row._replace(status="failed", error=error) if _is_open(row) else row for row in group.rows
+    ]
+    return group._replace(rows=rows)
+
+
+def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
+    """Wait for members to leave; the time that takes does not count against --timeout."""
+    if not seconds or not groups:
+        return
+    from kgtool.changes.groups.wait_empty import wait_until_empty
+    from kgtool.changes.reset.rows import members
+
+    def say(busy: list[GroupDescription]) -> None:
+        for group in busy:
+            said = f"Waiting up to {seconds:g} s until group {group.group} has no members."
+            output.note(escape(f"{said} {members(group)}"))
+
+    began = time.monotonic()
+    session.loop.extend(seconds)
+    session.run(wait_until_empty(session.cluster, groups, seconds, time.monotonic, say))
+    session.loop.extend(time.monotonic() - began - seconds)
