@@ -581,7 +581,7 @@ complete -c kgtool -n '__kgtool_in "analyze"' -l horizon -r -f -d 'How far to lo
 complete -c kgtool -n '__kgtool_in "analyze"' -l as-of -r -f -d 'Look at the log as it was then (default: end).'
 complete -c kgtool -n '__kgtool_in "analyze"' -l out -r -F -d 'Write every table as Parquet to a folder or URL.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l only -r -f -a 'live removals overdue whatif whatif_families losses groups metrics quality' -d '--out: nothing but this table; repeatable.'
-complete -c kgtool -n '__kgtool_in "analyze"' -l overwrite -d '--out may have something in it.'
+complete -c kgtool -n '__kgtool_in "analyze"' -l overwrite -d 'Replace what is there: --out, --report, --plan.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l report -r -F -d 'Write a page of charts and tables there.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l plan -r -F -d 'Write a plan there of what is dead: kgtool cleanup.'
 complete -c kgtool -n '__kgtool_in "analyze"' -l idle -r -f -d '--plan: only groups idle at least this long.'

@@ -21,7 +21,7 @@ from kgtool.analysis.fold.blobs import Blob, as_bytes, empty, from_bytes, pack, 
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.fold.tell import tell
 from kgtool.analysis.inputs import TOPIC, InputFile
-from kgtool.analysis.pipeline import Finish, Order
+from kgtool.analysis.pipeline import Best, Finish, Order
 from kgtool.analysis.readers import parts, ranges, split_of
 from kgtool.analysis.tally import Counted
 
@@ -83,6 +83,13 @@ class Local:
             table = _ordered(table, order)
         for batch in table[:limit].to_batches(max_chunksize=10_000):
             yield from batch.to_pylist()
+
+    def mapped(
+        self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+    ) -> Iterator[bytes]:
+        """What ``do`` gives of a table's Arrow batches, in that order."""
+        table = self._finished(name, finish)
+        return do((table.sort_by(list(best)) if best else table).to_batches())
 
     def count(self, name: str, column: str, at_most: int | None) -> int:
         """How many rows have something in that column, up to a number."""

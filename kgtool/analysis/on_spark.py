@@ -5,7 +5,7 @@ What decoding and folding gave is kept by Spark, as blobs; only what is small co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -18,8 +18,8 @@ from kgtool.analysis.decode import Detail
 from kgtool.analysis.fold.blobs import empty, from_bytes
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.inputs import InputFile
-from kgtool.analysis.packed import TABLES, folded, opened
-from kgtool.analysis.pipeline import Finish, Order
+from kgtool.analysis.packed import TABLES, folded, opened, told
+from kgtool.analysis.pipeline import Best, Finish, Order
 from kgtool.analysis.read import read
 from kgtool.analysis.session import PARTITIONS
 
@@ -112,6 +112,18 @@ class OnSpark:
             else frame.limit(limit).collect()
         )
         return (row.asDict(recursive=True) for row in found)
+
+    def mapped(
+        self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+    ) -> Iterator[bytes]:
+        """What ``do`` gives of a table's Arrow batches, in that order; workers do it."""
+        keys = [
+            F.desc_nulls_last(column) if how == "descending" else F.asc_nulls_last(column)
+            for column, how in best
+        ]
+        frame = self.frame(name, finish)
+        frame = (frame.orderBy(*keys) if keys else frame).mapInArrow(told(do), "data binary")
+        return (bytes(row.data) for row in frame.toLocalIterator(prefetchPartitions=True))
 
     def count(self, name: str, column: str, at_most: int | None) -> int:
         """How many rows have something in that column, up to a number."""

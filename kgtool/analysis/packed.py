@@ -66,3 +66,15 @@ def opened(finish: Callable[[Any], Any], names: list[str]) -> Decode:
                 yield from rows.combine_chunks().to_batches()
 
     return open_rows
+
+
+def told(do: Callable[[Iterable[Any]], Iterator[bytes]]) -> Decode:
+    """The function that gives a row for each of the bytes that ``do`` makes of Arrow batches."""
+
+    def tell_rows(tables: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for data in do(tables):
+            yield pa.RecordBatch.from_pydict({"data": pa.array([data], pa.binary())})
+
+    return tell_rows

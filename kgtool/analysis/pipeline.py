@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, NamedTuple, Protocol
@@ -28,6 +28,8 @@ NEED_ALL = ("overdue", "whatif", "whatif_families", "losses", "metrics")
 OF_ALL = ("quality", "whatif", "metrics")
 """Small ones that only all log partitions together tell."""
 Order = Sequence[str]
+Best = Sequence[tuple[str, str]]
+"""Columns, each with ``ascending`` or ``descending``; what is missing comes last."""
 
 
 class Wanted(NamedTuple):
@@ -43,8 +45,6 @@ class Wanted(NamedTuple):
     """Is told what workers read."""
     days: int = 7
     """How many days ahead are told one by one."""
-    report: bool = False
-    """The first rows of every table."""
     plan: bool = False
     """What could be deleted, ..."""
     idle_ms: int | None = None
@@ -83,6 +83,11 @@ class Engine(Protocol):
         self, name: str, finish: Finish, order: Order, limit: int | None
     ) -> Iterator[dict[str, Any]]:
         """The rows of a table; what is missing comes first."""
+
+    def mapped(
+        self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+    ) -> Iterator[bytes]:
+        """What ``do`` gives of a table's Arrow batches, in that order; workers do it."""
 
     def count(self, name: str, column: str, at_most: int | None) -> int:
         """How many rows have something in that column, up to a number."""
@@ -157,7 +162,7 @@ class Analysis:
             basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
             wanted.scenarios, wanted.horizon_ms, wanted.bucket_ms,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
-            may_overlap(self.files), wanted.days, wanted.report, wanted.plan, wanted.idle_ms,
+            may_overlap(self.files), wanted.days, wanted.plan, wanted.idle_ms,
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
         )  # fmt: skip
 
@@ -178,6 +183,12 @@ class Analysis:
     ) -> Iterator[dict[str, Any]]:
         """The rows of one of ``schema.TABLES``."""
         return self._with(name).rows(name, self._finish(name), order, limit)
+
+    def mapped(
+        self, name: str, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+    ) -> Iterator[bytes]:
+        """What ``do`` gives of the Arrow batches of one of ``schema.TABLES``, in that order."""
+        return self._with(name).mapped(name, self._finish(name), best, do)
 
     def count(self, name: str, column: str, at_most: int | None = None) -> int:
         """How many rows of a table have something in that column, up to a number."""

@@ -1,7 +1,7 @@
 """The HTML report: one file that needs no network, from what ``report_data`` collected.
 
 Names of groups and topics are whatever clients made them. Those that stand in the page are
-escaped, all others are in a JSON block that no browser executes, and the page's own policy lets
+escaped, all others are in blocks of data that no browser executes, and the page's own policy lets
 only the two scripts run whose hashes it names, and nothing be loaded from anywhere.
 """
 
@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -22,8 +22,12 @@ import kgtool
 from kgtool.analysis.words import about, duration, size, when
 from kgtool.errors import AnalysisError, UsageError
 
+SCRIPTS = ("report.js", "charts.js", "tables.js", "start.js")
+Rows = Callable[[str], Iterable[bytes]]
+"""The blocks (``report_rows``) of the table of that name."""
 
-def check_file(path: Path) -> None:
+
+def check_file(path: Path, *, overwrite: bool) -> None:
     """Refuse, before anything is computed, what no report can be written to (UsageError)."""
     if path.is_dir():
         raise UsageError(f"--report {path} is a folder: name a file.")
@@ -31,41 +35,56 @@ def check_file(path: Path) -> None:
         raise UsageError(f"--report {path}: the folder {path.absolute().parent} does not exist.")
     if path.exists() and not path.is_file():  # /dev/stdout would be replaced by a file
         raise UsageError(f"--report {path} is no ordinary file: name another one.")
+    if path.exists() and not overwrite:
+        raise UsageError(f"--report {path} exists: give --overwrite, or name another file.")
     if not os.access(path.resolve().parent, os.W_OK):
         raise UsageError(f"--report {path}: {path.absolute().parent} can't be written to.")
 
 
-def write(path: Path, data: Mapping[str, Any]) -> None:
+def write(path: Path, data: Mapping[str, Any], rows: Rows) -> None:
     """Write the report. Raises AnalysisError if that is not possible."""
     target = path.resolve()  # what a link points to, not the link
     temporary = target.with_name(f".kgtool-report-{os.getpid()}")
     try:
-        temporary.write_text(page(data), encoding="utf-8")
+        with temporary.open("wb") as file:
+            file.writelines(page(data, rows))
         temporary.replace(target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise AnalysisError(f"{path} could not be written: {error.strerror}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """The whole page."""
+def page(data: Mapping[str, Any], rows: Rows) -> Iterator[bytes]:
+    """The whole page, piece by piece."""
     # The licence asks for its text in every copy.
     uplot = f"/*!\n{_asset('uPlot.LICENSE')}\n*/\n{_asset('uPlot.js')}"
-    scripts = {"uplot": uplot, "script": _asset("report.js")}
+    script = "\n".join(map(_asset, SCRIPTS))
     parts = {
-        **scripts,
-        "hashes": " ".join(_hash(script) for script in scripts.values()),
+        "uplot": uplot,
+        "script": script,
+        "hashes": f"{_hash(uplot)} {_hash(script)}",
         "styles": f"{_asset('uPlot.css')}\n{_asset('report.css')}",
         "version": escape(kgtool.__version__),
         "title": f"Committed offsets, {when(data['as_of_ms'])}",
         "about": _about(data),
         "tiles": "\n".join(_tiles(data["summary"])),
         "bucket": escape(duration(data["bucket_ms"])),
-        "footer": _footer(data),
         "data": _json(data),
     }
+    before, after = _asset("report.html").split("{{rows}}")
+    yield _filled(before, parts)
+    for table in data["tables"]:
+        for block in rows(table["name"]):
+            yield f'<script type="text/plain" data-rows="{table["name"]}">'.encode()
+            yield block
+            yield b"</script>\n"
+    yield _filled(after, parts)
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> bytes:
     # One pass: what is put in is not looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("report.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template).encode()
 
 
 def _asset(name: str) -> str:
@@ -131,17 +150,3 @@ def _tiles(summary: Mapping[str, Any]) -> list[str]:
         f'<div class="tile {kind}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
         for label, value, kind in tiles
     ]
-
-
-def _footer(data: Mapping[str, Any]) -> str:
-    cut = [table for table in data["tables"] if table["total"] > len(table["rows"])]
-    left_out = (
-        f"Of long tables there are {max(len(table['rows']) for table in cut):,} rows here, all of "
-        "them in what --out DIR writes. "
-        if cut
-        else ""
-    )
-    return (
-        f"{left_out}All times are UTC. Written by kgtool {escape(kgtool.__version__)}; charts "
-        "drawn by uPlot (MIT licence, © Leon Sorokin)."
-    )

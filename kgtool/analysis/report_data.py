@@ -1,45 +1,79 @@
-"""What the HTML report shows: a dictionary that fits into JSON.
+"""What the HTML report shows: a dictionary that fits into JSON, and the rows of the tables.
 
-Of tables only the first rows come back, those that matter most; everything else is totals.
+The dictionary is totals; the rows come as blocks (``report_rows``), those that matter most first.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis import growth, lacks, schema
+from kgtool.analysis import growth, lacks, report_rows, schema
 from kgtool.analysis.fold.arrays import ints
 from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.report_rows import cut
 from kgtool.analysis.summary import summary
-from kgtool.analysis.tables.totals import (
-    FAMILIES,
-    ROWS,
-    SIZES,
-    first_rows,
-    merged_families,
-)
+from kgtool.analysis.tables.totals import FAMILIES, SIZES, merged_families
 from kgtool.analysis.words import DAY_MS, duration
 
-LONGEST = 300
-"""Characters of a name: Kafka lets a group's have 32,767 bytes."""
 BUCKETS = 1500
 """Of the metrics' charts."""
-EXACT = 1 << 53
-"""Up to here a browser's numbers are exact."""
 MOST_DAYS = 92
 """Ahead."""
 CURVE_DAYS = 366
 """Of each what-if curve, at most."""
-TITLES: Final = {
-    "groups": ("Groups", "most offsets first"),
-    "live": ("Live offsets", "first to expire first"),
-    "losses": ("Losses", "what was committed again later first"),
-    "removals": ("Removals", "latest first"),
-    "overdue": ("Overdue", "longest overdue first"),
-    "quality": ("Files", "damaged ones first"),
-}
+
+
+class Shown(NamedTuple):
+    """How a table is shown."""
+
+    title: str
+    note: str = ""
+    best: tuple[tuple[str, str], ...] = ()
+    """Its order: columns, each with a direction; what is missing comes last."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    """What a row's reader may want to run: the first of which all ``{column}`` are known."""
+
+
+_EXPLAIN = ("kgtool", "explain", "--group", "{group}")
+_DESCRIBE = ("kgtool", "describe", "--group", "{group}", "--topic", "{topic}:{partition}",
+             "--expiry")  # fmt: skip
+_KEEP = ("kgtool", "keep", "--group", "{group}", "--dry-run")
+_COORDINATOR = ("kgtool", "coordinator", "--group", "{group}")
+SHOWN: Final = {
+    "groups": Shown(
+        "Groups", "most offsets first", (("live_offsets", "descending"), ("group", "ascending")),
+        (_EXPLAIN,),
+    ),
+    "live": Shown(
+        "Live offsets", "first to expire first",
+        (("expires_at_ms", "ascending"), ("group", "ascending")), (_DESCRIBE,),
+    ),
+    "losses": Shown(
+        "Losses", "what was committed again later first",
+        (("committed_again_ms", "ascending"), ("lost_at_ms", "ascending")), (_KEEP,),
+    ),
+    "removals": Shown(
+        "Removals", "latest first", (("removed_at_ms", "descending"), ("group", "ascending")),
+        (_EXPLAIN,),
+    ),
+    "overdue": Shown(
+        "Overdue", "longest overdue first",
+        (("overdue_ms", "descending"), ("group", "ascending")), (_COORDINATOR,),
+    ),
+    "partitions": Shown("Partitions", "largest first", (("bytes", "descending"),)),
+    "writers": Shown("Writers", "most commits first", (("commits", "descending"),)),
+    "transactions": Shown(
+        "Open transactions", "oldest first", (("since_ms", "ascending"),), (_EXPLAIN,)
+    ),
+    "orphans": Shown("Orphans", "", (("group", "ascending"), ("topic", "ascending")), (_DESCRIBE,)),
+    "gaps": Shown("Gaps", "longest first", (("longest_gap_ms", "descending"),)),
+    "quality": Shown("Files", "damaged ones first"),
+}  # fmt: skip
+"""The report's tables, in their order, as far as there are such tables."""
 SPANS: Final = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "bucket_ms")
 NAMES: Final = ("group", "family", "topic", "path")
 _LEFT_OUT: Final = ("problems", "topic_id", "days")
@@ -67,20 +101,30 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
         "days": _days(facts["next_days"], days) if facts["untold"] < live or not live else [],
         "families": [
             {**{name: value for name, value in row.items() if name != "name"},
-             "family": _cut(row["family"])}
+             "family": cut(row["family"])}
             for row in families
         ],
         "whatif": [_scenario(row, analysis) for row in facts["whatif"]],
-        "scenario_columns": [_column(name) for name in _SCENARIO],
+        "scenario_columns": [column(name) for name in _SCENARIO],
         "metrics": _columns(
             _every_bucket(_buckets(analysis.metrics, bucket_ms), bucket_ms),
             ("bucket_start_ms", *_COUNTERS),
         ),
         "tables": [
-            _table(name, _first_rows(analysis, name), total)
-            for name, total in _totals(facts, analysis.count("groups", "group")).items()
+            table(name, _total(analysis, name, facts))
+            for name in SHOWN if name in analysis.names()
         ],
     }  # fmt: skip
+
+
+def rows(analysis: Analysis, name: str) -> Iterator[bytes]:
+    """The blocks of one of the tables, as many as a report has room for."""
+    make = partial(report_rows.blocks, _names(name))
+    found = (
+        make([_files(analysis.quality)]) if name == "quality"
+        else analysis.mapped(name, SHOWN[name].best, make)
+    )  # fmt: skip
+    return report_rows.bounded(found)
 
 
 def days_ahead(horizon_ms: int) -> int:
@@ -91,60 +135,48 @@ def days_ahead(horizon_ms: int) -> int:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _first_rows(analysis: Analysis, name: str) -> list[dict[str, Any]]:
-    if name == "quality":
-        rows: list[dict[str, Any]] = analysis.quality.to_pylist()
-        rows.sort(key=lambda row: (not row["damaged"], row["path"]))
-        for row in rows:
-            row["reasons"] = "; ".join(dict.fromkeys(each["reason"] for each in row["problems"]))
-    elif analysis.lacks & lacks.BLIND and name in ("overdue", "losses"):
-        rows = []
-    else:
-        found = analysis.small(f"first {name}")
-        rows = first_rows(name, found).to_pylist() if len(found) else []
-    for row in rows[:ROWS]:
-        if name == "groups" and row["family"] not in analysis.families:
-            row["family"] = row["group"]
-        row.update({text: _cut(row[text]) for text in (*NAMES, "reasons") if row.get(text)})
-    return rows[:ROWS]
-
-
-def _cut(text: str) -> str:
-    """A name with an ellipsis where it is too long to be shown."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-
-
-def _totals(facts: dict[str, Any], groups: int) -> dict[str, int]:
-    """How many rows each table has: all but one were counted already."""
-    return {
-        "groups": groups,
+def _total(analysis: Analysis, name: str, facts: dict[str, Any]) -> int:
+    """How many rows a table has: most were counted already."""
+    known: dict[str, int] = {
         "live": facts["live_offsets"],
         "losses": sum(row["removed_offsets"] + row["next_offsets"] for row in facts["whatif"]),
         "removals": sum(row["removals"] for row in facts["removals"]),
         "overdue": facts["overdue"] or 0,
         "quality": facts["quality"]["files"],
     }
+    return known[name] if name in known else analysis.count(name, _names(name)[0])
 
 
-def _table(name: str, rows: list[dict[str, Any]], total: int) -> dict[str, Any]:
+def _names(name: str) -> list[str]:
     names = [column for column in schema.names(schema.TABLES[name]) if column not in _LEFT_OUT]
-    names += ["reasons"] if name == "quality" else []
-    title, note = TITLES[name]
+    return names + ["reasons"] if name == "quality" else names
+
+
+def table(name: str, total: int, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """What is said of a table beside its rows."""
+    shown = SHOWN[name]
     return {
         "name": name,
-        "title": title,
-        "note": note,
+        "title": shown.title,
+        "note": shown.note,
         "total": total,
-        "columns": [_column(column) for column in names],
-        "rows": [[_exact(row[column]) for column in names] for row in rows],
+        "columns": [column(each) for each in names or _names(name)],
+        "commands": shown.commands,
     }
 
 
-def _exact(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and abs(value) > EXACT else value
+def _files(quality: Any) -> Any:
+    """The files, damaged ones first, with their problems in words."""
+    reasons = [
+        "; ".join(dict.fromkeys(each["reason"] for each in problems))
+        for problems in quality["problems"].to_pylist()
+    ]
+    found = quality.append_column("reasons", pa.array(reasons, pa.string()))
+    return found.sort_by([("damaged", "descending"), ("path", "ascending")])
 
 
-def _column(name: str) -> dict[str, str]:
+def column(name: str) -> dict[str, str]:
+    """A column's name, label and kind."""
     if name in SPANS:
         kind = "span"
     elif name.endswith("_ms"):

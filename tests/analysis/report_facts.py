@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from kgtool.analysis.report_data import TITLES, _column
+import pyarrow as pa
+
+from kgtool.analysis import report_rows, schema
+from kgtool.analysis.report_data import column, table
 
 DAY_MS = 86_400_000
 NOW_MS = 1_795_219_200_000
@@ -16,32 +20,42 @@ SHOWN = [name.replace("\u202e", "\\u202e") for name in NAMES]
 """What turns the text around it is spelled out."""
 
 
-def table(name: str, columns: list[str], rows: list[list[Any]], total: int) -> dict[str, Any]:
-    title, note = TITLES[name]
-    return {"name": name, "title": title, "note": note, "total": total,
-            "columns": [_column(column) for column in columns], "rows": rows}  # fmt: skip
-
-
-def groups() -> dict[str, Any]:
+def groups() -> list[list[Any]]:
+    """Names, and many that nobody will page through."""
     rows = [
         [name, name, "classic", "Empty" if at % 2 else "Stable", at, 1000 * at,
          NOW_MS - at * DAY_MS, at * 7, None if at == 3 else NOW_MS + at * DAY_MS, 123 * at]
         for at, name in enumerate(NAMES)
     ]  # fmt: skip
     rows += [[f"group-{at}", "group-*", "consumer", "Stable", 1, at, NOW_MS, 1, None, 100]
-             for at in range(240)]  # fmt: skip
-    columns = ["group", "family", "group_type", "group_state", "members", "commits",
-               "last_seen_ms", "live_offsets", "next_expiry_ms", "bytes"]  # fmt: skip
-    return table("groups", columns, rows, 12_345)
+             for at in range(MANY)]  # fmt: skip
+    return rows
 
 
-def live() -> dict[str, Any]:
-    rows = [
-        [name, "topic", at, 10**at, at % 2 == 0, "commit", NOW_MS + at]
+def live() -> list[list[Any]]:
+    return [
+        [name, "topic", at, 2**62 if at == 1 else 10**at, at % 2 == 0, "commit", NOW_MS + at]
         for at, name in enumerate(NAMES)
     ]
-    columns = ["group", "topic", "partition", "offset", "subscribed", "rule", "expires_at_ms"]
-    return table("live", columns, rows, len(rows))
+
+
+MANY = 12_000
+COLUMNS = {
+    "groups": ["group", "family", "group_type", "group_state", "members", "commits",
+               "last_seen_ms", "live_offsets", "next_expiry_ms", "bytes"],
+    "live": ["group", "topic", "partition", "offset", "subscribed", "rule", "expires_at_ms"],
+    "losses": ["group", "offset"],
+}  # fmt: skip
+ROWS = {"groups": groups(), "live": live(), "losses": []}
+TOTALS = {"groups": 12_345, "live": len(NAMES), "losses": 0}
+
+
+def rows(name: str) -> Iterator[bytes]:
+    """As ``report_data.rows`` returns them."""
+    names = COLUMNS[name]
+    kinds = pa.schema([schema.arrow(schema.TABLES[name]).field(each) for each in names])
+    found = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in ROWS[name]], kinds)
+    return report_rows.blocks(names, [found])
 
 
 def days(retention: int) -> list[dict[str, int]]:
@@ -79,8 +93,8 @@ def data() -> dict[str, Any]:
         "families": [{"family": name, "groups": 1 + at * 20, "live_groups": 1, "commits": 9,
                       "live_offsets": 2000 // (at + 1), "bytes": 5, "last_seen_ms": NOW_MS}
                      for at, name in enumerate(NAMES)],
-        "whatif": whatif, "scenario_columns": [_column(name) for name in names],
+        "whatif": whatif, "scenario_columns": [column(name) for name in names],
         "metrics": [hours, [(at * 31) % 500 for at in range(400)], [at % 17 for at in range(400)],
                     [0] * 400, [at % 3 for at in range(400)]],
-        "tables": [groups(), live(), table("losses", ["group", "offset"], [], 0)],
+        "tables": [table(name, TOTALS[name], columns) for name, columns in COLUMNS.items()],
     }  # fmt: skip

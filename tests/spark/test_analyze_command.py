@@ -207,6 +207,7 @@ def test_nothing_readable(engine: str, tmp_path: Path) -> None:
         (["{tmp}", "--table", "everything"], 2, "--table takes live, removals, overdue,"),
         (["{tmp}", "--report", "{tmp}"], 2, "is a folder: name a file"),
         (["{tmp}", "--report", "{tmp}/none/r.html"], 2, "the folder {tmp}/none does not exist"),
+        (["{tmp}", "--report", "{tmp}/a.log"], 2, "a.log exists: give --overwrite, or name ano"),
         (["{tmp}", "--bucket", "-1h"], 2, "--bucket takes a duration such as 30s"),
         ([], 2, "PATH"),
     ],

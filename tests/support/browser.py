@@ -20,6 +20,10 @@ SECONDS = 120
 """For one answer, on a machine that does a lot else."""
 
 
+AXE = Path("kgtool", "axe", "node_modules", "axe-core", "axe.min.js")
+"""Below the user's folder of caches: where tools/packages.sh puts axe-core."""
+
+
 def find() -> str:
     """The program; a failure that says how to get it."""
     for name in NAMES:
@@ -44,7 +48,10 @@ class Page:
         self.requests: list[str] = []
         self.complaints: list[str] = []
 
-    def open(self, url: str, width: int = 1280, height: int = 900, *, dark: bool = False) -> None:
+    def open(
+        self, url: str, width: int = 1280, height: int = 900, *, dark: bool = False,
+        ready: bool = True,
+    ) -> None:  # fmt: skip
         """Load a page and wait until it says that it is ready."""
         if self.session is None:
             target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -57,7 +64,8 @@ class Page:
         self.requests.clear()
         self.complaints.clear()
         self.call("Page.navigate", url=url)
-        self.wait_for("document.documentElement?.dataset.ready === 'yes'")
+        if ready:
+            self.wait_for("document.documentElement?.dataset.ready === 'yes'")
 
     def resize(self, width: int, height: int) -> None:
         """Give the window a size, in CSS pixels."""
@@ -73,8 +81,11 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def run(self, script: str) -> Any:
-        """The value of a JavaScript expression."""
-        found = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of a JavaScript expression, of a promise when it is kept; as if by a click."""
+        found = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True,
+            userGesture=True,
+        )  # fmt: skip
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
@@ -86,8 +97,13 @@ class Page:
             time.sleep(0.05)
 
     def click(self, selector: str) -> None:
-        """Click the first element that a selector finds."""
+        """Click the first element that a selector finds, and wait until it is done."""
         self.run(f"document.querySelector({json.dumps(selector)}).click()")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing on the page is busy."""
+        self.wait_for("document.querySelector('[aria-busy=true]') === null")
 
     def type(self, selector: str, text: str) -> None:
         """Put text into a field, as if it were typed."""
@@ -96,6 +112,31 @@ class Page:
             f"field.value = {json.dumps(text)};"
             "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
         )
+        self.settle()
+
+    def press(self, key: str, *, shift: bool = False) -> None:
+        """Press a key of the keyboard, such as ArrowRight, Tab or Enter."""
+        code = {"Tab": 9, "Enter": 13, " ": 32, "ArrowLeft": 37, "ArrowRight": 39}.get(key, 0)
+        parts: dict[str, Any] = {
+            "key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": code,
+            "modifiers": 8 if shift else 0,
+        }  # fmt: skip
+        text = {"Enter": "\r", " ": " "}.get(key)
+        self.call("Input.dispatchKeyEvent", type="keyDown", **parts,
+                  **({"text": text} if text else {}))  # fmt: skip
+        self.call("Input.dispatchKeyEvent", type="keyUp", **parts)
+        self.settle()
+
+    def barriers(self) -> list[str]:
+        """What axe-core finds on the page that is serious or worse."""
+        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / AXE
+        assert place.exists(), "There is no axe-core: tools/packages.sh installs it (npm)."
+        self.run(place.read_text(encoding="utf-8") + ";0")
+        found: list[str] = self.run(
+            "axe.run().then(all => all.violations.filter(each => ['serious', 'critical']"
+            ".includes(each.impact)).map(each => each.id + ': ' + each.nodes[0].html))"
+        )
+        return found
 
     def texts(self, selector: str) -> list[str]:
         """The text of each element that a selector finds."""

@@ -40,8 +40,6 @@ class Plan(NamedTuple):
     """Whether the same record may have been read more than once."""
     days: int = 7
     """How many days ahead are told one by one."""
-    report: bool = False
-    """Whether the first rows of the tables are wanted."""
     cleanup: bool = False
     """Whether what could be deleted is wanted, ..."""
     idle_ms: int | None = None

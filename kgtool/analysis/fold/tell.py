@@ -17,14 +17,6 @@ Tables = Iterator[tuple[str, Any]]
 def tell(partition: int, kinds: Kinds, plan: Plan) -> Tables:
     """(name, Arrow table) of all that one partition of the log says."""
     scene = Scene(partition, kinds, plan)
-    for name, table in _tables(scene):
-        yield name, table
-        if plan.report and name in totals.FIRST:
-            yield f"first {name}", totals.first_rows(name, table)
-
-
-def _tables(scene: Scene) -> Tables:
-    plan = scene.plan
     gone = removals.removals(scene)
     found = live.live(scene)
     yield from _of_live(scene, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -15,25 +15,9 @@ from kgtool.analysis.growth import fine_step_ms
 
 DAY_MS = 86_400_000
 TOP = 10
-ROWS = 2000
-"""Of a table in a report: what a browser sorts and searches at once."""
 FAMILIES = 14
 COUNTS = ("offsets", "due_now", "next_24h", "next_7d", "never", "untold")
 SIZES = ("live_groups", "live_offsets", "commits", "bytes")
-FIRST: Final = {
-    "groups": (("live_offsets", "descending"), ("group", "ascending")),
-    "live": (("expires_at_ms", "ascending"), ("group", "ascending")),
-    "losses": (("committed_again_ms", "ascending"), ("lost_at_ms", "ascending")),
-    "removals": (("removed_at_ms", "descending"), ("group", "ascending")),
-    "overdue": (("overdue_ms", "descending"), ("group", "ascending")),
-}
-"""By what the report orders a table; what is missing comes last."""
-
-
-def first_rows(name: str, rows: Any) -> Any:
-    """The rows of a table that matter most."""
-    order = pc.sort_indices(rows, sort_keys=list(FIRST[name]))
-    return rows.take(order[:ROWS])
 
 
 def names(groups: Any) -> Any:

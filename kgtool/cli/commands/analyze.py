@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ UNKNOWN_BYTES = 1 << 30
               help="Write every table as Parquet to a folder or URL.")
 @click.option("--only", multiple=True, type=Named(TABLES), metavar="NAME",
               help="--out: nothing but this table; repeatable.")
-@click.option("--overwrite", is_flag=True, help="--out may have something in it.")
+@click.option("--overwrite", is_flag=True, help="Replace what is there: --out, --report, --plan.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page of charts and tables there.")
 @click.option("--plan", type=click.Path(path_type=Path), metavar="FILE.json",
@@ -220,8 +221,7 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
     return Wanted(
         played if replays else (), options["horizon"], options["bucket"] if counts else None,
         days=7 if options["report"] is None else days_ahead(options["horizon"]),
-        report=options["report"] is not None, plan=options["plan"] is not None,
-        idle_ms=options["idle"],
+        plan=options["plan"] is not None, idle_ms=options["idle"],
     )  # fmt: skip
 
 
@@ -343,7 +343,7 @@ def _check_targets(options: dict[str, Any]) -> None:
     if options["out"] is not None:
         check_folder(options["out"], overwrite=options["overwrite"])
     if options["report"] is not None:
-        report.check_file(options["report"])
+        report.check_file(options["report"], overwrite=options["overwrite"])
     if options["idle"] is not None and options["plan"] is None:
         raise UsageError("--idle says what --plan takes: give --plan FILE.json too.")
     check_target(options["plan"], options["overwrite"])
@@ -353,11 +353,10 @@ def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] 
     """Write the report if one is wanted; what it knows for the summary."""
     if path is None:
         return None
-    from kgtool.analysis import report
-    from kgtool.analysis.report_data import collect
+    from kgtool.analysis import report, report_data
 
-    data = collect(analysis, output.cluster_id)
-    report.write(path, data)
+    data = report_data.collect(analysis, output.cluster_id)
+    report.write(path, data, partial(report_data.rows, analysis))
     facts: dict[str, Any] = data["summary"]
     return facts
 

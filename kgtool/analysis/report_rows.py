@@ -1,0 +1,60 @@
+"""The rows of a table as the report carries them: blocks of columns, compressed, as text.
+
+A block is base64 of gzip of a JSON list with one entry a column: of texts the distinct ones and
+for each row which of them (null: none), of all others the values. Workers make them, so that
+neither the driver nor this process ever holds a table.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+ROWS: Final = 10_000
+"""Of a block, at most."""
+TABLE_BYTES: Final = 16 << 20
+"""Of a table's blocks: some 800,000 rows, what a browser still searches in a second or two."""
+LONGEST: Final = 300
+"""Characters of a name: Kafka lets a group's have 32,767 bytes."""
+EXACT: Final = 1 << 53
+"""Up to here a browser's numbers are exact."""
+
+
+def blocks(names: Sequence[str], batches: Iterable[Any]) -> Iterator[bytes]:
+    """Blocks of these columns of Arrow batches or tables, in their order."""
+    for batch in batches:
+        for at in range(0, len(batch), ROWS):
+            rows = batch.slice(at, ROWS)
+            text = json.dumps([_column(rows[name]) for name in names], separators=(",", ":"))
+            yield base64.b64encode(gzip.compress(text.encode(), 6, mtime=0))
+
+
+def bounded(found: Iterable[bytes], most: int = TABLE_BYTES) -> Iterator[bytes]:
+    """The first blocks, up to ``most`` bytes of them; always one."""
+    size = 0
+    for block in found:
+        size += len(block)
+        if size > max(most, len(block)):
+            return
+        yield block
+
+
+def _column(column: Any) -> list[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        coded = column.dictionary_encode()
+        coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+        return [[cut(text) for text in coded.dictionary.to_pylist()], coded.indices.to_pylist()]
+    values: list[Any] = column.to_pylist()
+    return [str(each) if isinstance(each, int) and abs(each) > EXACT else each for each in values]
+
+
+def cut(text: str) -> str:
+    """A name with an ellipsis where it is too long to be shown."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
