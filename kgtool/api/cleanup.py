@@ -146,7 +146,13 @@ def _foreseen(
 def _carried_out(
     session: Session, recorder: Recorder, sight: Sight, plan: Plan, folder: Path
 ) -> Iterator[Result]:
-    from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, groups_back, look_ahead, settled
+    from kgtool.changes.cleanup.apply import (
+        GROUPS_AT_ONCE,
+        groups_back,
+        look_ahead,
+        places,
+        settled,
+    )
     from kgtool.changes.cleanup.progress import Progress
 
     with Progress(folder, plan.header.id, session.cluster_id) as progress:
@@ -159,6 +165,7 @@ def _carried_out(
             else:
                 yield result
         look_ahead(session, sight, left)
+        recorder.foresee(lambda: ([i.group for i in left], sum(len(places(i)) for i in left)))
         for at in range(0, len(left), GROUPS_AT_ONCE):
             yield from _part_done(
                 session, recorder, sight, left[at : at + GROUPS_AT_ONCE], progress

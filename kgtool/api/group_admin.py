@@ -172,6 +172,13 @@ class GroupAdmin(Cleaning):
             with self._recorder(session, "delete_groups", force=force) as recorder:
                 recorder.lock(names)
 
+                def count() -> tuple[list[str], int]:
+                    looked = plan_deletions(session.cluster, names, force=force, hidden=hidden)
+                    plan = session.run(looked)
+                    return list(plan.agreed), plan.offsets
+
+                recorder.foresee(count)
+
                 def before(changes: Sequence[GroupChange]) -> None:
                     for said in hidden.warnings(change.image.group for change in changes):
                         warn(said)

@@ -5,7 +5,7 @@ All of it is long work: ``timeout_ms`` is then the longest time without progress
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -187,7 +187,9 @@ class Restoring(Asking):
             if not (force or other_cluster):
                 check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
             with self._recorder(session, "restore", force=force, as_member=as_member) as recorder:
-                return _put_back(session, recorder, wishes(found, selecting), policy, dry_run)
+                return _put_back(
+                    session, recorder, lambda: wishes(found, selecting), policy, dry_run
+                )
 
     def diff(self, path: str | Path) -> list[DiffRow]:
         """Compare the groups of a backup or journal with what they have now; equal ones are left
@@ -228,8 +230,8 @@ def _take_back(
     if is_about_configs(entry.path):
         configs = configuring.undo(session, recorder, entry.path, policy.force, dry_run)
         return Undone(entry.id, [], configs, lost)
-    wanted = wishes(entry.path, is_refusal)
-    return Undone(entry.id, _put_back(session, recorder, wanted, policy, dry_run), {}, lost)
+    done = _put_back(session, recorder, lambda: wishes(entry.path, is_refusal), policy, dry_run)
+    return Undone(entry.id, done, {}, lost)
 
 
 def _any_partition(_partition: TopicPartition) -> bool:
@@ -237,15 +239,23 @@ def _any_partition(_partition: TopicPartition) -> bool:
 
 
 def _put_back(
-    session: Session, recorder: Recorder, wishes: Iterable[GroupWish], policy: Policy,
-    dry_run: bool,
+    session: Session, recorder: Recorder, wishes: Callable[[], Iterable[GroupWish]],
+    policy: Policy, dry_run: bool,
 ) -> list[PutGroup]:  # fmt: skip
     """Put offsets back, a part of the groups at a time."""
     from kgtool.changes.restore.run import Putter, parts
 
     putter = Putter(session, policy)
+
+    def count() -> tuple[list[str], int]:
+        groups = [group for part in parts(wishes()) for group in putter.look(part)]
+        rows = [row for group in groups for row in group.rows if row.is_open]
+        return [row.group for row in rows], len(rows)
+
+    if not dry_run:
+        recorder.foresee(count)
     done: list[PutGroup] = []
-    for part in parts(wishes):
+    for part in parts(wishes()):
         if dry_run:
             done += putter.look(part)
             continue

@@ -64,6 +64,12 @@ class Guard:
             self._known = rules_of(self._session.cluster_id, self._session.settings.context)
         return self._known
 
+    @property
+    def limits_size(self) -> bool:
+        """Whether it takes the whole of a change to judge it."""
+        limits = [(policy.max_groups, policy.max_offsets) for policy in self.rules.policies]
+        return any(limit is not None for pair in limits for limit in pair)
+
     def is_confirmed(self) -> bool:
         """Whether the cluster is not protected, or its id was given."""
         cluster_id = self._session.cluster_id

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from kgtool import GroupAdmin
+from kgtool.changes.restore import run as restoring
 from kgtool.config import contexts
 from kgtool.errors import ConfigError, KgError
+from kgtool.queries.offsets import adaptive_batches
 from kgtool.sandbox.cluster import Cluster
 from tests.changes.world import seen
 from tests.cli.run import call
@@ -328,6 +330,74 @@ def test_protected_is_true_or_false(world: World) -> None:
     with pytest.raises(ConfigError, match="neither true nor false"):
         contexts.load()
     assert (kafkas_form(world).status, world.are_there()) == (2, True)
+
+
+# -- in parts ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every change of two groups takes two parts."""
+    monkeypatch.setattr(adaptive_batches, "FIRST", 1)
+    monkeypatch.setattr(adaptive_batches.Waves.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(restoring, "_GROUPS_AT_ONCE", 1)
+    monkeypatch.setattr("kgtool.changes.cleanup.apply.GROUPS_AT_ONCE", 1)
+    monkeypatch.setattr("kgtool.cli.flows.cleanup_apply.GROUPS_AT_ONCE", 1)
+
+
+def commands(world: World) -> dict[str, list[str]]:
+    words = [word for group in world.groups for word in ("--group", group)]
+    reset = [*words, "--all-topics", "--to-offset", "0", "--execute"]
+    return {
+        "--delete": ["--delete", *words],
+        "--delete-offsets": ["--delete-offsets", *words, "--topic", world.topic],
+        "--reset-offsets": ["--reset-offsets", *reset],
+        "delete": ["delete", *words, "--yes"],
+        "delete-offsets": ["delete-offsets", *words, "--topic", world.topic, "--yes"],
+        "reset-offsets": ["reset-offsets", *reset, "--yes"],
+        "keep": ["keep", *world.groups, "--yes"],
+        "cleanup": ["cleanup", "apply", str(world.folder / "plan.json"), "--yes"],
+    }
+
+
+LIMITS = {"max_offsets = 3": "4 offsets", "max_groups = 1": "2 groups"}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.usefixtures("one_by_one")
+def test_the_whole_is_judged_before_the_first_part(
+    world: World, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No change stops half way because it turns out to be too large."""
+    address = ("--bootstrap-server", world.bootstrap)
+    plan, backup = world.folder / "plan.json", str(world.folder / "backup.jsonl")
+    with GroupAdmin(world.bootstrap) as admin:
+        admin.cleanup_plan(world.groups, path=plan)
+        admin.backup(world.groups, backup)
+    said = f"{LIMITS[limit]} would be changed"
+    monkeypatch.setenv("KGTOOL_POLICY", world.policy(limit))
+    for name, argv in commands(world).items():
+        refused = world.run(*address, *argv)
+        assert (refused.status, said in refused.said) == (1, True), (name, refused)
+        assert world.are_there(), name
+    with GroupAdmin(world.bootstrap) as admin:
+        for change in (
+            lambda: admin.delete_groups(world.groups),
+            lambda: admin.cleanup_apply(plan),
+        ):
+            with pytest.raises(KgError, match=said):
+                change()
+            assert world.are_there()
+        monkeypatch.delenv("KGTOOL_POLICY")
+        assert world.run(*address, *commands(world)["--delete"]).status == 0
+        monkeypatch.setenv("KGTOOL_POLICY", world.policy(limit))
+        for argv in (["undo", "last"], ["restore", backup]):
+            refused = world.run(*argv, *address, "--yes")
+            assert (refused.status, said in refused.said) == (1, True), (argv, refused)
+        for back in (admin.undo, lambda: admin.restore(backup)):
+            with pytest.raises(KgError, match=said):
+                back()
+    assert set(map(len, seen(world.bootstrap, *world.groups).values())) == {0}
 
 
 # -- --max-delete -----------------------------------------------------------------------------

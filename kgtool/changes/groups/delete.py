@@ -16,7 +16,14 @@ from kgtool.changes.offsets.batches import (
     tombstone_bytes,
 )
 from kgtool.changes.offsets.delete_request import delete_partitions
-from kgtool.changes.snapshot import BeforeChange, Check, GroupChange, announce_deletion, unreadable
+from kgtool.changes.snapshot import (
+    BeforeChange,
+    Check,
+    GroupChange,
+    announce_deletion,
+    offsets_of,
+    unreadable,
+)
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
@@ -48,10 +55,11 @@ Pending = Mapping[str, "Committed | KgError"]
 
 class DeletionPlan(NamedTuple):
     """What would be deleted, in the order asked; ``agreed``: a digest of what each group that
-    would go has, as it was when the plan was shown."""
+    would go has, as it was when the plan was shown; ``offsets``: how many go with them."""
 
     rows: list[GroupDeletion]
     agreed: Mapping[str, int]
+    offsets: int
 
 
 class PartlyDeleted(KgError):
@@ -97,16 +105,18 @@ def plan_deletions(
     rules = _Rules(force, check, hidden or HiddenOffsets(groups, refuse=not force))
     rows: dict[str, GroupDeletion] = {}
     agreed: dict[str, int] = {}
+    offsets = 0
     waves = Waves(list(dict.fromkeys(groups)))
     while names := waves.next():
         seen = yield from _look(cluster, names, rules)
         waves.learn(len(names), seen.offsets)
         agreed.update({one.group: group_digest(seen.committed[one.group]) for one in seen.good})
+        offsets += sum(len(offsets_of(seen.committed[one.group])) for one in seen.good)
         found = {name: _row(name, seen.refused.get(name), "would-delete") for name in names}
         rows.update(found)
         if told is not None:
             told(list(found.values()))
-    return DeletionPlan([rows[group] for group in dict.fromkeys(groups)], agreed)
+    return DeletionPlan([rows[group] for group in dict.fromkeys(groups)], agreed, offsets)
 
 
 def delete_groups(

@@ -142,6 +142,16 @@ class Change:
         """
         self._guard.admit(groups, offsets)
 
+    def foresee(self, count: Callable[[], tuple[Iterable[str], int]]) -> None:
+        """Let the policy judge a change that is made in parts, before the first of them.
+
+        :param count: says which groups and how many offsets will be changed; it is asked only
+            where a policy limits them.
+        :raises PolicyRefused: they are too many.
+        """
+        if self._guard.limits_size:
+            self.admit(*count())
+
     def lock(self, groups: Iterable[str]) -> None:
         """Keep other kgtools of this machine from changing these groups; wait for those that do.
 

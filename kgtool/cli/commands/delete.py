@@ -79,7 +79,9 @@ def command(
             used = stakes.say(session, output, dict.fromkeys(good), selection)
         _say_hidden(output, hidden, good)
         question = f"Delete {counted(len(good), 'group')}?"
-        consent.ask(session, output, question, yes, used, groups=good)
+        consent.ask(
+            session, output, question, yes, used, groups=good, offsets=plan.offsets
+        )  # fmt: skip
         course = Course(session, output, len(good), yes=yes)
         change, done = _delete(session, output, course, good, force, hidden, plan.agreed)
     outcome = {row.group: row for row in done}
@@ -181,7 +183,13 @@ def _delete(
             )  # fmt: skip
             return rows
 
+        def count() -> tuple[list[str], int]:
+            plan = _plan(session, groups, force, hidden)
+            return list(plan.agreed), plan.offsets
+
         change.lock(groups)
+        if agreed is None:
+            change.foresee(count)
         done = course.run(
             list(groups), work, lambda row: row.error is not None,
             lambda group: GroupDeletion(group, "not-reached", not_reached(group)),

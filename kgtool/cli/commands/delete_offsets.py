@@ -25,7 +25,13 @@ from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output, hint_of, sentence
 from kgtool.cli.output.progress import Meter
 from kgtool.errors import UsageError
-from kgtool.model import CommittedOffset, GroupOffsetDeletions, OffsetDeletion, TopicSpec
+from kgtool.model import (
+    CommittedOffset,
+    GroupOffsetDeletions,
+    OffsetDeletion,
+    TopicPartition,
+    TopicSpec,
+)
 from kgtool.protocol.codes import CODES
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape
@@ -86,15 +92,25 @@ def command(
         agreed = run.plan(groups, dry_run)
         if dry_run:
             return output.finish()
-        going = {group: at for group, found in agreed.items() if (at := found.partitions)}
+        going = _going(agreed)
         if going:
-            count = sum(map(len, going.values()))
+            _, count = _count(agreed)
             used = None if yes else stakes.say(session, output, going, selection)
             question = f"Delete {counted(count, 'committed offset')}?"
             consent.ask(session, output, question, yes, used, groups=going, offsets=count)
         change = run.delete(groups, agreed, yes=yes)
     change.say()
     return output.finish()
+
+
+def _going(agreed: Mapping[str, Agreed]) -> dict[str, list[TopicPartition]]:
+    return {group: at for group, found in agreed.items() if (at := found.partitions)}
+
+
+def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:
+    """Return the groups of which something goes, and how many offsets go."""
+    going = _going(agreed)
+    return list(going), sum(map(len, going.values()))
 
 
 class _Run:
@@ -129,7 +145,7 @@ class _Run:
                 agreed.update(plan.agreed)
                 members.update({g: n for g, n in plan.members.items() if agreed[g].partitions})
                 waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
-        if not dry_run and any(one.partitions for one in agreed.values()):
+        if not (dry_run or self._is_kafka_form) and any(one.partitions for one in agreed.values()):
             self._warn(members)
         return agreed
 
@@ -176,6 +192,8 @@ class _Run:
                 return list(self._delete(change, meter, part, agreed))
 
             change.lock(groups)
+            if agreed is None:
+                change.foresee(lambda: _count(self.plan(groups, dry_run=False)))
             course.run(list(groups), work, bool, self._leave)
         return change
 

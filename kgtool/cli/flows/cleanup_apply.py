@@ -14,6 +14,7 @@ from kgtool.changes.cleanup.apply import (
     Result,
     groups_back,
     look_ahead,
+    places,
     settled,
     sight_for,
 )
@@ -107,7 +108,7 @@ class Apply:
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         consent.ask(
             self._session, output, question, self._options.yes, self._used(left),
-            groups=[item.group for item in left], offsets=sum(len(i.offsets) for i in left),
+            groups=[item.group for item in left], offsets=sum(len(places(i)) for i in left),
         )  # fmt: skip
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str | None] | None:
