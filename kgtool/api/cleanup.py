@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kgtool.changes.cleanup.criteria import Criteria
     from kgtool.changes.cleanup.plan_file import Plan, PlanItem
     from kgtool.changes.cleanup.progress import Progress
+    from kgtool.model import ItemError
 
 _SLACK_MS = 3_600_000
 """Clocks differ, and a record may be a little older than the commit in it."""
@@ -39,7 +40,8 @@ class Cleaning(Restoring):
     ) -> Plan:
         """Find groups without members, or offsets, that may go (``kgtool cleanup plan``).
 
-        Each item says why it is in the plan; ``left_out`` names groups of which nobody can tell.
+        Each item says why it is in the plan; ``left_out`` names groups of which nobody can tell,
+        and ``errors`` the brokers whose groups were not looked at.
         Nothing is changed. Needs READ on ``__consumer_offsets`` for the times of commits.
 
         :param groups: only these (default: all consumer groups).
@@ -111,9 +113,10 @@ def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) ->
 
     session.connect()
     kinds: dict[str, str] = {}
+    errors: list[ItemError] = []
     if names is None:
         listing = session.run(list_groups(session.cluster))
-        kinds = listing.consumer_groups
+        kinds, errors = listing.consumer_groups, listing.errors
     at_ms = now_ms()
     since_ms = at_ms - (criteria.idle_ms or 0) - _SLACK_MS
     looked = survey(
@@ -129,7 +132,7 @@ def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) ->
         session.cluster_id, "cluster", {"groups": names or [], **asked}, at_ms=at_ms,
         token=secrets.token_hex(4), as_of_ms=found.newest_ms,
     )  # fmt: skip
-    return Plan(header, items, left_out)
+    return Plan(header, items, left_out, tuple(errors))
 
 
 def _foreseen(

@@ -5,7 +5,7 @@ What ``cleanup apply`` does, in the command and in the Python API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kgtool.changes.cleanup import execute, verify
@@ -118,14 +118,18 @@ class Record(Protocol):
         """Write down what came of it."""
 
 
-def settled(item: PlanItem, progress: Progress, back: set[str]) -> Result | None:
-    """Return the result of an item for which there is nothing to do any more.
+Back = Mapping[str, "ItemError | None"]
+"""Groups that earlier runs have deleted and that exist again, or why that can't be told."""
 
-    :param back: groups that exist again which earlier runs have deleted.
-    """
+
+def settled(item: PlanItem, progress: Progress, back: Back) -> Result | None:
+    """Return the result of an item for which there is nothing to do any more."""
     if not item.changes:
         return Result(item, "waiting")
     if item.group in back and item.action == DELETE_GROUP:
+        unknown = back[item.group]
+        if unknown is not None:
+            return Result(item, "failed", unknown)
         error = ItemError(
             Target(group=item.group), None, "CHANGED_MEANWHILE",
             "This plan has deleted it before, and it is there again.",
@@ -137,15 +141,23 @@ def settled(item: PlanItem, progress: Progress, back: set[str]) -> Result | None
     return None
 
 
-def groups_back(session: Runner, plan: Plan, progress: Progress) -> set[str]:
-    """Return which groups exist that earlier runs have deleted: after an undo, for example."""
+def groups_back(session: Runner, plan: Plan, progress: Progress) -> Back:
+    """Find the groups that earlier runs have deleted and that exist: after an undo, for example."""
     deleted = {i.group for i in plan.items if progress.results.get(i.key) == "deleted"}
     if not deleted:
-        return set()
+        return {}
     from kgtool.queries.groups.list import list_groups
 
     listing = session.run(list_groups(session.cluster))
-    return deleted & {row.group for row in listing.groups}
+    back: dict[str, ItemError | None] = dict.fromkeys(
+        deleted & {row.group for row in listing.groups}
+    )
+    for error in listing.errors[:1]:  # its groups are missing in the listing
+        said = "This plan has deleted it before; whether it is there again is not known: "
+        for group in deleted - back.keys():
+            target = error.target._replace(group=group)
+            back[group] = error._replace(target=target, message=said + error.message)
+    return back
 
 
 class Part:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.errors import ConfigError
-from kgtool.model import TopicPartition
+from kgtool.model import ItemError, TopicPartition
 
 VERSION = 1
 
@@ -139,6 +139,8 @@ class Plan(NamedTuple):
     header: PlanHeader
     items: tuple[PlanItem, ...]
     left_out: tuple[LeftOut, ...] = ()
+    errors: tuple[ItemError, ...] = ()
+    """The brokers whose groups were not looked at; not in the file."""
 
 
 class Totals(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.changes.cleanup.apply import (
     GROUPS_AT_ONCE,
+    Back,
     Part,
     Result,
     groups_back,
@@ -90,7 +91,7 @@ class Apply:
             self._work(left, progress)
         return self._report()
 
-    def _is_left(self, item: PlanItem, progress: Progress, back: set[str]) -> bool:
+    def _is_left(self, item: PlanItem, progress: Progress, back: Back) -> bool:
         """Whether an item is still to be done; those that are not have their result at once."""
         result = settled(item, progress, back)
         if result is not None:

@@ -79,9 +79,19 @@ def _left_out(session: Session, output: Sink, selection: Selection, listing: Lis
         return set()
     from kgtool.queries.groups.list import list_groups
 
-    found = session.run(list_groups(session.cluster)).groups
+    unknown: set[str] = set()
+    whole = session.run(list_groups(session.cluster))
+    found = whole.groups
+    for error in (*listing.errors, *whole.errors)[:1]:
+        # One that is not listed may be of any state: it is not taken for one that was asked for.
+        for group in sorted(missing - {row.group for row in found}):
+            said = f"Whether group '{group}' has that state and type is not known: "
+            target = error.target._replace(group=group)
+            output.failed(error._replace(target=target, message=said + error.message))
+            missing.discard(group)
+            unknown.add(group)
     for row in found:
         if row.group in missing:
             what = f"{row.state or 'of unknown state'}, {row.type or 'classic'}"
             output.note(f"Group {escape(row.group)} is left out: it is {what}.")
-    return {row.group for row in found} & missing
+    return {row.group for row in found} & missing | unknown

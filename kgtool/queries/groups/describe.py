@@ -290,6 +290,8 @@ def describe_with_type(
     """Describe groups; those that neither API knows are looked for in a listing.
 
     A share or streams group then comes back with its ``type`` and ``state`` instead of an error.
+    Where the group's own broker did not answer to that, its failure takes the place of "no such
+    group": it may be there.
     """
     described = yield from describe_groups(cluster, groups)
     missing = {d.group for d in described if d.error and d.error.code == codes.GROUP_ID_NOT_FOUND}
@@ -297,7 +299,20 @@ def describe_with_type(
         return described
     listing = yield from list_groups(cluster, share=0.5)
     listed = {row.group: row for row in listing.groups if row.group in missing}
-    return [_as_listed(d, listed[d.group]) if d.group in listed else d for d in described]
+    silent = {error.target.broker: error for error in listing.errors}
+    return [
+        _as_listed(d, listed[d.group]) if d.group in listed
+        else _not_listed(d, silent.get(cluster.coordinators.get(d.group))) if d.group in missing
+        else d
+        for d in described
+    ]  # fmt: skip
+
+
+def _not_listed(description: GroupDescription, error: ItemError | None) -> GroupDescription:
+    if error is None:
+        return description
+    target = error.target._replace(group=description.group)
+    return description._replace(error=error._replace(target=target))
 
 
 def _as_listed(description: GroupDescription, row: GroupListing) -> GroupDescription:
