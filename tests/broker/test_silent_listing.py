@@ -89,7 +89,8 @@ def test_a_name_of_which_nothing_is_known_is_not_made_a_group(scene: Scene) -> N
 
 def test_what_a_plan_has_deleted_may_be_there_again(scene: Scene) -> None:
     plan = str(scene.folder / "plan.json")
-    assert scene.run("cleanup", "plan", "--group", scene.name, "--out", plan, silent=False).status == 0
+    planned = scene.run("cleanup", "plan", "--group", scene.name, "--out", plan, silent=False)
+    assert planned.status == 0, planned
     assert scene.run("cleanup", "apply", plan, "--yes", silent=False).status == 0
     assert scene.offset() is None
     scene.commit()
