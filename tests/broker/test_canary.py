@@ -66,6 +66,15 @@ def world(
     return World(bootstrap, tmp_path, capsys)
 
 
+@pytest.mark.parametrize("name", ["reset-offsets", "--reset-offsets", "restore", "undo"])
+def test_all_or_nothing_has_no_canary(world: World, name: str) -> None:
+    refused = world.run(*world.words(name), "--canary", "1", "--all-or-nothing")
+    assert refused.status == 2
+    (said,) = refused.err.splitlines()[-1:]
+    assert said.endswith("--all-or-nothing all or none: give one of them."), refused
+    assert world.offsets() == [1, 1]
+
+
 @pytest.fixture
 def joined(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Consumer]]:
     """A consumer joins the first group that a change writes down, before it is changed."""

@@ -436,6 +436,26 @@ def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) 
     assert (done.status, here.living()) == (0, set())
 
 
+def test_a_group_whose_last_use_the_plan_does_not_know_is_typed_too(
+    scene: Callable[[int], Scene],
+) -> None:
+    here = scene(1)
+    plan = here.plan()
+    text = re.sub(r'("last_(?:commit|change)_ms": ?)\d+', r"\1null", plan.read_text())
+    assert text != plan.read_text()
+    plan.write_text(text)
+    argv = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", here.bootstrap, "cleanup",
+            "apply", str(plan)]  # fmt: skip
+    with Terminal(argv, columns=120, env={"KGTOOL_JOURNAL_DIR": str(here.journal)}) as terminal:
+        terminal.read_until(r"\[y/N\]: ")
+        terminal.type("y\n")
+        asked = terminal.read_until(r"type its name to continue: ")
+        assert f"When group {here.groups[0]} was last used is unknown" in asked
+        terminal.type("something\n")
+        assert terminal.read_all() == 1
+    assert here.living() == set(here.groups)
+
+
 def test_a_terminal_sees_how_far_it_is(scene: Callable[[int], Scene]) -> None:
     here = scene(9)
     argv = [sys.executable, "-m", "kgtool.cli", "--bootstrap-server", here.bootstrap, "cleanup",

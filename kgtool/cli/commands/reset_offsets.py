@@ -12,6 +12,7 @@ from kgtool import timespec
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
+from kgtool.cli.flows import course
 from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
@@ -133,6 +134,7 @@ def _reset(
     :raises UsageError: a value can't be understood.
     :raises ConfigError: the file can't be.
     """
+    course.check(output, all_or_nothing=given["all_or_nothing"])
     topics: tuple[TopicSpec, ...] | None = given["topic"] or None
     if given["from_file"] is not None and (topics or given["all_topics"]):
         ignored = "--topic" if topics else "--all-topics"

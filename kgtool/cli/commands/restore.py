@@ -11,6 +11,7 @@ from kgtool import timespec
 from kgtool.cli.app.help import examples
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.confirm import consent
+from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.group_selection import Selection
@@ -113,6 +114,7 @@ def command(
     from kgtool.changes.restore.from_backup import wishes
 
     consent.require(given["yes"], given["dry_run"])
+    course.check(output, all_or_nothing=given["all_or_nothing"])
     backup = open_backup(file)
     selecting = _selecting(selection, topics, map_group, map_topic, other_cluster)
     wait = given["wait_empty"]

@@ -11,6 +11,7 @@ import click
 from kgtool import timespec
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
+from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change, folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.shared import change_options, connection_options, output_options
@@ -78,6 +79,7 @@ def command(
     if (journal is None) == (path is None):
         raise UsageError("undo takes the ID of a journal, or last, or --from FILE: one of them.")
     consent.require(given["yes"], given["dry_run"])
+    course.check(output, all_or_nothing=given["all_or_nothing"])
     entry = _entry(journal, path)
     from kgtool.net.session import Session
 

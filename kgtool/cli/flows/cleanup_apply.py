@@ -113,10 +113,12 @@ class Apply:
         )  # fmt: skip
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str | None] | None:
-        """Return the group that was used last, and when, if that was not long ago."""
+        """Return the group that was used last, and when, if that was not long ago; else one of
+        which the plan does not know when."""
         times = {i.group: max(i.last_commit_ms or 0, i.last_change_ms or 0) for i in left}
-        times = {group: at for group, at in times.items() if at}
-        return used(times, now_ms())
+        known = {group: at for group, at in times.items() if at}
+        unknown = [(group, None) for group in times if group not in known]
+        return used(known, now_ms()) or next(iter(unknown), None)
 
     # -- working --------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgtool.cli.confirm import consent
 from kgtool.cli.output.output import Output
+from kgtool.errors import UsageError
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
 
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def check(output: Output, *, all_or_nothing: bool) -> None:
+    """Refuse what contradicts itself, before anything is sent.
+
+    :raises UsageError: a canary is changed before it is known whether all can be.
+    """
+    if all_or_nothing and output.canary is not None:
+        raise UsageError("--canary changes some groups first, and --all-or-nothing all or none: "
+                         "give one of them.")  # fmt: skip
 
 
 class Course:
