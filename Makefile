@@ -19,6 +19,13 @@ test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
 	@$(BIN)/python tools/run_tests.py
 
+check: venv  ## ruff and what the changed files reach, in a minute (SINCE=main: since that commit)
+	@$(BIN)/python tools/check.py $(SINCE)
+
+mutants: venv  ## does a test notice when a line is wrong? (MUTANTS="--files retention --count 50")
+	@$(SHELL) tools/java.sh
+	@$(BIN)/python tools/mutants.py $(MUTANTS)
+
 soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds 600"), 100 M records
 	@$(SHELL) tools/java.sh
 	@$(BIN)/python tools/soak.py $(SOAK)
@@ -57,4 +64,4 @@ readme: venv  ## run the commands of README.rst and docs/ again and put in what 
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test soak bench lint docs format venv clean
+.PHONY: readme help demo test check mutants soak bench lint docs format venv clean

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.cluster import Cluster
-from tests.support import brokers, clients, record
+from tests.support import brokers, clients, record, seeds
 from tests.support.outcomes import outcome, pytest_terminal_summary
 
 __all__ = ["outcome", "pytest_terminal_summary"]
+
+seeds.load_profile()  # before any test is decorated
 
 _root = pytest.StashKey[Path]()
 
@@ -27,14 +29,27 @@ def pytest_configure(config: pytest.Config) -> None:
         # A shell without job control starts what runs in the background like that, and programs
         # that the tests interrupt would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(seeds.seed())
     if "PYTEST_XDIST_WORKER" not in os.environ:
         record.register(config)
+        config.pluginmanager.register(seeds)
         config.stash[_root] = brokers.open_root()
         # What the tests change is nothing for the journal of whoever runs them.
         os.environ["KGTOOL_JOURNAL_DIR"] = str(config.stash[_root] / "journal")
         # Nor are their contexts anything for the tests.
         os.environ["XDG_CONFIG_HOME"] = str(config.stash[_root] / "config")
         os.environ.pop("KGTOOL_CONTEXT", None)
+
+
+_START_BROKERS = {"kafka", "kafka_391", "secure", "parity"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses a broker by what it asks for: no mark is forgotten."""
+    for item in items:
+        if _START_BROKERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.broker)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

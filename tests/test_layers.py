@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.imports import imports_of
 
 ROOT = Path(__file__).parents[1] / "kgtool"
 
@@ -91,23 +91,6 @@ def _files() -> list[Path]:
     return sorted(ROOT.rglob("*.py"))
 
 
-def _imports(path: Path) -> Iterator[str]:
-    package = ["kgtool", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            start = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*start, *([node.module] if node.module else [])])
-            yield module
-            # ``from kgtool import config`` imports a module of kgtool.
-            for alias in node.names:
-                if (ROOT.parent / module.replace(".", "/") / f"{alias.name}.py").exists() or (
-                    ROOT.parent / module.replace(".", "/") / alias.name / "__init__.py"
-                ).exists():
-                    yield f"{module}.{alias.name}"
-
-
 def _part(path: Path) -> str:
     first = path.relative_to(ROOT).parts[0]
     return first.removesuffix(".py")
@@ -131,9 +114,9 @@ def _is_allowed(path: Path, module: str) -> bool:
 
 
 @pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports(path: Path) -> None:
+def testimports_of(path: Path) -> None:
     assert _part(path) in ALLOWED, f"{path}: say in ALLOWED what this new part may import"
-    for module in _imports(path):
+    for module in imports_of(path):
         top = module.split(".")[0]
         if top == "kgtool":
             assert _is_allowed(path, module), f"{path.relative_to(ROOT)} imports {module}"
@@ -150,14 +133,14 @@ def test_the_core_needs_nothing_but_the_standard_library() -> None:
     for path in _files():
         if _part(path) in core:
             also = ON_DEMAND.get(path.relative_to(ROOT).as_posix(), ())
-            for module in _imports(path):
+            for module in imports_of(path):
                 top = module.split(".")[0]
                 assert top in known or top in also, f"{path} imports {module}"
 
 
 def test_the_walk_sees_imports_inside_functions() -> None:
-    assert "difflib" in set(_imports(ROOT / "cli" / "app" / "suggest.py"))
-    assert "kgtool.config" in set(_imports(ROOT / "cli" / "options" / "shared.py"))
+    assert "difflib" in set(imports_of(ROOT / "cli" / "app" / "suggest.py"))
+    assert "kgtool.config" in set(imports_of(ROOT / "cli" / "options" / "shared.py"))
 
 
 SENDS_CHANGES = ("changes", "sandbox")
@@ -171,7 +154,7 @@ def test_only_one_room_can_change_a_cluster(path: Path) -> None:
     from kgtool.protocol import api
 
     modules = {f"kgtool.protocol.api.{_module(name)}": api.load(name) for name in api.names()}
-    for module in set(_imports(path)) & modules.keys():
+    for module in set(imports_of(path)) & modules.keys():
         changes = modules[module].Request.CHANGES
         if changes is True:
             assert _part(path) in SENDS_CHANGES, f"{path.relative_to(ROOT)} imports {module}"

@@ -70,19 +70,18 @@ def test_help_imports_no_click() -> None:
 
 
 @pytest.mark.parametrize(
-    "argv",
+    ("line", "expected"),
     [
-        ["list", "--help"],
-        ["--validate-regex=a", "--list"],
-        ["list", "--bootstrap-server", "127.0.0.1:1", "--timeout", "50"],
-        ["--list", "--bootstrap-server", "127.0.0.1:1", "--timeout", "50"],
-        ["--describe", "--all-groups", "--bootstrap-server", "127.0.0.1:1", "--timeout", "50"],
+        ("list --help", 0),
+        ("--validate-regex=a --list", 2),
+        ("list --bootstrap-server 127.0.0.1:1 --timeout 50", 4),
+        ("--list --bootstrap-server 127.0.0.1:1 --timeout 50", 4),
+        ("--describe --all-groups --bootstrap-server 127.0.0.1:1 --timeout 50", 4),
     ],
-    ids=" ".join,
 )
-def test_looking_at_groups_stays_light(argv: list[str], click_modules: set[str]) -> None:
-    status, modules = _modules(*argv)
-    assert status in (0, 2, 4)
+def test_looking_at_groups_stays_light(line: str, expected: int, click_modules: set[str]) -> None:
+    status, modules = _modules(*line.split())
+    assert status == expected
     top = modules | {name.split(".")[0] for name in modules}
     assert not (top & NEVER) - click_modules
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.support import flaky, record  # noqa: E402 - the path above makes them importable
+from tests.support import flaky, record, seeds  # noqa: E402 - the path above makes them importable
 
 BIN = Path(sys.executable).parent
 KEPT = Path(os.environ.get("KGTOOL_TEST_RESULTS", ROOT / "build" / "tests"))
@@ -127,6 +127,7 @@ def main() -> int:
     complaints: list[str] = []
     KEPT.mkdir(parents=True, exist_ok=True)
     print("Running the tests on a real Kafka and a real Spark, and the linters beside.", flush=True)
+    print(f"KGTOOL_SEED={seeds.seed()}", flush=True)
     linters = threading.Thread(target=lint, args=(took, complaints))
     linters.start()
     count, once, still, is_broken = tests(took)

@@ -22,8 +22,9 @@ FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _BLANKS = re.compile(r"[\0-\x20]+")
-# A single slash begins a comment too: StreamTokenizer's default.
-_COMMENT = re.compile(r"/\*.*?(?:\*/|$(?![\s\S]))|/[^\r\n]*", re.DOTALL)
+# A single slash begins a comment too: StreamTokenizer's default. It has read the next character by
+# then, so that a comment goes on where that one ends the line.
+_COMMENT = re.compile(r"/\*.*?(?:\*/|$(?![\s\S]))|/.?[^\r\n]*", re.DOTALL)
 _QUOTED = re.compile(r"""(["'])((?:\\[\s\S]|(?!\1)[^\\\r\n])*)(?:\1|(?=[\r\n])|$(?![\s\S]))""")
 _NUMBER = re.compile(r"-?(?:\d[\d.]*|\.\d[\d.]*)|\.(?!\d)")
 _WORD = re.compile(r"[A-Za-z_$\-\xa0-\U0010ffff][A-Za-z0-9_$.\-\xa0-\U0010ffff]*")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE
 from kgtool.retention import rules as r
+from tests.support import seeds
 
 RETENTION_MS = 60_000
 SETS = {**r.RULE_SETS, "2.1.x": r.RULES_2_1_X, "13636": r.RULES_13636}
@@ -18,7 +18,7 @@ COUNT = 20_000
 
 
 def _snapshots() -> list[tuple[Any, ...]]:
-    rng = random.Random(20)
+    rng = seeds.rng("snapshots")
     times = [0, 1, 59_999, 10**12, 2**62, r.MAX_TIMESTAMP_MS - 1, r.MAX_TIMESTAMP_MS]
     states = [r.STATE_EMPTY, r.STATE_STABLE, r.STATE_PREPARING_REBALANCE,
               r.STATE_COMPLETING_REBALANCE, r.STATE_DEAD]  # fmt: skip
@@ -74,7 +74,7 @@ def test_same_verdict_as_the_specification(name: str) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_same_groups_go_as_the_specification_says(name: str) -> None:
-    rules, rng = SETS[name], random.Random(7)
+    rules, rng = SETS[name], seeds.rng("groups")
     left = _ints(rng.choice([0, 0, 1]) for _ in ROWS)
     had = np.array([rng.random() < 0.5 for _ in ROWS])
     found = rc.may_go(rules, GROUP, left=left, pending=OFFSET.pending, had=had)

@@ -22,6 +22,7 @@ from kgtool.analysis.segments import (
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.retention.truth import RULES, raw, truth
+from tests.support import seeds
 
 TRUTH = Path(__file__).parents[1] / "data" / "retention-truth"
 
@@ -92,7 +93,7 @@ def test_codecs(tmp_path: Path, codec: str, count: int) -> None:
 
 
 def test_many_batches_of_very_different_sizes(tmp_path: Path) -> None:
-    rng = random.Random(7)
+    rng = seeds.rng("sizes")
     data, expected, at = b"", [], 0
     for _ in range(150):
         rows = [
@@ -169,7 +170,7 @@ def test_messages_from_before_0_11_are_named(tmp_path: Path) -> None:
 def test_a_flipped_bit_anywhere_never_hides_the_other_batches(tmp_path: Path) -> None:
     whole = writer.commits(0, 5)
     start, end = len(writer.commits(0, 2)), len(writer.commits(0, 3))
-    rng = random.Random(3)
+    rng = seeds.rng("bits")
     for at in range(start, end):
         data = bytearray(whole)
         data[at] ^= 1 << rng.randrange(8)
@@ -212,7 +213,7 @@ def test_wrong_crc_is_named(tmp_path: Path) -> None:
 
 
 def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
-    rng = random.Random(11)
+    rng = seeds.rng("mutations")
     path = TRUTH / "4.3.1" / "segments" / "__consumer_offsets-5.00000000000000000000.log"
     whole = path.read_bytes()
     for _ in range(150):

@@ -59,6 +59,7 @@ def test_two_in_one_process(tmp_path: Path) -> None:
         assert one.take(["a", "b"]) is None
         with GroupLocks(tmp_path, "c1") as two:
             assert two.take(["b"]) == "b"
+            assert two.take(["b", "a"]) == "a", "always in the same order"
         # Closing another descriptor of the file drops nothing.
         with hold(tmp_path, "other") as process, GroupLocks(tmp_path, "c1") as three:
             assert three.take(["a"]) == "a"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata
+from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata, find_coordinators
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import ANY, DeadlineExceeded, call
 from kgtool.errors import (
@@ -17,6 +17,7 @@ from kgtool.errors import (
     NotKafka,
     ResolveFailed,
     TlsFailed,
+    UnsupportedVersion,
 )
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
@@ -299,3 +300,28 @@ def test_what_a_coordinator_or_leader_leaves_out_is_an_error_of_its_own() -> Non
     (error,) = script.run(by_leader(two_brokers(), [TopicPartition("t", 0)], nothing)).values()
     assert isinstance(error, IncompleteAnswer)
     assert len(script.pauses) == 6
+
+
+def test_a_coordinator_that_metadata_did_not_name_is_known_by_its_answer() -> None:
+    """A broker that has just joined, and one that has another address now."""
+    cluster = two_brokers()
+    script = Script(answers([{"a": 3, "b": 1}], [lambda to: to] * 2))
+    assert script.run(by_coordinator(cluster, ["a", "b"], ask)) == {"a": 3, "b": 1}
+    assert (cluster.brokers[3], cluster.brokers[1]) == (Broker(3, "h", 1), Broker(1, "h", 1))
+
+
+def test_the_brokers_are_known_before_their_groups_are() -> None:
+    def answer(_to: int, request: Any) -> Any:
+        if isinstance(request, metadata.Request):
+            return metadata.Response(brokers=living(1, 2))
+        return find_coordinator.Response(coordinators=[coordinator("a", 1)])
+
+    cluster = Cluster()
+    assert Script(answer).run(find_coordinators(cluster, ["a"])) == {"a": 1}
+    assert cluster.brokers[2] == Broker(2, "two", 9092)
+
+
+def test_a_version_that_both_lack_is_final_at_once() -> None:
+    lacking = UnsupportedVersion("no version in common")
+    script = Script(answers([{"a": 1}], [lacking, "done"]))
+    assert script.run(by_coordinator(two_brokers(), ["a"], ask)) == {"a": lacking}

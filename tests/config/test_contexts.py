@@ -60,6 +60,7 @@ def test_a_file_that_somebody_wrote() -> None:
         '[contexts."p"]\nprotected = true\n[contexts.p.properties]\n"client.id" = \'x\'\n'
     )
     assert load().current == "dev"
+    assert not load().by_name["dev"].is_protected
     assert load().by_name["p"] == Context("p", properties={"client.id": "x"}, is_protected=True)
 
 
@@ -86,6 +87,7 @@ def test_what_names_the_cluster() -> None:
     assert found(environ=env).bootstrap == (("a", 1),)
     assert any("KGTOOL_BOOTSTRAP_SERVER is ignored" in note for note in found(environ=env).notes)
     assert found(environ={**env, "KGTOOL_BOOTSTRAP_SERVER": "a:1"}).notes == ()
+    assert found(environ=env, context="a", bootstrap="c:1").notes == (), "it was typed"
     del env["KGTOOL_CONTEXT"]
     assert found(environ=env).bootstrap == (("e", 1),)
     assert has_cluster()
@@ -115,6 +117,19 @@ def test_properties_of_a_context_win_over_those_of_its_file(tmp_path: Path) -> N
     assert made.bootstrap == (("file", 1),)
     assert made.client_id == "mine"
     assert made.properties["request.timeout.ms"] == "5"
+
+
+def test_a_context_is_at_its_own_address_or_not(tmp_path: Path) -> None:
+    """Only there is the cluster that answers remembered as its own."""
+    file, other = tmp_path / "c.properties", tmp_path / "other.properties"
+    file.write_text("bootstrap.servers=file:1\n")
+    other.write_text("bootstrap.servers=other:1\n")
+    put(Context("a", None, str(file)))
+    put(Context("b", None, properties={"bootstrap.servers": "b:1"}))
+    assert found(context="a").is_own_address
+    assert found(context="b", command_config=str(other)).is_own_address
+    assert not found(context="a", command_config=str(other)).is_own_address
+    assert not found("typed:1", context="a").is_own_address
 
 
 def test_an_unknown_context_names_those_that_are_known() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from kgtool.config.jaas import parse_jaas
 from kgtool.config.logins import PasswordLogin
 from kgtool.config.secret import Secret
 from kgtool.errors import ConfigError
+from tests.support import seeds
 
 GOOD = {
     "plain": 'a.b.PlainLoginModule required username="alice" password="secret";',
@@ -25,6 +25,7 @@ GOOD = {
     "blanks": '  M\n\trequired\r\n  a = "1"   b="2" ;  ',
     "comments": '/* x; */ M required // y\n a="1" /* "z" */ ;',
     "a slash begins a comment": 'M required / a="1"\n b="2";',
+    "a slash at the end of a line": 'M required / \n a="1"/\nb="2"; c="3"\nd="4";',
     "semicolon and equals in a string": 'M required p="a;b=c";',
     "empty string": 'M required p="";',
     "not in ASCII": 'M required p="\xe4\u20ac\u4e2d" \xe4\xf6="1";',
@@ -101,7 +102,7 @@ def test_lines_that_kafka_refuses(java: Any, text: str) -> None:
 
 
 def test_random_lines_as_kafka_reads_them(java: Any) -> None:
-    choose = random.Random(7)
+    choose = seeds.rng("jaas")
     pieces = ["M", " required", " ", "a", "=", '"', "'", ";", "\\", "\n", "/", "*", "//", "/*",
               "*/", "1", "-", ".", "_", "$", "\xe4", 'k="v"', ' p="x\\"y"', "\\101", "\u20ac",
               ":", ' a="1"', " b='2'", " c=d "]  # fmt: skip

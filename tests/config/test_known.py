@@ -92,6 +92,7 @@ def test_a_user_sees_it_on_stderr_and_the_command_goes_on(
     assert result.json["results"] == []
 
 
+LOGIN_CALLBACK = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 REFUSED = {
     "JWT assertions": (
         f"{OAUTH}sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security."
@@ -103,6 +104,10 @@ REFUSED = {
         "Java class",
     ),
     "a login": (f"{PLAIN}sasl.login.class=my.Login", "sasl.login.class=my.Login"),
+    "a login beside a callback that is known": (
+        f"{OAUTH}sasl.login.callback.handler.class={LOGIN_CALLBACK}\nsasl.login.class=my.Login",
+        "sasl.login.class=my.Login",
+    ),
     "a callback": (f"{PLAIN}sasl.client.callback.handler.class=my.Vault", "my.Vault"),
     "TLS": ("security.protocol=SSL\nssl.engine.factory.class=my.Engine", "my.Engine"),
     "look-up": ("client.dns.lookup=default", "resolve_canonical_bootstrap_servers_only"),

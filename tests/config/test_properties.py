@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from kgtool.config.properties import Properties, is_secret, parse, read_properties
 from kgtool.errors import ConfigError
+from tests.support import seeds
 
 CASES = {
     "plain": "a=1\nb=2",
@@ -59,7 +59,7 @@ def test_as_java_reads_it(java: Any, text: str) -> None:
 
 
 def test_random_texts_as_java_reads_them(java: Any) -> None:
-    choose = random.Random(4)
+    choose = seeds.rng("properties")
     pieces = ["a", "b", "=", ":", " ", "\t", "\f", "\\", "\n", "\r", "\r\n", "#", "!", "\\u0041",
               "\\n", "\xe4", "key", "\\\\", "\\\n", "\\\r\n  "]  # fmt: skip
     for _ in range(400):

@@ -78,7 +78,7 @@ def test_the_doctor_says_which_brokers_it_lacks(franz: Kfake) -> None:
         "doctor", "--bootstrap-server", franz.bootstrap, "-o", "json", "--timeout", "5000"
     )
     assert {error["target"]["broker"] for error in done.document["errors"]} >= {0, 1, 2}, done
-    assert done.status in (1, 3), done
+    assert done.status == 3, done
 
 
 def test_nothing_is_saved_where_no_broker_lists(franz: Kfake, tmp_path: Path) -> None:

@@ -34,9 +34,8 @@ EDITS = st.lists(
     max_size=5,
 )
 MORE = int(os.environ.get("KGTOOL_FUZZ", "1"))
-"""Times as many examples, and other ones each time, for whoever looks for more: KGTOOL_FUZZ=20."""
+"""Times as many examples, for whoever looks for more: KGTOOL_FUZZ=20."""
 COMMON = settings(
-    deadline=None, derandomize=MORE == 1, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 

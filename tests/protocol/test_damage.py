@@ -17,6 +17,7 @@ from kgtool.protocol import wire
 from kgtool.protocol.api import fetch, metadata
 from kgtool.protocol.plan import decode, decode_prefix, encode
 from tests.protocol.messages import EVERY, Maker, Message
+from tests.support import seeds
 
 MUTATIONS = 80
 HUGE = (
@@ -89,7 +90,7 @@ def test_every_truncation_is_a_decode_error(message: Message) -> None:
 
 @pytest.mark.parametrize("message", EVERY, ids=str)
 def test_mutations_are_decode_errors_or_messages(message: Message) -> None:
-    rng = random.Random(f"damage {message}")
+    rng = seeds.rng("damage", message)
     raw = sample(message, 1)
     for _ in range(MUTATIONS):
         bad = damaged(raw, rng)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from kgtool.queries.cluster.offsets_partition import java_hash, offsets_partition
 from kgtool.sandbox.install.java import find_java
 from tests.retention.truth import RULES, truth
+from tests.support import seeds
 
 ODD = [
     "", "a", "billing", "polygenelubricants", "group with blanks", "grüße", "日本語", "\0",
@@ -37,7 +37,7 @@ def units(text: str) -> str:
 
 
 def random_names(count: int) -> list[str]:
-    rng = random.Random(7)
+    rng = seeds.rng("names")
     points = [*range(1, 0xD800), *range(0xE000, 0x110000)]
     return ["".join(chr(rng.choice(points)) for _ in range(rng.randint(1, 12)))
             for _ in range(count)]  # fmt: skip

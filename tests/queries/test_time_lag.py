@@ -19,7 +19,7 @@ from kgtool.protocol.api import fetch, metadata
 from kgtool.queries.offsets.batch_times import ReadOn, Span, Timestamp, first_timestamp
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.queries.offsets.time_lag import Position, first_unread
-from tests.support import clients
+from tests.support import clients, seeds
 from tests.support.script import Script, living
 
 broker = pytest.mark.broker
@@ -287,9 +287,7 @@ def test_a_batch_that_is_cut_off_tells_nothing() -> None:
 
 
 def test_no_garbage_raises() -> None:
-    import random
-
-    rng = random.Random(7)
+    rng = seeds.rng("garbage")
     good = _batch(10, [100, 200, 300]) + _batch(13, [400])
     for _ in range(3000):
         data = bytearray(good)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from kgtool.errors import DecodeError, MissingExtra
 from kgtool.records.batch import RawRecord, batches, batches_about, read_records
 from tests.analysis.writer import CODECS, CONTROL, TRANSACTIONAL, Raw, batch, offset_key
 from tests.retention.truth import DATA, RULES, raw, truth
+from tests.support import seeds
 
 ROWS = [Raw(b"key", b"x" * 300, 1000), Raw(b"", b"", 990), Raw(None, None, 70_000)]
 RECORDS = [
@@ -98,7 +98,7 @@ def test_only_what_may_be_about_the_groups_is_looked_into() -> None:
 
 
 def damaged() -> Iterator[bytes]:
-    rng = random.Random(0)
+    rng = seeds.rng("batch")
     for codec in CODECS:
         whole = batch(5, ROWS, codec=codec)
         for _ in range(400):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 
 import pytest
@@ -17,6 +16,7 @@ from kgtool.records.share import EarlyShareGroupMetadataValue, ShareGroupMetadat
 from tests.protocol.messages import Maker, Message
 from tests.records.messages import EVERY, Form
 from tests.retention.truth import RULES, raw, truth
+from tests.support import seeds
 
 KEY = OffsetCommitKey(group="g", topic="t", partition=3)
 
@@ -106,7 +106,7 @@ def _whole(form: Form, message: Struct, version: int) -> tuple[bytes, bytes | No
 
 @pytest.mark.parametrize("form", [f for f in EVERY if f.cls.KEY >= 0], ids=lambda f: f.cls.__name__)
 def test_every_truncation_and_mutation_is_decoded_or_a_decode_error(form: Form) -> None:
-    rng = random.Random(form.cls.__name__)
+    rng = seeds.rng(form.cls.__name__)
     for version in form.versions:
         made = Maker((form.name, version)).message(Message(form.name, "", form.cls, version))
         key, value = _whole(form, made, version)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 
 import pytest
@@ -18,6 +17,7 @@ from kgtool.records.subscription import (
     subscribed_topics,
 )
 from tests.records.conftest import Coordinator
+from tests.support import seeds
 
 
 def subscription(version: int, *topics: str, user_data: bytes | None = None) -> bytes:
@@ -62,7 +62,7 @@ def test_a_whole_subscription_and_assignment() -> None:
 
 def test_kafka_reads_the_same_topics(coordinator: Coordinator) -> None:
     """As ClassicGroup.computeSubscribedTopics does, on good bytes and on damaged ones."""
-    rng = random.Random(7)
+    rng = seeds.rng("subscription")
     readable = 0
     for _ in range(600):
         topics = [rng.choice(("t", "orders", "größe", "")) for _ in range(rng.randint(0, 3))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from functools import cache
 
 import pytest
@@ -16,6 +15,7 @@ from tests.retention.lives import START_MS, Life
 from tests.retention.logs import Log
 from tests.retention.simulation import Removed, simulate
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, raw, truth
+from tests.support import seeds
 
 CAUSES = {
     "expired": "expired",
@@ -113,7 +113,7 @@ def test_another_generation_does_not_explain_the_log(run: str, wrong: str) -> No
 def test_what_a_played_broker_removes_is_never_taken_for_a_hand(name: str) -> None:
     rules, kinds = RULE_SETS[name], set()
     for seed in range(40):
-        log = Life(random.Random(f"audit-{name}-{seed}")).run(30, 12_000)
+        log = Life(seeds.rng("audit", name, seed)).run(30, 12_000)
         end_ms = log.entries[-1].timestamp_ms + 3 * R
         removed = simulate(log.entries, rules, R, 7_000, end_ms, START_MS)
         broker = {_tombstone(row) for row in removed}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from kgtool.retention.rules import RULE_SETS
 from tests.retention.coordinator import Coordinators, RefusedError, coordinators
 from tests.retention.lives import ALL_TYPES, START_MS, Life
 from tests.retention.simulation import Removed, simulate
+from tests.support import seeds
 
 RETENTION_MINUTES = 1
 INTERVAL_MS = 20_000
@@ -76,9 +76,7 @@ def test_the_same_is_removed_at_the_same_checks(kafka: Coordinators) -> None:
     name, types = RULES_AND_TYPES[kafka.version]
     offsets = groups = 0
     for seed in range(LIVES):
-        log = Life(random.Random(f"{name}-{seed}"), types=types, regexes=kafka.version >= "4").run(
-            30, 12_000
-        )
+        log = Life(seeds.rng(name, seed), types=types, regexes=kafka.version >= "4").run(30, 12_000)
         taken, theirs = removals_by_kafka(kafka, log.entries)
         ours = simulate(
             taken, RULE_SETS[name], RETENTION_MINUTES * 60_000, INTERVAL_MS, END_MS, START_MS
@@ -96,7 +94,7 @@ def test_the_scala_coordinator_expires_the_same_offsets() -> None:
     went = kept = 0
     with coordinators("3.9.1") as kafka:
         for seed in range(LIVES):
-            life = Life(random.Random(f"scala-{seed}"), types=("classic",))
+            life = Life(seeds.rng("scala", seed), types=("classic",))
             log = life.run(30, 6_000)
             history, metadata = History(rules, retention_ms), dict.fromkeys(life.groups)
             for entry in log.entries:
