@@ -41,6 +41,13 @@ lint: venv  ## ruff, mypy strict and the layer test
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layers.py
 
+dist: venv  ## wheel, sdist, kgtool.pex, hashed requirements, SBOM and SHA256SUMS, in dist/
+	@$(BIN)/python tools/dist.py
+
+image: dist  ## the container images kgtool:slim and kgtool:analyze (needs Docker)
+	docker build --target slim --tag kgtool:slim .
+	docker build --target analyze --tag kgtool:analyze .
+
 docs: venv  ## completions, man pages and the HTML of docs/, from the command line itself
 	@$(BIN)/python tools/docs.py
 	@$(BIN)/python -m sphinx -q -W -b html docs build/docs && echo "build/docs/index.html"
@@ -51,7 +58,7 @@ format: venv  ## let ruff put the sources in order
 
 venv: $(VENV)/.installed  ## the environment in .venv, with everything the tests need
 
-$(VENV)/.installed: setup.py kgtool/__init__.py
+$(VENV)/.installed: pyproject.toml setup.py kgtool/__init__.py
 	@echo "Setting up $(VENV) (Python packages, once) …"
 	@$(PYTHON) -c 'import sys; sys.exit("kgtool needs Python 3.10 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 10) else 0)'
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian, apt-get install python3-venv"; exit 1; }
@@ -64,4 +71,4 @@ readme: venv  ## run the commands of README.rst and docs/ again and put in what 
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test check mutants soak bench lint docs format venv clean
+.PHONY: readme help demo test check mutants soak bench lint dist image docs format venv clean

@@ -4,7 +4,7 @@
 # Commands below a path of commands ("" is the program).
 _kgtool_commands() {
     case "$1" in
-        "") _kgtool_lines list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex sandbox completion man help version ;;
+        "") _kgtool_lines list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version ;;
         "cleanup") _kgtool_lines apply plan ;;
         "context") _kgtool_lines add list remove rename show use ;;
         "sandbox") _kgtool_lines down seed status up ;;
@@ -22,9 +22,9 @@ _kgtool_options() {
             --members --all-topics --all-groups --reset-offsets --delete-offsets \
             --delete --describe --list --lagging --lag --by --time-lag --expiry \
             --committed --read-committed --totals --columns --sort -w --watch \
-            --prometheus -y --yes --confirm --reason -n --dry-run --canary --max-delete \
-            -b --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help --version ;;
+            --prometheus -y --yes --confirm --reason --journal-copy -n --dry-run \
+            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help --version ;;
         "list") _kgtool_lines \
             --state --type -g --group --match --regex --exclude --expiring-within \
             --columns --sort -b --bootstrap-server --command-config --context --timeout \
@@ -61,42 +61,43 @@ _kgtool_options() {
             --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type --force -y \
-            --yes --confirm --reason -n --dry-run --canary --max-delete -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
+            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-delete \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "delete-offsets") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type -t --topic \
-            --force -y --yes --confirm --reason -n --dry-run --canary --max-delete -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --force -y --yes --confirm --reason --journal-copy -n --dry-run --canary \
+            --max-delete -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "reset-offsets") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type -t --topic \
             --all-topics --to-earliest --to-latest --to-current --to-offset --shift-by \
             --to-datetime --by-duration --from-file --like --execute --export --create \
-            --wait-empty --all-or-nothing --force -y --yes --confirm --reason -n \
-            --dry-run --canary --max-delete -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            --wait-empty --all-or-nothing --force -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-delete -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "remove-members") _kgtool_lines \
             -g --group --instance-id --member-id --client-id --all --wait-empty -y --yes \
-            --confirm --reason -n --dry-run --canary --max-delete -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --confirm --reason --journal-copy -n --dry-run --canary --max-delete -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "keep") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type --join -y \
-            --yes --confirm --reason -n --dry-run --canary --max-delete -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
+            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-delete \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "configs") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --describe --all --alter \
-            --add-config --delete-config --force -y --yes --confirm --reason -n \
-            --dry-run --canary --max-delete -b --bootstrap-server --command-config \
-            --context --timeout -o --output --no-color --debug --help ;;
+            --add-config --delete-config --force -y --yes --confirm --reason \
+            --journal-copy -n --dry-run --canary --max-delete -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "cleanup") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "cleanup apply") _kgtool_lines \
-            --allow-blind --rate -y --yes --confirm --reason -n --dry-run --canary \
-            --max-delete -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            --allow-blind --rate -y --yes --confirm --reason --journal-copy -n --dry-run \
+            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "cleanup plan") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type --idle \
             --times-from --no-lag --generated --unsubscribed --orphaned --no-rebuild \
@@ -104,21 +105,23 @@ _kgtool_options() {
             -o --output --no-color --debug --help ;;
         "backup") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type --out \
-            --overwrite -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            --overwrite --times -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "restore") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude -t --topic --map-group \
-            --map-topic --other-cluster --create --no-create --verify --no-verify \
-            --force --all-or-nothing --wait-empty --as-member -y --yes --confirm \
-            --reason -n --dry-run --canary --max-delete -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --map-topic --other-cluster --by-time --checkpoints --create --no-create \
+            --verify --no-verify --force --all-or-nothing --wait-empty --as-member -y \
+            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-delete \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "history") _kgtool_lines \
             --prune -n --dry-run -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "undo") _kgtool_lines \
             --from --force --all-or-nothing --wait-empty --as-member -y --yes --confirm \
-            --reason -n --dry-run --canary --max-delete -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            --reason --journal-copy -n --dry-run --canary --max-delete -b \
+            --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
         "export") _kgtool_lines \
             --out -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
@@ -145,9 +148,16 @@ _kgtool_options() {
             --none -o --output --no-color --debug --help ;;
         "request") _kgtool_lines \
             --body --version --api-version --broker --hex --list --schema -n --dry-run \
-            -y --yes --confirm --reason -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
+            -y --yes --confirm --reason --journal-copy -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "validate-regex") _kgtool_lines \
+            -b --bootstrap-server --command-config --context --timeout -o --output \
+            --no-color --debug --help ;;
+        "exporter") _kgtool_lines \
+            --listen --token-file --interval --within --time-lag --match --regex \
+            --exclude -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
+        "mcp") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "sandbox") _kgtool_lines \
@@ -265,6 +275,7 @@ _kgtool_kind() {
         --prometheus) [[ -n $kind ]] || kind="files" ;;
         --confirm) [[ -n $kind ]] || kind="any" ;;
         --reason) [[ -n $kind ]] || kind="any" ;;
+        --journal-copy) [[ -n $kind ]] || kind="any" ;;
         --canary) [[ -n $kind ]] || kind="any" ;;
         --max-delete) [[ -n $kind ]] || kind="any" ;;
         -b|--bootstrap-server) [[ -n $kind ]] || kind="any" ;;
@@ -273,7 +284,7 @@ _kgtool_kind() {
         --timeout) [[ -n $kind ]] || kind="any" ;;
         -o|--output) [[ -n $kind ]] || kind="words" choices="text json ndjson csv yaml" ;;
         --within) [[ -n $kind ]] || kind="any" ;;
-        --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old brokers-mixed denied" ;;
+        --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
         --after) [[ -n $kind ]] || kind="any" ;;
         --format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
@@ -291,6 +302,7 @@ _kgtool_kind() {
         --times-from) [[ -n $kind ]] || kind="files" ;;
         --map-group) [[ -n $kind ]] || kind="any" ;;
         --map-topic) [[ -n $kind ]] || kind="any" ;;
+        --checkpoints) [[ -n $kind ]] || kind="any" ;;
         --prune) [[ -n $kind ]] || kind="any" ;;
         --from) [[ -n $kind ]] || kind="files" ;;
         --rules) [[ -n $kind ]] || kind="words" choices="auto pre-2.1 2.1 2.4 3.7-new 3.8-new 4.1" ;;
@@ -316,6 +328,9 @@ _kgtool_kind() {
         --body) [[ -n $kind ]] || kind="files" ;;
         --version|--api-version) [[ -n $kind ]] || kind="any" ;;
         --broker) [[ -n $kind ]] || kind="any" ;;
+        --listen) [[ -n $kind ]] || kind="any" ;;
+        --token-file) [[ -n $kind ]] || kind="files" ;;
+        --interval) [[ -n $kind ]] || kind="any" ;;
         --name) [[ -n $kind ]] || kind="any" ;;
         --brokers) [[ -n $kind ]] || kind="any" ;;
         --kafka-version) [[ -n $kind ]] || kind="words" choices="4.3.1 3.9.1" ;;

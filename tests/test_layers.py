@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[1] / "kgtool"
 
 OPEN = {
     "kgtool", "kgtool.errors", "kgtool.model", "kgtool.text", "kgtool.timespec", "kgtool.columns",
-    "kgtool.json_rows", "kgtool.durable", "kgtool.protocol", "kgtool.protocol.codes",
+    "kgtool.json_rows", "kgtool.durable", "kgtool.metrics", "kgtool.protocol",
+    "kgtool.protocol.codes",
 }  # fmt: skip
 """Everybody may import these; they import nothing of kgtool but each other."""
 
@@ -31,6 +32,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "columns": (),
     "json_rows": (),
     "durable": (),
+    "metrics": (),
     "config": (),
     "protocol": (),
     "records": ("protocol",),
@@ -40,6 +42,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "queries": READING,
     "changes": ("queries", *READING, "config"),
     "api": PEOPLE,
+    "exporter": PEOPLE,
+    "mcp": (*PEOPLE, "api"),
     "analysis": ("records", "retention", "protocol", "changes.cleanup.plan_file"),
     "sandbox": ("",),
     "cli": ("",),
@@ -58,18 +62,22 @@ ONLY_IN = {
     "pandas": ("analysis",),
     "pyarrow": ("analysis",),
     "numpy": ("analysis",),
-    "socket": ("net", "cli", "api", "sandbox"),
+    "socket": ("net", "cli", "api", "sandbox", "exporter"),
     "ssl": ("net", "cli", "sandbox"),
     "selectors": ("net", "cli", "sandbox"),
-    "time": ("net", "cli", "api", "sandbox"),
+    "time": ("net", "cli", "api", "sandbox", "exporter", "mcp"),
     "random": ("net", "cli", "sandbox"),
-    "http": ("net", "cli", "sandbox"),
+    "http": ("net", "cli", "sandbox", "exporter"),
     "urllib": ("net", "cli", "sandbox"),
     "rich": ("cli", "sandbox"),
     "tabulate": ("cli",),
     "yaml": ("cli",),
     "re2": ("cli",),
-    "asyncio": (),
+    "asyncio": ("mcp",),
+    "anyio": ("mcp",),
+    "mcp": ("cli", "mcp"),
+    "prometheus_client": ("cli",),
+    "fsspec": ("changes",),
     "confluent_kafka": ("cli", "sandbox"),
 }
 """Where libraries and clocks are allowed (analysis measures its own stages, see below)."""
@@ -79,6 +87,7 @@ ON_DEMAND = {
     "net/auth/kerberos.py": ("gssapi",),
     "net/auth/aws.py": ("botocore", "aws_msk_iam_sasl_signer"),
     "records/batch.py": ("cramjam",),
+    "changes/journal/remote.py": ("fsspec",),
 }
 """Libraries that the core needs for secured clusters and for compressed logs only, each in one
 file."""

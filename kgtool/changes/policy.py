@@ -29,7 +29,8 @@ class Origin(NamedTuple):
     """Who wants a change, with which words.
 
     ``arguments``: the command line; ``options``: those of it that are known already;
-    ``confirm``: the id of the cluster that is meant; ``undoes``: the journal that is taken back.
+    ``confirm``: the id of the cluster that is meant; ``undoes``: the journal that is taken back;
+    ``journal_copy``: the URL of the journal's second home.
     """
 
     command: str
@@ -38,6 +39,7 @@ class Origin(NamedTuple):
     undoes: str | None = None
     confirm: str | None = None
     max_delete: int | None = None
+    journal_copy: str | None = None
 
 
 class Guard:

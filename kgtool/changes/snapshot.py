@@ -31,13 +31,15 @@ class OffsetImage(NamedTuple):
     """One partition of a group: what is committed (None: nothing), and where.
 
     ``topic_id`` is Kafka's text form (22 characters), None on brokers before 2.8 and where the
-    topic is gone; ``log_start`` and ``log_end`` are None where nobody could tell.
+    topic is gone; ``log_start`` and ``log_end`` are None where nobody could tell. ``time_ms`` is
+    the time of the last record before the offset, 0 where there is none; None: not asked for.
     """
 
     committed: CommittedOffset | None
     topic_id: str | None = None
     log_start: int | None = None
     log_end: int | None = None
+    time_ms: int | None = None
 
     @property
     def misplaced(self) -> str | None:

@@ -38,6 +38,22 @@ def release(offered: Offered) -> tuple[int, int]:
     return (0, 0)
 
 
+_ALWAYS = frozenset({*range(4), *range(8, 38), 42})
+"""Every release from 2.1 to 4.3 offers these, with ZooKeeper and with KRaft."""
+_SINCE_4_0 = frozenset({38, 39, 40, 41, 55, 57, 64})
+"""KRaft's: delegation tokens (KIP-900), DescribeQuorum, UpdateFeatures, UnregisterBroker."""
+
+
+def is_kafka(offered: Offered) -> bool:
+    """Whether a broker offers all that Apache Kafka of the release it looks like offers.
+
+    Others that speak the protocol leave out what they have no use for, and take part of what is
+    newest: their ``release`` says nothing about how they keep offsets.
+    """
+    needed = _ALWAYS | (_SINCE_4_0 if release(offered) >= (4, 0) else frozenset())
+    return needed <= offered.keys()
+
+
 SINCE = {
     "OffsetDelete": "2.4", "ConsumerGroupDescribe": "3.8", "IncrementalAlterConfigs": "2.3",
     "DescribeCluster": "2.8", "DescribeTopicPartitions": "3.8", "ShareGroupDescribe": "4.1",

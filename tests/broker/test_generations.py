@@ -368,3 +368,8 @@ def test_no_version_outside_of_what_a_broker_offers(
         peer.sendall(struct.pack(">ihhih", 10, 3, 99, 1, -1))  # Metadata v99
         assert peer.recv(1) == b""
     clients.wait_for(lambda: complaint in log.read_text(errors="replace"), "the complaint")
+
+
+def test_every_release_is_taken_for_kafka(kgtool: Any) -> None:
+    found = {row["finding"] for row in kgtool("doctor", "--fail-on", "none").json["results"]}
+    assert "not-kafka" not in found

@@ -78,6 +78,7 @@ offset_images = st.builds(
     st.none() | st.text("abcXYZ019-_", min_size=22, max_size=22),
     st.none() | longs,
     st.none() | longs,
+    st.none() | longs,
 )
 partitions = st.builds(TopicPartition, names, st.integers(0, 2**31 - 1))
 group_images = st.builds(

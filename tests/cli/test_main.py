@@ -276,3 +276,18 @@ def test_a_closed_stdin_is_no_terminal() -> None:
         os.close(slave)
         os.close(master)
     assert result.status == 2
+
+
+@pytest.mark.parametrize(
+    "argv", ["delete --group g --yes", "--delete --group g", "undo last --yes", "history"]
+)
+def test_a_system_without_fcntl_is_named(argv: str) -> None:
+    """Windows: it was "Unexpected ModuleNotFoundError … This is a fault of kgtool"."""
+    code = ("import sys; sys.modules['fcntl'] = None; from kgtool.cli.app.main import main; "
+            "sys.exit(main())")  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, *argv.split(), "--bootstrap-server", "127.0.0.1:1"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done
+    assert len(done.stderr.splitlines()) == 1 and "Linux, macOS or WSL" in done.stderr, done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,28 @@ def test_an_empty_offsetfetch_is_no_group_without_offsets(franz: Kfake) -> None:
     assert franz.struck()
     (error,) = done.document["errors"]
     assert (done.status, error["name"], error["code"]) == (1, "INCOMPLETE_ANSWER", None), done
+
+
+def test_doctor_says_what_it_is_and_lacks(franz: Kfake) -> None:
+    """It took it for Kafka 4.1: its retention, its rules, an upgrade."""
+    done = kgtool("doctor", "--bootstrap-server", franz.bootstrap, "-o", "json", "--ignore",
+                  "beyond-end")  # fmt: skip
+    found = {row["finding"]: row for row in done.document["results"]}
+    assert found.keys() <= {"not-kafka", "denied", "topic-gone", "piling-up"}, done
+    lacks = found["not-kafka"]["evidence"]["lacks"]
+    assert lacks[0] == "__consumer_offsets" and "OffsetDelete" not in lacks, done
+    assert "Upgrade" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["describe --expiry", "list --expiring-within 48h", "explain", "keep --dry-run"]
+)
+def test_expiry_is_never_a_guess(franz: Kfake, command: str) -> None:
+    """They showed Kafka's seven days and its rules, ``keep`` even a new date."""
+    name, *options = command.split()
+    group = ["known-001"] if name != "list" else []
+    done = kgtool(name, *group, *options, "--bootstrap-server", franz.bootstrap)
+    said = done.stdout + done.stderr
+    assert "not Apache Kafka: when they remove offsets is unknown" in said, done
+    assert "Offsets are kept for" not in said and "rules of brokers" not in said, done
+    assert "T" not in "".join(re.findall(r"\d{4}-\d\d-\d\dT", said)), done

@@ -29,3 +29,11 @@ def test_bytes_left_over_after_metadata_are_a_warning(bootstrap: str) -> None:
     assert '"nodeId": 3' in done.stdout
     assert done.stderr.count("bytes left over after MetadataResponse") == 1
     assert "UserWarning" not in done.stderr and "channel.py" not in done.stderr
+
+
+def test_doctor_knows_that_it_is_no_kafka(bootstrap: str) -> None:
+    done = kgtool("doctor", "--bootstrap-server", bootstrap, "-o", "json", "--timeout", "8000")
+    found = [row for row in done.document["results"] if row["finding"] == "not-kafka"]
+    assert len(found) == 1, done
+    assert "OffsetDelete" in found[0]["evidence"]["lacks"], done
+    assert "broker-old" not in done.stdout, done

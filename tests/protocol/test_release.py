@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.protocol.broker_release import needs_kafka, release
+from kgtool.protocol.broker_release import is_kafka, needs_kafka, release
 
 # The stable versions in the message JSONs of each kafka-clients jar (validVersions, less one where
 # latestVersionUnstable says so); 2.1.1, 3.9.1 and 4.3.1 are asked themselves (test_generations).
@@ -93,3 +93,12 @@ def test_a_missing_api_is_said_with_the_kafka_that_brought_it() -> None:
         "b:9092 can't do OffsetDelete: it needs Kafka ≥ 2.4."
     )
     assert "doesn't offer it" in str(needs_kafka("b:9092", "Produce"))
+
+
+def test_what_lacks_a_part_of_its_release_is_no_kafka() -> None:
+    every = dict.fromkeys(range(93), (1, 20))
+    assert is_kafka(every)
+    assert not is_kafka({key: each for key, each in every.items() if key != 55})
+    old = dict.fromkeys(range(43), (0, 5))
+    assert is_kafka(old)
+    assert not is_kafka({key: each for key, each in old.items() if key != 34})

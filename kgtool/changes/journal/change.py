@@ -21,6 +21,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kgtool.changes.journal import remote
 from kgtool.changes.journal.journal import (
     DONE,
     INTERRUPTED,
@@ -219,7 +220,7 @@ class Change:
         if self._problem is not None:
             raise self._problem
         is_first = self.journal is None
-        journal = self.journal or Journal(self._folder, self._header())
+        journal = self.journal or self._begin()
         try:
             write(journal)
         except BaseException:
@@ -228,6 +229,19 @@ class Change:
             raise
         self.journal = journal
         self._recorded(journal.id)
+
+    def _begin(self) -> Journal:
+        header, url = self._header(), self._origin.journal_copy or os.environ.get(remote.VARIABLE)
+        if not url:
+            return Journal(self._folder, header)
+        copy = remote.Copy(f"{remote.check_url(url)}/{header.id}")
+
+        def store(data: bytes) -> None:
+            began = self._timer.monotonic()
+            copy.put(data)
+            self._session.loop.extend(self._timer.monotonic() - began)
+
+        return Journal(self._folder, header, store)
 
     def _header(self) -> Header:
         said = self._origin

@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,9 +118,13 @@ class Journal:
     After the first request has left nothing here raises: the cluster has changed, and that is to
     be reported whatever the disk does. ``problem`` is then what went wrong. Only whole lines stay
     in the file: a part that could not be written is cut off again.
+
+    :param copy: stores what was appended elsewhere too, each part before it is changed.
     """
 
-    def __init__(self, folder: Path, header: Header) -> None:
+    def __init__(
+        self, folder: Path, header: Header, copy: Callable[[bytes], None] | None = None
+    ) -> None:
         self.id = header.id
         self.path = folder / f"{header.id}{SUFFIX}"
         self.groups = 0
@@ -131,6 +135,7 @@ class Journal:
         self._items: dict[str, Collection[TopicPartition]] = {}
         self._folder = folder
         self._is_safe = self._is_closed = False
+        self._copy, self._copied = copy, 0
         self._file = self._create(header)
 
     def _create(self, header: Header) -> LineFile:
@@ -200,6 +205,7 @@ class Journal:
             self._file.sync()
             if not self._is_safe:
                 sync(self._folder)
+            self._copy_up()
         except BaseException as error:
             self.groups, self.changes = counts
             if start is not None:
@@ -208,6 +214,19 @@ class Journal:
                 raise self._refused(error) from error
             raise
         self._is_safe = True
+
+    def _copy_up(self) -> None:
+        """Store what was appended since the last time.
+
+        :raises JournalError: it can't be stored.
+        """
+        if self._copy is None:
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._copied)
+            data = file.read()
+        self._copy(data)
+        self._copied += len(data)
 
     def result(
         self, group: str, topic: str | None, partition: int | None, status: str,
@@ -268,8 +287,11 @@ class Journal:
         self._append(line)
         try:
             self._file.sync()
+            self._copy_up()
         except OSError as error:
             self.problem = self.problem or error
+        except JournalError as error:
+            self.problem = self.problem or OSError(0, error.message.rstrip("."))
         self._close()
 
     def discard(self) -> None:

@@ -41,7 +41,7 @@ _OFFSET: tuple[str, ...] = (
     "kind", "group", "topic", "partition", "offset", "leader_epoch", "metadata", "topic_id",
     "log_start_offset", "log_end_offset",
 )  # fmt: skip
-_PENDING, _AFTER = "pending_transaction", "after"
+_PENDING, _AFTER, _TIME = "pending_transaction", "after", "time_ms"
 
 
 def dump(record: Mapping[str, Any]) -> str:
@@ -73,6 +73,8 @@ def group_lines(recorded: Recorded) -> str:
         values = _offset_values(image.group, partition, offset)
         if offset.committed is not None and offset.committed.is_pending:
             keys, values = (*keys, _PENDING), (*values, True)
+        if offset.time_ms is not None:
+            keys, values = (*keys, _TIME), (*values, offset.time_ms)
         if partition in recorded.after:
             after = recorded.after[partition]
             keys = (*keys, _AFTER)
@@ -84,7 +86,7 @@ def group_lines(recorded: Recorded) -> str:
 
 def _offset_values(group: str, partition: TopicPartition, image: OffsetImage) -> tuple[object, ...]:
     """Return the values of ``_OFFSET``."""
-    committed, *log = image
+    committed, *log = image[:4]
     offset, epoch, metadata, _ = committed or _NOTHING
     return ("offset", group, *partition, offset, epoch, metadata, *log)
 
@@ -196,6 +198,7 @@ def _take_offset(record: dict[str, Any], offsets: Any, after: Any) -> None:
         typed(record, "topic_id", str, none=True),
         _optional(record, "log_start_offset"),
         _optional(record, "log_end_offset"),
+        number(record, _TIME) if record.get(_TIME) is not None else None,
     )
     if "after" in record:
         then = record["after"]

@@ -31,6 +31,8 @@ from kgtool.changes.journal.jsonl import (
 )
 from kgtool.changes.restore.run import Runner
 from kgtool.changes.snapshot import GroupImage
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
 from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target
@@ -141,7 +143,9 @@ class BackupWriter:
         return BackupError(f"The backup {self.path} can't be written: {error.strerror}.")
 
 
-def header_of(cluster_id: str | None, at_ms: int, selection: Mapping[str, Any]) -> dict[str, Any]:
+def header_of(
+    cluster_id: str | None, at_ms: int, selection: Mapping[str, Any], *, times: bool = False
+) -> dict[str, Any]:
     """Return the first line's fields: of which cluster, when, and which groups were asked for."""
     from kgtool import __version__
 
@@ -151,14 +155,18 @@ def header_of(cluster_id: str | None, at_ms: int, selection: Mapping[str, Any]) 
         "at": moment(at_ms),
         "kgtool": __version__,
         "selection": dict(selection),
+        **({"times": True} if times else {}),
     }
 
 
 def save(
     session: Runner, writer: BackupWriter, groups: Sequence[str],
-    failed: Callable[[ItemError], None],
+    failed: Callable[[ItemError], None], *, times: bool = False,
 ) -> None:  # fmt: skip
-    """Read groups and write them, some at a time; ``failed`` hears of what can't be read."""
+    """Read groups and write them, some at a time; ``failed`` hears of what can't be read.
+
+    :param times: with the time of the last record before each offset.
+    """
     from kgtool.changes.snapshot import read_groups
     from kgtool.queries.offsets.adaptive_batches import Waves
 
@@ -180,8 +188,35 @@ def save(
                 for error in errors
             )
             if is_read and group == reading.image.group:
-                writer.group(reading.image)
+                image = reading.image
+                if times:
+                    image, unread = session.run(_with_times(session.cluster, image))
+                    for error in unread:
+                        writer.error(error)
+                        failed(error)
+                writer.group(image)
         waves.learn(len(part), writer.offsets - saved)
+
+
+def _with_times(
+    cluster: Cluster, image: GroupImage
+) -> Operation[tuple[GroupImage, list[ItemError]]]:
+    """Add the time of the last record before each offset; what can't be read has none."""
+    from kgtool.queries.offsets.record_times import Place, times_before
+
+    places = {
+        partition: Place(one.committed.offset, one.log_start or 0)
+        for partition, one in image.offsets.items()
+        if one.committed is not None and one.committed.offset is not None
+    }
+    found = yield from times_before(cluster, places)
+    offsets, errors = dict(image.offsets), []
+    for partition, at in found.items():
+        if isinstance(at, KgError):
+            errors.append(ItemError.of(at, Target(image.group, *partition)))
+        else:
+            offsets[partition] = offsets[partition]._replace(time_ms=at)
+    return image._replace(offsets=offsets), errors
 
 
 def _elsewhere(group: str) -> ItemError:

@@ -20,7 +20,7 @@ VALUE = {
     "bootstrap-server", "command-config", "context", "timeout", "group", "topic", "validate-regex",
     "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
     "output", "match", "regex", "exclude", "sort", "columns", "watch", "lag", "by",
-    "prometheus", "like", "wait-empty", "reason", "expiring-within",
+    "prometheus", "like", "wait-empty", "reason", "journal-copy", "expiring-within",
     "confirm", "max-delete", "canary",
 }  # fmt: skip
 OPTIONAL_VALUE = {"state", "type"}

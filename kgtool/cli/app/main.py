@@ -231,6 +231,11 @@ def _as_kg_error(error: Exception) -> KgError | None:
 
     if isinstance(error, KgError):
         return error
+    if isinstance(error, ImportError) and error.name == "fcntl":
+        return KgError(
+            "This command locks files, which Python can't do on this system (no fcntl).",
+            hint="Run it on Linux, macOS or WSL.",
+        )
     import click
 
     if isinstance(error, click.UsageError):

@@ -40,6 +40,8 @@ SECTIONS = {
         "context": "Manage connection profiles.",
         "request": "Send one request of Kafka's protocol, and show the answer.",
         "validate-regex": "Check a regular expression as brokers read it (RE2).",
+        "exporter": "Serve metrics of all groups to Prometheus.",
+        "mcp": "Serve the reads, and changes by a plan, to an agent (MCP on stdio).",
         "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
         "completion": "Print the completion script of a shell.",
         "man": "Show the man page of a command.",

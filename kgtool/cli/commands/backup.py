@@ -43,11 +43,17 @@ STDOUT = "-"
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
               help="The file to make; - is stdout.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="FILE may exist.")
+@click.option(
+    "--times",
+    is_flag=True,
+    help="With the time of the last record before each offset, for restore --by-time.",
+)
 @connection_options()
 @output_options
 def command(
-    settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool
-) -> int:
+    settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool,
+    times: bool,
+) -> int:  # fmt: skip
     """Save the committed offsets of groups, living ones too, to one file.
 
     With them go metadata, leader epochs, topic ids, the cluster's id, and where the logs begin and
@@ -64,10 +70,10 @@ def command(
     with Session(settings, progress=True) as session:
         groups, _, missing = choose(session, output, selection, COLUMNS)
         is_stream = str(out) == STDOUT
-        with _writer(session, selection, out, is_stream) as writer:
+        with _writer(session, selection, out, is_stream, times) as writer:
             for error in missing:
                 writer.error(error)
-            save(session, writer, groups, output.failed)
+            save(session, writer, groups, output.failed, times=times)
             if not writer.groups and (groups or missing):
                 return output.finish()  # nothing could be read: no file
             writer.finish()
@@ -90,10 +96,12 @@ def _check(output: Output, out: Path, overwrite: bool) -> None:
         raise ConfigError(f"There is no folder {out.parent} for the backup.")
 
 
-def _writer(session: Session, selection: Selection, out: Path, is_stream: bool) -> BackupWriter:
+def _writer(
+    session: Session, selection: Selection, out: Path, is_stream: bool, times: bool
+) -> BackupWriter:
     from kgtool.changes.restore.backup import BackupWriter, header_of
 
-    header = header_of(session.cluster_id, now_ms(), selection._asdict())
+    header = header_of(session.cluster_id, now_ms(), selection._asdict(), times=times)
     return BackupWriter(out, header, sys.stdout.buffer if is_stream else None)
 
 

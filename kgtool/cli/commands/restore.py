@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +27,15 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports.restore import COLUMNS
+from kgtool.errors import UsageError
 from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
 
 if TYPE_CHECKING:
     from kgtool.changes.restore.backup import Backup
+    from kgtool.changes.restore.decide import GroupWish
     from kgtool.changes.restore.from_backup import Selecting
     from kgtool.config import Settings
+    from kgtool.net.session import Session
 
 
 @click.command(
@@ -67,6 +72,16 @@ if TYPE_CHECKING:
     "--other-cluster", is_flag=True, help="The file is of another cluster, as in a migration."
 )
 @click.option(
+    "--by-time",
+    is_flag=True,
+    help="By the times of a backup --times: may repeat records, skips none.",
+)
+@click.option(
+    "--checkpoints",
+    metavar="TOPIC",
+    help="By MirrorMaker's checkpoints: SOURCE.checkpoints.internal.",
+)
+@click.option(
     "--create/--no-create",
     default=True,
     show_default=True,
@@ -96,6 +111,8 @@ def command(
     map_group: tuple[str, ...],
     map_topic: tuple[str, ...],
     other_cluster: bool,
+    by_time: bool,
+    checkpoints: str | None,
     create: bool,
     verify: bool,
     force: bool,
@@ -115,6 +132,8 @@ def command(
 
     consent.require(given["yes"], given["dry_run"])
     course.check(output, all_or_nothing=given["all_or_nothing"])
+    if by_time and checkpoints is not None:
+        raise UsageError("--by-time and --checkpoints are two ways: give one of them.")
     backup = open_backup(file)
     selecting = _selecting(selection, topics, map_group, map_topic, other_cluster)
     wait = given["wait_empty"]
@@ -135,12 +154,31 @@ def command(
         if not (force or other_cluster):
             check_cluster(file, backup.cluster_id, session.cluster_id, "--other-cluster")
         _name_missing(output, backup, selection)
-        work = PutBack(session, output, options, lambda: wishes(backup, selecting),
-                       lambda: Change(session, output))  # fmt: skip
+        source: Callable[[], Iterable[GroupWish]] = partial(wishes, backup, selecting)
+        if by_time or checkpoints is not None:
+            source = _translated(session, output, backup, source, checkpoints)
+        work = PutBack(session, output, options, source, lambda: Change(session, output))
         work.run("Restore {}?")
     if not work.done and not work.failed and not output.errors:
         output.note("The file has no offsets of what was chosen: there is nothing to restore.")
     return output.finish()
+
+
+def _translated(
+    session: Session, output: Output, backup: Backup, source: Callable[[], Iterable[GroupWish]],
+    checkpoints: str | None,
+) -> Callable[[], Iterable[GroupWish]]:  # fmt: skip
+    from kgtool.changes.restore.translate import ByCheckpoints, ByTime, Translator
+
+    def failed(error: ItemError) -> None:
+        output.failed(error)
+
+    finder: Translator
+    if checkpoints is None:
+        finder = ByTime(session, failed, backup)
+    else:
+        finder = ByCheckpoints(session, failed, checkpoints)
+    return lambda: finder.translate(source())
 
 
 def _selecting(

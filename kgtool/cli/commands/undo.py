@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,8 @@ def living_options(function: Any) -> Any:
     ),
 )
 @click.argument("journal", required=False, metavar="[ID|last]")
-@click.option("--from", "path", type=click.Path(path_type=Path), metavar="FILE",
-              help="A journal's file, from another machine or folder.")  # fmt: skip
+@click.option("--from", "path", type=click.Path(), metavar="FILE|URL",
+              help="A journal's file, or URL/ID of its --journal-copy.")  # fmt: skip
 @click.option("--force", is_flag=True,
               help="Also where somebody committed since, or topic or log changed.")  # fmt: skip
 @living_options
@@ -63,7 +64,7 @@ def command(
     settings: Settings | None,
     output: Output,
     journal: str | None,
-    path: Path | None,
+    path: str | None,
     force: bool,
     **given: Any,
 ) -> int:
@@ -80,22 +81,49 @@ def command(
         raise UsageError("undo takes the ID of a journal, or last, or --from FILE: one of them.")
     consent.require(given["yes"], given["dry_run"])
     course.check(output, all_or_nothing=given["all_or_nothing"])
-    entry = _entry(journal, path)
+    url = path if path is not None and "://" in path else None
+    with ExitStack() as stack:
+        if url is not None:
+            path = str(_fetched(url, stack))
+        entry = _entry(journal, path)
+        return _run(settings, output, entry, _options(given, force), url)
+
+
+def _fetched(url: str, stack: ExitStack) -> Path:
+    """Get a journal from its second home; the file is gone with ``stack``."""
+    from tempfile import TemporaryDirectory
+
+    from kgtool.changes.journal.remote import fetch
+
+    return fetch(url, Path(stack.enter_context(TemporaryDirectory(prefix="kgtool-"))))
+
+
+def _run(
+    settings: Settings | None, output: Output, entry: Entry | None, options: Options,
+    url: str | None,
+) -> int:  # fmt: skip
     from kgtool.net.session import Session
 
     with Session(settings or _where(entry), progress=True) as session:
         session.connect()
         output.begin(COLUMNS, session.cluster_id)
         entry = entry or _last(session, output)
-        return _undo(session, output, entry, _options(given, force))
+        size = entry.path.stat().st_size
+        status = _undo(session, output, entry, options)
+    marks = entry.path.read_bytes()[size:] if url is not None else b""
+    if url is not None and marks:
+        from kgtool.changes.journal.remote import Copy
+
+        Copy(url, goes_on=True).put(marks)
+    return status
 
 
-def _entry(journal: str | None, path: Path | None) -> Entry | None:
+def _entry(journal: str | None, path: str | None) -> Entry | None:
     """Find the journal; None for the last one, which depends on the cluster."""
     from kgtool.changes.journal.history import find, read_entry
 
     if path is not None:
-        return read_entry(path)
+        return read_entry(Path(path))
     return None if journal in (None, LAST) else find(folder(), str(journal))
 
 

@@ -43,8 +43,9 @@ def now_ms() -> int:
 def origin(output: Output, undoes: str | None = None) -> Origin:
     """Return what the command line says of the change that it asks for."""
     return Origin(
-        output.command, output.arguments, output.reason, undoes, output.confirm, output.max_delete
-    )
+        output.command, output.arguments, output.reason, undoes, output.confirm,
+        output.max_delete, output.journal_copy,
+    )  # fmt: skip
 
 
 class Change(change.Change):

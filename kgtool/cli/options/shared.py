@@ -301,9 +301,19 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         setattr(get_output(ctx), param.name, value)
 
 
+def _keep_copy(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Refuse what is no URL before anything is asked."""
+    if value is not None:
+        from kgtool.changes.journal.remote import check_url
+
+        _keep(ctx, param, check_url(value))
+
+
 def consent_options(function: F) -> F:
     """Add what lets a change pass: ``--confirm``, and ``--reason`` for the journal."""
     for option in (
+        click.option("--journal-copy", metavar="URL", expose_value=False, callback=_keep_copy,
+                     help="Keep the journal there too: s3://..."),
         click.option("--reason", metavar="TEXT", expose_value=False, callback=_keep,
                      help="Why: kept in the journal."),
         click.option("--confirm", metavar="CLUSTER_ID", expose_value=False, callback=_keep,

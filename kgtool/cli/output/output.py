@@ -61,6 +61,7 @@ class Output:
         self.done = 0
         self.is_debug = False
         self.reason: str | None = None
+        self.journal_copy: str | None = None
         self.confirm: str | None = None
         self.max_delete: int | None = None
         self.canary: int | None = None

@@ -9,7 +9,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Versions, gather
 from kgtool.errors import KgError
 from kgtool.protocol import codes
-from kgtool.protocol.broker_release import Offered, release
+from kgtool.protocol.broker_release import Offered, is_kafka, release
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.retention.rules import RULES_2_1, RULES_2_1_X, RuleSet, rules_for_broker
@@ -21,13 +21,16 @@ _NEW_ENABLE = "group.coordinator.new.enable"
 CONFIGS = (RETENTION, INTERVAL, _PROTOCOLS, _NEW_ENABLE)
 
 MINUTE_MS = 60_000
+UNKNOWN_RULES = "UNKNOWN_RULES"
+"""The name of the error where brokers are not Apache Kafka."""
 
 
 class BrokerRules(NamedTuple):
     """What one broker does with offsets.
 
     ``retention_ms`` and ``interval_ms`` (between two checks) are None where ``error`` says why.
-    The release is a lower bound, as fine as the rules need it.
+    The release is a lower bound, as fine as the rules need it. Where ``is_kafka`` is False neither
+    says anything: the broker removes offsets by rules of its own.
     """
 
     rules: RuleSet
@@ -35,6 +38,7 @@ class BrokerRules(NamedTuple):
     retention_ms: int | None = None
     interval_ms: int | None = None
     error: KgError | None = None
+    is_kafka: bool = True
 
 
 def rules_of(
@@ -64,6 +68,10 @@ def _rules(
     if isinstance(offered, KgError):
         return offered
     version = release(offered)
+    if not is_kafka(offered):
+        error = KgError("The brokers are not Apache Kafka: when they remove offsets is unknown.")
+        error.name = UNKNOWN_RULES
+        return BrokerRules(_set(version, new=False), version, error=error, is_kafka=False)
     if isinstance(configs, KgError):
         return BrokerRules(_set(version, new=False), version, error=_explained(configs))
     protocols = configs.get(_PROTOCOLS) or ""

@@ -14,7 +14,8 @@ from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
-from kgtool.queries.cluster.broker_rules import BrokerRules
+from kgtool.queries.cluster.broker_rules import UNKNOWN_RULES, BrokerRules
+from kgtool.queries.cluster.capabilities import lacking
 from kgtool.queries.doctor.brokers import TOPIC
 from kgtool.queries.doctor.denied import find_denied, is_denied
 from kgtool.queries.doctor.expiry import find_in_retention, find_in_times
@@ -57,11 +58,16 @@ def diagnose(
     :raises KgError: no broker answered.
     """
     facts = yield from gather_facts(cluster, groups, kinds, ask)
+    return (yield from judge(cluster, facts))
+
+
+def judge(cluster: Cluster, facts: Facts) -> Operation[Diagnosis]:
+    """Find what is wrong in what was gathered."""
     findings = sorted(find_all(facts), key=_rank)
     known = sum(found.description.error is None for found in facts.groups)
     brokers = sum(isinstance(rules, BrokerRules) for rules in facts.brokers.rules.values())
     errors = yield from _name_types(cluster, _errors(facts))
-    return Diagnosis(findings, known, brokers, ask.everywhere, errors)
+    return Diagnosis(findings, known, brokers, facts.ask.everywhere, errors)
 
 
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}
@@ -76,6 +82,7 @@ def _rank(finding: Finding) -> tuple[int, int, str, str, int]:
 
 def find_all(facts: Facts) -> Iterator[Finding]:
     """Judge everything."""
+    yield from _foreign(facts)
     if facts.ask.everywhere:
         yield from find_in_brokers(facts)
     yield from find_in_home(facts)
@@ -92,7 +99,7 @@ def find_all(facts: Facts) -> Iterator[Finding]:
 def _errors(facts: Facts) -> list[ItemError]:
     """What could not be looked at, each once; what is only forbidden for all is a finding."""
     found = [error for group in facts.groups for error in _of_group(errors_of(group))]
-    found += [error for error in facts.errors if not is_denied(error)]
+    found += [e for e in facts.errors if not is_denied(e) and e.name != UNKNOWN_RULES]
     for broker, rules in facts.brokers.rules.items():
         if isinstance(rules, KgError):
             found.append(ItemError.of(rules, Target(broker=broker)))
@@ -141,7 +148,8 @@ def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:
 
 def find_in_brokers(facts: Facts) -> Iterator[Finding]:
     """Judge the brokers: who is missing, how old they are, how long they keep offsets."""
-    rules = {b: x for b, x in facts.brokers.rules.items() if isinstance(x, BrokerRules)}
+    known = facts.brokers.rules.items()
+    rules = {b: x for b, x in known if isinstance(x, BrokerRules) and x.is_kafka}
     yield from _down(facts)
     yield from _old(rules)
     yield from _mixed(facts, rules)
@@ -167,6 +175,20 @@ def _broker_down(broker: int, why: str, facts: Facts) -> Finding:
     return Finding("broker-down", PROBLEM, detail, {"offsets_partitions": held}, broker=broker)
 
 
+def _foreign(facts: Facts) -> Iterator[Finding]:
+    """Brokers that speak the protocol and are something else: what they lack of it."""
+    known = facts.brokers.rules.items()
+    brokers = [b for b, x in known if isinstance(x, BrokerRules) and not x.is_kafka]
+    if not brokers:
+        return
+    offered = {b: x for b, x in facts.brokers.offered.items() if not isinstance(x, KgError)}
+    lacks = lacking(offered, has_log=facts.brokers.home.size > 0)
+    said = "; ".join(f"{each.name} ({each.commands})" for each in lacks)
+    detail = "when they remove offsets is unknown" + (f"; they lack {said}" if said else "")
+    evidence = {"brokers": sorted(brokers), "lacks": [each.name for each in lacks]}
+    yield Finding("not-kafka", NOTE, detail, evidence)
+
+
 _OLD = {
     r.RULES_PRE_2_1.name: (WARNING, "offsets of living groups expire too, and can't be deleted"),
     r.RULES_2_1.name: (WARNING, "offsets of dropped topics never expire, and can't be deleted"),
@@ -188,7 +210,7 @@ def _mixed(facts: Facts, rules: dict[int, BrokerRules]) -> Iterator[Finding]:
     """Brokers that offer different APIs are of different releases."""
     offered = {b: x for b, x in facts.brokers.offered.items() if not isinstance(x, KgError)}
     kinds = {tuple(sorted(each.items())) for each in offered.values()}
-    if len(kinds) > 1:
+    if len(kinds) > 1 and rules:
         releases = {str(b): _version(rules[b]) for b in sorted(offered) if b in rules}
         said = ", ".join(f"broker {b}: {release} or later" for b, release in releases.items())
         evidence = {"release_at_least": releases, "different_sets_of_apis": len(kinds)}

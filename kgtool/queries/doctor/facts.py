@@ -55,6 +55,8 @@ class Ask(NamedTuple):
     family: Family
     waiting: Callable[[int], None] | None = None
     """Told before ``SETTLE_S`` are waited for, for how many groups."""
+    clock: Callable[[], int] | None = None
+    """Find out ``lag_ms`` too, by this clock."""
 
 
 class Facts(NamedTuple):
@@ -85,7 +87,7 @@ def gather_facts(
     """
     described, brokers = yield from gather(
         [
-            within(describe_offsets(cluster, groups, kinds=kinds), GROUPS_SHARE),
+            within(describe_offsets(cluster, groups, kinds=kinds, clock=ask.clock), GROUPS_SHARE),
             within(look_at_brokers(cluster, groups, everywhere=ask.everywhere), GROUPS_SHARE),
         ]
     )

@@ -110,6 +110,10 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "brokers that are too old for what groups need",
         "Upgrade them.",
     ),
+    "not-kafka": (
+        "brokers that are not Apache Kafka",
+        "Expiry is unknown there, and commands that need what is missing say so.",
+    ),
     "brokers-mixed": (
         "brokers of different versions",
         "Finish the upgrade: what works depends on which broker is asked.",

@@ -281,7 +281,7 @@ class _Group:
     def _judge(self, partition: TopicPartition, state: GroupState) -> Expiry | None:
         """Return what becomes of an offset; None: more of the log has to be known."""
         assert self.broker is not None
-        if isinstance(state.snapshot, Unread):
+        if isinstance(state.snapshot, Unread) or not self.broker.is_kafka:
             return None
         found = self._commit(partition)
         committed = found.committed if found is not None else None
@@ -324,6 +324,7 @@ class _Work:
         error = broker if isinstance(broker, KgError) else broker.error
         if error is not None:
             target = Target(broker=node) if isinstance(node, int) else Target(group=group.name)
+            target = Target() if known is not None and not known.is_kafka else target
             self._problems.append((group, ItemError.of(error, target)))
 
     def unread(self) -> list[_Group]:

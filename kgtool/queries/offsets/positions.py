@@ -41,6 +41,24 @@ def log_ranges(
     return (yield from by_leader(cluster, partitions, work))
 
 
+def ranges_at(
+    cluster: Cluster, times: Mapping[TopicPartition, int]
+) -> Operation[dict[TopicPartition, LogRange | KgError]]:
+    """Return what ``log_ranges`` does, for a time of each partition's own."""
+
+    def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
+        found: dict[TopicPartition, Any] = {}
+        for at in range(0, len(parts), PARTITIONS_PER_REQUEST):
+            chunk = parts[at : at + PARTITIONS_PER_REQUEST]
+            asked = (times, EARLIEST, LATEST)
+            replies = yield from pipelined([Call(broker, offsets_request(chunk, t)) for t in asked])
+            time, start, end = (_read(reply, chunk) for reply in replies)
+            found.update({p: _range(start[p], end[p], time[p]) for p in chunk})
+        return found
+
+    return (yield from by_leader(cluster, times, work))
+
+
 def _ask(
     broker: int, partitions: list[TopicPartition], wanted: Sequence[int]
 ) -> Operation[dict[TopicPartition, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kgtool.client import denied
@@ -97,13 +97,17 @@ def _ask(
 
 
 def offsets_request(
-    partitions: Iterable[TopicPartition], timestamp: int, isolation: int = 0
-) -> list_offsets.Request:
+    partitions: Iterable[TopicPartition], timestamp: int | Mapping[TopicPartition, int],
+    isolation: int = 0,
+) -> list_offsets.Request:  # fmt: skip
     """Ask for the offsets at a time (ms since the epoch, or one of ListOffsets' special ones)."""
     topics: dict[str, list[Any]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(
-            list_offsets.RequestPartition(partition=partition.partition, timestamp=timestamp)
+            list_offsets.RequestPartition(
+                partition=partition.partition,
+                timestamp=timestamp if isinstance(timestamp, int) else timestamp[partition],
+            )
         )
     return list_offsets.Request(
         replica_id=-1,

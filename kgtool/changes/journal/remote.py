@@ -1,0 +1,117 @@
+"""A journal's second home: any URL that fsspec knows (``s3://…``, ``gs://…``, ``file:///…``).
+
+``URL/ID/000000.jsonl`` is the head and the first part of the change, there before its first
+request; what was appended since goes into further objects: results and the next part, the end, the
+mark of an undo. Put together in their order they are the journal's file. One without an end is
+that of a process that died: it is read as interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kgtool.changes.journal.journal import SUFFIX, JournalError
+from kgtool.errors import ConfigError, KgError, UsageError
+
+VARIABLE = "KGTOOL_JOURNAL_COPY"
+
+
+def check_url(url: str) -> str:
+    """Return a URL without its last slash.
+
+    :raises UsageError: it is none, or has a password in it, which the journal would keep.
+    """
+    scheme, mark, rest = url.partition("://")
+    if not mark or not scheme or not rest:
+        raise UsageError(f"--journal-copy takes a URL such as s3://bucket/journals, not '{url}'.")
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if at and ":" in user:
+        raise UsageError(
+            "--journal-copy: the URL has a password in it. Give it by the environment or the "
+            "configuration of that storage."
+        )
+    return url.rstrip("/")
+
+
+class Copy:
+    """The objects of one journal.
+
+    :param url: the journal's folder: that of all journals, and its id.
+    :param goes_on: there are objects already; what is put comes behind them.
+    :raises JournalError: nothing can be written there.
+    """
+
+    def __init__(self, url: str, *, goes_on: bool = False) -> None:
+        self._url = check_url(url)
+        self._fs, self._path = self._ask(lambda: _open(self._url))
+        self._count = len(self._ask(self._list)) if goes_on else 0
+
+    def _list(self) -> list[str]:
+        return _objects(self._fs, self._path)
+
+    def put(self, data: bytes) -> None:
+        """Store what was appended.
+
+        :raises JournalError: it is not there.
+        """
+        path = f"{self._path}/{self._count:06}{SUFFIX}"
+
+        def store() -> None:
+            self._fs.makedirs(self._path, exist_ok=True)
+            self._fs.pipe_file(path, data)
+
+        self._ask(store)
+        self._count += 1
+
+    def _ask(self, what: Callable[[], Any]) -> Any:
+        try:
+            return what()
+        except KgError:
+            raise
+        except Exception as error:  # noqa: BLE001 - each storage raises what its library does
+            raise JournalError(
+                f"The journal's copy {self._url} can't be written ({_said(error)}).",
+                hint="Nothing more is changed without it.",
+            ) from error
+
+
+def fetch(url: str, folder: Path) -> Path:
+    """Put a journal together again from its objects; return its file in ``folder``.
+
+    :param url: that of the journal (``…/ID``).
+    :raises ConfigError: there is none, or it can't be read.
+    """
+    name = check_url(url).rpartition("/")[2]
+    path = folder / f"{name}{SUFFIX}"
+    try:
+        fs, place = _open(url.rstrip("/"))
+        names = _objects(fs, place)
+        path.write_bytes(b"".join(fs.cat_file(each) for each in names))
+    except KgError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each storage raises what its library does
+        raise ConfigError(f"Can't read the journal {url}: {_said(error)}.") from error
+    if not names:
+        raise ConfigError(f"There is no journal at {url}.")
+    return path
+
+
+def _objects(fs: Any, path: str) -> list[str]:
+    return sorted(each for each in fs.ls(path, detail=False) if each.endswith(SUFFIX))
+
+
+def _open(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise UsageError(
+            "--journal-copy takes the package fsspec: pip install 'kgtool[remote]'"
+        ) from None
+    return url_to_fs(url, use_listings_cache=False)  # type: ignore[no-any-return]
+
+
+def _said(error: Exception) -> str:
+    """Return an error's words in one line."""
+    return " ".join(str(error).split()).rstrip(".")[:300] or type(error).__name__

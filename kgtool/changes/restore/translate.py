@@ -1,0 +1,174 @@
+"""Offsets of one cluster for another whose logs hold the same records at other offsets.
+
+By the times of records (``backup --times``), or by the checkpoints that MirrorMaker 2 leaves on the
+target. Both may lead to records that were read already, never past one that was not.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kgtool.changes.restore.backup import Backup
+from kgtool.changes.restore.decide import GroupWish, Wish
+from kgtool.changes.restore.run import Runner
+from kgtool.changes.snapshot import OffsetImage
+from kgtool.client.cluster import fetch_metadata
+from kgtool.errors import ConfigError, KgError
+from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.queries.offsets.positions import LogPoint, log_ranges, ranges_at
+from kgtool.queries.peek import Window, read_window
+
+
+class Untranslated(KgError):
+    """Nothing tells where an offset is on the target."""
+
+    name = "UNTRANSLATED"
+
+
+class Translator:
+    """Changes the offsets of wishes. Each group once: what was shown is what is done.
+
+    :param failed: hears of what can't be translated, which is left out.
+    """
+
+    def __init__(self, session: Runner, failed: Callable[[ItemError], None]) -> None:
+        self._session = session
+        self._failed = failed
+        self._known: dict[str, GroupWish] = {}
+
+    def translate(self, found: Iterable[GroupWish]) -> Iterator[GroupWish]:
+        """Return the wishes with offsets of the target's logs."""
+        for wish in found:
+            if wish.group not in self._known:
+                self._known[wish.group] = self._translated(wish)
+            yield self._known[wish.group]
+
+    def _translated(self, wish: GroupWish) -> GroupWish:
+        points = self._points(wish)
+        translated: dict[TopicPartition, Wish] = {}
+        for partition, one in wish.wishes.items():
+            point, committed = points[partition], one.then.committed
+            if isinstance(point, KgError):
+                self._failed(ItemError.of(point, Target(wish.group, *partition)))
+            elif committed is not None:
+                committed = committed._replace(offset=point.offset, leader_epoch=point.leader_epoch)
+                translated[partition] = one._replace(then=OffsetImage(committed))
+        return wish._replace(wishes=translated)
+
+    def _points(self, wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
+        """Return where each partition of a group is to go."""
+        raise NotImplementedError
+
+
+class ByTime(Translator):
+    """To the first record of the time of the last one that was read, or later.
+
+    :raises ConfigError: the backup was made without times.
+    """
+
+    def __init__(
+        self, session: Runner, failed: Callable[[ItemError], None], backup: Backup
+    ) -> None:
+        super().__init__(session, failed)
+        if backup.header.get("times") is not True:
+            raise ConfigError(
+                f"{backup.path} has no times of records, so --by-time can't be used.",
+                hint="kgtool backup --times makes one that has.",
+            )
+
+    def _points(self, wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
+        times = {p: one.then.time_ms for p, one in wish.wishes.items()
+                 if one.then.time_ms is not None}  # fmt: skip
+        session = self._session
+        logs = session.run(ranges_at(session.cluster, times)) if times else {}
+        unknown = Untranslated("The backup does not know when its last record was written.")
+        found: dict[TopicPartition, LogPoint | KgError] = {}
+        for partition in wish.wishes:
+            log = logs.get(partition, unknown)
+            found[partition] = log if isinstance(log, KgError) else log.at_time or log.end
+        return found
+
+
+class Checkpoint(NamedTuple):
+    """One of MirrorMaker's: an offset of the source, and the target's that it stands for."""
+
+    upstream: int
+    downstream: int
+
+
+class ByCheckpoints(Translator):
+    """To the newest checkpoint that is not beyond the offset.
+
+    :param topic: ``SOURCE.checkpoints.internal``, on the target.
+    :raises KgError: it can't be read.
+    """
+
+    def __init__(self, session: Runner, failed: Callable[[ItemError], None], topic: str) -> None:
+        super().__init__(session, failed)
+        self._topic = topic
+        self._checkpoints = _read(session, topic)
+
+    def _points(self, wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
+        found: dict[TopicPartition, LogPoint | KgError] = {}
+        for partition, one in wish.wishes.items():
+            committed = one.then.committed
+            offset = committed.offset if committed is not None else None
+            known = self._checkpoints.get((wish.then.group, partition), [])
+            fitting = [each for each in known if offset is not None and each.upstream <= offset]
+            found[partition] = (
+                LogPoint(max(fitting).downstream, None)
+                if fitting
+                else Untranslated(f"{self._topic} has no checkpoint at or before offset {offset}.")
+            )
+        return found
+
+
+_Known = dict[tuple[str, TopicPartition], list[Checkpoint]]
+
+
+def _read(session: Runner, topic: str) -> _Known:
+    session.run(fetch_metadata(session.cluster, [topic]))
+    known = session.cluster.topics.get(topic)
+    count = len(known.leaders) if known is not None and not known.error else 0
+    partitions = [TopicPartition(topic, number) for number in range(count)]
+    if not partitions:
+        raise Untranslated(f"There is no topic {topic} with checkpoints on this cluster.")
+    found: _Known = {}
+    for partition, log in session.run(log_ranges(session.cluster, partitions)).items():
+        if isinstance(log, KgError):
+            raise log
+        start, end = log.start.offset, log.end.offset
+        window = Window(partition, start, end, start, 0, end - start)
+        records = session.run(read_window(session.cluster, window)) if end > start else []
+        for record in records:
+            if record.key is not None and record.value is not None:
+                key, checkpoint = decode(record.key, record.value)
+                found.setdefault(key, []).append(checkpoint)
+    return found
+
+
+def decode(key: bytes, value: bytes) -> tuple[tuple[str, TopicPartition], Checkpoint]:
+    """Read a checkpoint, as ``org.apache.kafka.connect.mirror.Checkpoint`` writes it.
+
+    :raises Untranslated: it is none, or one of a later version.
+    """
+    try:
+        group, at = _text(key, 0)
+        topic, at = _text(key, at)
+        (partition,) = struct.unpack_from(">i", key, at)
+        version, upstream, downstream = struct.unpack_from(">hqq", value)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Untranslated("The topic holds something else than checkpoints.") from error
+    if version != 0:
+        raise Untranslated(f"The topic holds checkpoints of version {version}; kgtool knows 0.")
+    return (group, TopicPartition(topic, partition)), Checkpoint(upstream, downstream)
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    (size,) = struct.unpack_from(">h", data, at)
+    end = at + 2 + size
+    if size < 0 or end > len(data):
+        raise struct.error("no text")
+    return data[at + 2 : end].decode("utf-8"), end

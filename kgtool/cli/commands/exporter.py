@@ -1,0 +1,97 @@
+"""``kgtool exporter``: metrics for Prometheus, until it is stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kgtool.cli.app.help import examples
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import connection_options, output_options
+from kgtool.cli.options.times import Duration
+from kgtool.cli.output.output import Output
+from kgtool.errors import KgError, UsageError
+
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
+LISTEN = "127.0.0.1:9308"
+
+
+# fmt: off
+@click.command(
+    "exporter",
+    epilog=examples(
+        "kgtool exporter",
+        "kgtool exporter --listen 0.0.0.0:9308 --token-file /run/secrets/token",
+        "kgtool exporter --match 'billing-*' --time-lag --interval 30s",
+    ),
+)
+@click.option("--listen", metavar="HOST:PORT", default=LISTEN,
+              help=f"Where to listen (default: {LISTEN}); others need --token-file.")
+@click.option("--token-file", type=click.Path(), metavar="FILE",
+              help="The bearer token that scrapes must bring.")
+@click.option("--interval", type=Duration(), metavar="TIME", default="60s",
+              help="How often to look at the cluster (default: 60s).")
+@click.option("--within", type=Duration(), metavar="TIME", default="48h",
+              help="Count offsets that expire within that time as findings (default: 48h).")
+@click.option("--time-lag", is_flag=True,
+              help="Lag in time too: reads one record for each partition that lags.")
+@click.option("--match", multiple=True, metavar="GLOB",
+              help="Only groups whose name matches, with * ? [a-z]; repeatable.")
+@click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
+@click.option("--exclude", multiple=True, metavar="GLOB",
+              help="But not groups whose name matches; repeatable.")
+@connection_options()
+@output_options
+# fmt: on
+def command(
+    settings: Settings, output: Output, listen: str, token_file: str | None, interval: int,
+    within: int, time_lag: bool, match: tuple[str, ...], regex: str | None,
+    exclude: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Serve metrics of all consumer groups to Prometheus: lag, expiry, states, findings.
+
+    /metrics has the names of describe --prometheus and those of docs/monitoring.rst. The cluster is
+    looked at in the background; a scrape gets what was found last, kgtool_up says whether the last
+    look succeeded, kgtool_last_look_timestamp_seconds how old it is, kgtool_unseen what is missing.
+    Commit times and expiry are there as far as __consumer_offsets can be read.
+
+    Only this machine can connect unless --listen and --token-file say more. Takes
+    pip install 'kgtool[exporter]'.
+    """
+    try:
+        from prometheus_client import REGISTRY, generate_latest
+    except ImportError:
+        raise KgError(
+            "kgtool exporter takes the package prometheus_client.",
+            hint="pip install 'kgtool[exporter]'",
+        ) from None
+    from kgtool.exporter import serve
+    from kgtool.exporter.collect import Collector, Wanted
+
+    host, port = serve.parse_listen(listen)
+    if token_file is not None:
+        serve.read_token(token_file)
+    elif not serve.is_local(host):
+        raise UsageError(
+            f"--listen {listen} lets other machines connect: give --token-file too, "
+            "or listen on 127.0.0.1."
+        )
+    test = Selection((), match=match, regex=regex, exclude=exclude).predicate()
+    collector = Collector(settings, Wanted(interval, within, time_lag, test), output.note)
+
+    def metrics() -> bytes:
+        # The second part is about this process: memory, processor time.
+        return collector.text().encode("utf-8") + bytes(generate_latest(REGISTRY))
+
+    with serve.Server(host, port, metrics, token_file) as server:
+        shown = f"[{host}]" if ":" in host else host
+        output.note(f"Listening on http://{shown}:{server.server_address[1]}/metrics")
+        collector.start()
+        try:
+            server.serve_forever()
+        finally:
+            collector.stop()
+    return 0

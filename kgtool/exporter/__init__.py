@@ -1,0 +1,1 @@
+"""``kgtool exporter``: the metrics of a cluster's groups for Prometheus."""

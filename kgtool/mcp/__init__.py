@@ -1,0 +1,1 @@
+"""``kgtool mcp``: a server of the Model Context Protocol on stdio."""

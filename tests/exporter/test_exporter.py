@@ -1,0 +1,232 @@
+"""``kgtool exporter`` on a real broker, scraped as Prometheus does, and by a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kgtool import metrics
+from kgtool.sandbox.broker import free_ports
+from tests.support import clients
+from tests.support.faulty import kgtool
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "docs/monitoring"
+
+
+class Running(NamedTuple):
+    url: str
+    process: subprocess.Popen[str]
+
+    def text(self, token: str | None = None) -> str:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        asked = urllib.request.Request(self.url, headers=headers)
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
+        found: dict[str, list[tuple[dict[str, str], float]]] = {}
+        for family in text_string_to_metric_families(self.text()):
+            for sample in family.samples:
+                found.setdefault(sample.name, []).append((sample.labels, sample.value))
+        return found
+
+    def until_up(self, value: float = 1) -> dict[str, list[tuple[dict[str, str], float]]]:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            found = self.samples()
+            if found["kgtool_up"][0][1] == value and (not value or "kgtool_errors" in found):
+                return found
+            time.sleep(0.2)
+        raise AssertionError(f"kgtool_up is not {value} within a minute: {self.text()}")
+
+
+@contextmanager
+def running(bootstrap: str, *argv: str) -> Iterator[Running]:
+    program = [sys.executable, "-m", "kgtool", "exporter", "--bootstrap-server", bootstrap]
+    with subprocess.Popen(
+        [*program, "--listen", "127.0.0.1:0", *argv], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            found = re.search(r"http://\S+", said)
+            assert found, said + process.stderr.read()
+            yield Running(found[0], process)
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def group(bootstrap: str) -> str:
+    """A group with a lag of 3, and one commit in a topic of 5 records."""
+    topic, name = clients.unique("exported"), clients.unique("exporting")
+    clients.create_topic(bootstrap, topic, 1)
+    clients.produce(bootstrap, topic, 5)
+    clients.commit(bootstrap, name, {(topic, 0): 2})
+    return name
+
+
+@pytest.fixture(scope="module")
+def exporter(bootstrap: str, group: str) -> Iterator[Running]:
+    with running(bootstrap, "--match", group, "--time-lag", "--interval", "2s") as one:
+        one.until_up()
+        yield one
+
+
+def test_a_scrape_tells_what_describe_tells(
+    exporter: Running, group: str, bootstrap: str, tmp_path: Path
+) -> None:
+    """The same names and labels as ``describe --prometheus``, the same values."""
+    samples = exporter.until_up()
+    ((labels, lag),) = samples["kgtool_group_lag"]
+    assert (labels["group"], labels["partition"], lag) == (group, "0", 3)
+    path = tmp_path / "x.prom"
+    done = kgtool("describe", "--group", group, "--expiry", "--time-lag", "--prometheus",
+                  str(path), "--bootstrap-server", bootstrap)  # fmt: skip
+    assert done.status == 0, done
+    written = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(path.read_text())
+        for sample in family.samples
+    }
+    scraped = {
+        (name, tuple(sorted(labels.items()))): value
+        for name, found in samples.items() for labels, value in found
+    }  # fmt: skip
+    changing = {"kgtool_last_look_timestamp_seconds", "kgtool_group_lag_seconds"}
+    assert written.keys() <= scraped.keys()
+    assert {k: v for k, v in written.items() if k[0] not in changing} == {
+        k: scraped[k] for k in written if k[0] not in changing
+    }
+    ((_, expires),) = samples["kgtool_group_offset_expires_timestamp_seconds"]
+    ((_, committed),) = samples["kgtool_group_offset_committed_timestamp_seconds"]
+    assert abs(time.time() - committed) < 600 and expires - committed == pytest.approx(
+        7 * 86400, abs=60
+    )
+    assert samples["kgtool_errors"][0][1] == 0
+
+
+def test_a_token_is_asked_for(bootstrap: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    with running(bootstrap, "--token-file", str(tmp_path / "token")) as one:
+        for wrong in (None, "", "s3cre", "s3cret2"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                one.text(wrong)
+            assert refused.value.code == 401
+            refused.value.close()
+        assert "kgtool_up" in one.text("s3cret")
+        (tmp_path / "token").write_text("new")
+        assert "kgtool_up" in one.text("new")
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--listen", "0.0.0.0:0"], "lets other machines connect: give --token-file"),
+        (["--listen", ":0"], "lets other machines connect"),
+        (["--listen", "nowhere"], "--listen takes HOST:PORT"),
+        (["--token-file", "/nonexistent"], "Can't read the token file /nonexistent"),
+    ],
+)
+def test_what_can_not_be_is_refused(argv: list[str], said: str) -> None:
+    done = kgtool("exporter", "--bootstrap-server", "127.0.0.1:1", *argv)
+    assert done.status == 2 and said in done.stderr, done
+
+
+def test_a_cluster_that_is_away(tmp_path: Path) -> None:
+    """Honest: up is 0, there is no lag of anybody, and scrapes are answered."""
+    with running("127.0.0.1:1", "--interval", "1s", "--timeout", "1000") as one:
+        time.sleep(1.5)
+        samples = one.until_up(0)
+        assert not [name for name in samples if name.startswith("kgtool_group")]
+        assert "Traceback" not in one.text()
+
+
+@pytest.mark.timed
+def test_a_slow_client_holds_up_no_other(exporter: Running) -> None:
+    import socket
+
+    port = int(re.findall(r":(\d+)/", exporter.url)[0])
+    with socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.1\r\n")  # and no more
+        began = time.monotonic()
+        exporter.text()
+        assert time.monotonic() - began < 2
+
+
+def test_the_names_of_files_exist(exporter: Running) -> None:
+    """Each metric that the rules and the dashboard ask for is one that there is."""
+    source = "".join(
+        path.read_text() for path in (Path(metrics.__file__), *(ROOT / "kgtool/exporter").glob("*"))
+        if path.suffix == ".py"
+    )  # fmt: skip
+    known = set(re.findall(r'"(kgtool_\w+)"', source))
+    for path in (FILES / "alerts.yml", FILES / "dashboard.json"):
+        asked = set(re.findall(r"kgtool_\w+", path.read_text()))
+        assert asked and asked <= known, path
+    assert known == set(re.findall(r"``(kgtool_\w+)``", (ROOT / "docs/monitoring.rst").read_text()))
+
+
+def test_promtool_takes_the_files_and_the_metrics(exporter: Running) -> None:
+    for argv in (["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"]):
+        subprocess.run(["promtool", *argv], cwd=FILES, check=True, capture_output=True, timeout=60)
+    done = subprocess.run(["promtool", "check", "metrics"], input=exporter.text(), text=True,
+                          capture_output=True, timeout=60, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+
+
+def test_a_real_prometheus(exporter: Running, group: str, tmp_path: Path) -> None:
+    """It scrapes, evaluates the rules, and answers every query of the dashboard."""
+    port = free_ports(1)[0]
+    config = (FILES / "prometheus.yml").read_text()
+    target = exporter.url.removeprefix("http://").removesuffix("/metrics")
+    config = config.replace("127.0.0.1:9308", target).replace("30s", "1s")
+    (tmp_path / "prometheus.yml").write_text(config)
+    (tmp_path / "alerts.yml").write_text((FILES / "alerts.yml").read_text())
+    base = f"http://127.0.0.1:{port}/api/v1"
+
+    def ask(path: str) -> dict[str, object]:
+        with urllib.request.urlopen(f"{base}/{path}", timeout=5) as answer:
+            return json.loads(answer.read())["data"]
+
+    def query(expr: str) -> list[dict[str, object]]:
+        return ask(f"query?query={urllib.request.quote(expr)}")["result"]
+
+    with subprocess.Popen(
+        ["prometheus", f"--config.file={tmp_path}/prometheus.yml",
+         f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            end = time.monotonic() + 60
+            found: list[dict[str, object]] = []
+            while not found and time.monotonic() < end:
+                try:
+                    found = query(f'sum by (group) (kgtool_group_lag{{group="{group}"}})')
+                except OSError:
+                    time.sleep(0.3)
+            assert [one["value"][1] for one in found] == ["3"]
+            rules = ask("rules")["groups"][0]["rules"]
+            assert len(rules) == 7 and {one["health"] for one in rules} <= {"ok", "unknown"}
+            dashboard = json.loads((FILES / "dashboard.json").read_text())
+            cluster = str(query("kgtool_errors")[0]["metric"]["cluster_id"])
+            for panel in dashboard["panels"]:
+                for asked in panel["targets"]:
+                    expr = asked["expr"].replace("$cluster", cluster).replace("$group", ".*")
+                    assert isinstance(query(expr), list), expr
+        finally:
+            process.terminate()

@@ -1,0 +1,210 @@
+"""``kgtool mcp`` on a real broker, spoken to with the client of the official package."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from kgtool.errors import UsageError
+from kgtool.mcp import plans
+from tests.support import clients
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def talk(bootstrap: str, tmp_path: Path) -> Callable[..., Any]:
+    """Runs a conversation with a server that has a policy, or none."""
+
+    def run(conversation: Callable[[Client], Any], policy: str | None = None) -> Any:
+        env = {**os.environ, "KGTOOL_JOURNAL_DIR": str(tmp_path / "journal")}
+        if policy is not None:
+            (tmp_path / "policy.toml").write_text(policy)
+            env["KGTOOL_POLICY"] = str(tmp_path / "policy.toml")
+        argv = ["-m", "kgtool", "mcp", "--bootstrap-server", bootstrap]
+        server = StdioServerParameters(command=sys.executable, args=argv, env=env)
+
+        async def main() -> Any:
+            async with Client(server, read_timeout_seconds=60) as client:
+                return await conversation(client)
+
+        return anyio.run(main)
+
+    return run
+
+
+@pytest.fixture
+def group(bootstrap: str, new_topic: Callable[..., str]) -> tuple[str, str]:
+    """A group that lags 3 in one partition of a topic, and its topic."""
+    topic, name = new_topic("asked"), clients.unique("agent")
+    clients.produce(bootstrap, topic, 5)
+    clients.commit(bootstrap, name, {(topic, 0): 2})
+    return name, topic
+
+
+async def said(client: Client, name: str, **given: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, given)
+    assert result.structured_content is not None, result
+    return result.structured_content
+
+
+async def refused(client: Client, name: str, **given: Any) -> str:
+    result = await client.call_tool(name, given)
+    assert result.is_error, result
+    return result.content[0].text
+
+
+def test_reads_are_tools_and_changes_are_not(talk: Call, group: tuple[str, str]) -> None:
+    name, topic = group
+
+    async def ask(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert {"list", "describe", "explain", "doctor", "request", "history"} <= tools.keys()
+        assert not [each for each in tools if each.startswith("plan_") or each == "apply"]
+        assert all(tool.annotations.read_only_hint for tool in tools.values())
+        found = await said(client, "describe", group=[name])
+        ((row,), status) = found["results"], found["exit_status"]
+        assert (row["topic"], row["lag"], status) == (topic, 3, 0)
+        listed = await said(client, "list", match=[name])
+        assert [one["group"] for one in listed["results"]] == [name]
+        unknown = await said(client, "describe", group=["no-such-group"])
+        assert unknown["errors"][0]["name"] == "GROUP_ID_NOT_FOUND"
+        assert "mcp = [" in await refused(client, "plan_cleanup", generated=True)
+
+    talk(ask)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "words"),
+    [
+        ("describe", {"group": "x"}, "group takes array"),
+        ("describe", {"yes": True}, "no argument 'yes'"),
+        ("explain", {}, "needs the argument 'group'"),
+        ("request", {"api": "--list"}, "api takes the name"),
+        ("request", {"api": "ListGroups", "body": "@/etc/passwd"}, "body takes a JSON object"),
+        ("nonsense", {}, "no tool 'nonsense'"),
+    ],
+)
+def test_nonsense_is_refused(words: str, tool: str, given: dict[str, Any]) -> None:
+    """Before any process is started."""
+    from kgtool.mcp.server import Service
+    from kgtool.mcp.tools import Rights
+
+    service = Service([], "x", Rights)
+    result = anyio.run(lambda: service.call(tool, given))
+    assert result.is_error and words in result.content[0].text
+
+
+def test_a_value_is_never_an_option(talk: Call, group: tuple[str, str], bootstrap: str) -> None:
+    name, _ = group
+
+    async def ask(client: Client) -> None:
+        found = await said(client, "explain", group=["--help"])
+        assert found["errors"] or found["results"], found
+        body = f'{{"groupsNames": ["{name}"]}}'
+        done = await said(client, "request", api="DeleteGroups", body=body)
+        assert done["exit_status"] == 2, done
+
+    talk(ask)
+    assert clients.committed(bootstrap, name)
+
+
+def test_a_cleanup_in_two_steps_and_undo(
+    talk: Call, group: tuple[str, str], bootstrap: str
+) -> None:
+    name, topic = group
+
+    async def ask(client: Client) -> None:
+        plan = await said(client, "plan_cleanup", group=[name])
+        assert plan["plan_id"], plan
+        assert clients.committed(bootstrap, name) == {(topic, 0): 2}
+        done = await said(client, "apply", plan_id=plan["plan_id"], reason="TICKET-1")
+        assert done["exit_status"] == 0, done
+        assert name not in clients.group_ids(bootstrap)
+        assert "no such plan" in await refused(client, "apply", plan_id=plan["plan_id"])
+        (change,) = (await said(client, "history"))["results"]
+        assert "plan_id" not in await said(client, "describe", group=[name])
+        back = await said(client, "plan_undo", journal=change["id"])
+        assert name not in clients.group_ids(bootstrap)
+        await said(client, "apply", plan_id=back["plan_id"])
+        assert "one change" in await refused(client, "plan_undo", journal="last")
+
+    talk(ask, 'mcp = ["cleanup", "undo"]')
+    assert clients.committed(bootstrap, name) == {(topic, 0): 2}
+
+
+def test_only_the_planned_rows_are_sent(
+    talk: Call, group: tuple[str, str], bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    """What came after the plan is no part of it."""
+    name, topic = group
+
+    async def ask(client: Client) -> None:
+        reset = await said(client, "plan_reset-offsets", group=name, all_topics=True,
+                           to_latest=True)  # fmt: skip
+        clients.produce(bootstrap, topic, 4)
+        done = await said(client, "apply", plan_id=reset["plan_id"])
+        assert done["exit_status"] == 0, done
+        assert clients.committed(bootstrap, name) == {(topic, 0): 5}
+        gone = await said(client, "plan_delete-offsets", group=name, topic=[topic])
+        other = new_topic("later")
+        clients.produce(bootstrap, other, 1)
+        clients.commit(bootstrap, name, {(other, 0): 1})
+        await said(client, "apply", plan_id=gone["plan_id"])
+        assert clients.committed(bootstrap, name) == {(other, 0): 1}
+
+    talk(ask, 'mcp = ["delete-offsets", "reset-offsets"]')
+
+
+def test_a_policy_that_is_changed_meanwhile_holds(
+    talk: Call, group: tuple[str, str], bootstrap: str, tmp_path: Path
+) -> None:
+    name, _ = group
+
+    async def ask(client: Client) -> None:
+        plan = await said(client, "plan_cleanup", group=[name])
+        (tmp_path / "policy.toml").write_text("mcp = []")
+        assert "No policy lets an agent" in await refused(client, "apply", plan_id=plan["plan_id"])
+
+    talk(ask, 'mcp = ["cleanup"]')
+    assert clients.committed(bootstrap, name)
+
+
+def test_calls_do_not_wait_for_each_other(talk: Call, group: tuple[str, str]) -> None:
+    """A slow one (the brokers of its request don't exist) is overtaken."""
+    name, _ = group
+
+    async def ask(client: Client) -> None:
+        order: list[str] = []
+
+        async def call(what: str, tool: str, **given: Any) -> None:
+            await client.call_tool(tool, given)
+            order.append(what)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: call("slow", "doctor"))
+            await anyio.sleep(0.1)
+            tasks.start_soon(lambda: call("fast", "history"))
+        assert order == ["fast", "slow"]
+
+    talk(ask)
+
+
+def test_a_plan_ends_after_fifteen_minutes() -> None:
+    now = [time.monotonic()]
+    kept = plans.Plans(lambda: now[0])
+    one, other = kept.keep("undo", (), None), kept.keep("undo", (), None)
+    now[0] += plans.KEPT_S - 1
+    assert kept.take(one).command == "undo"
+    now[0] += 2
+    with pytest.raises(UsageError, match="older than 15 minutes"):
+        kept.take(other)
