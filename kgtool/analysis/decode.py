@@ -21,6 +21,7 @@ from kgtool.analysis.lockstep import Bools, Ints
 from kgtool.analysis.rows import Source, batches, epoch_rows, file_row, note_rows, read_row, rows
 from kgtool.analysis.segments import Chunk, Note, chunks
 from kgtool.analysis.tally import Tally
+from kgtool.records import types
 
 REASON_KEY = "malformed key"
 REASON_VALUE = "malformed value"
@@ -130,8 +131,8 @@ def _decode(
     """Offset, group and marker rows; what can't be used is noted."""
     key_type = np.where(records.key_size >= 2, records.view.i16(records.key_at), -1)
     control, plain = records.control, ~records.control
-    is_offset = plain & ((key_type == 0) | (key_type == 1))
-    known = np.isin(key_type, list(group_records.KNOWN_TYPES))
+    is_offset = plain & np.isin(key_type, types.OFFSET_TYPES)
+    known = np.isin(key_type, list(types.KNOWN_TYPES))
     for unknown in np.unique(key_type[plain & ~known]).tolist():
         count = int((plain & (key_type == unknown)).sum())
         reason = REASON_KEY if unknown == -1 else REASON_UNKNOWN_KEY.format(unknown)
@@ -338,7 +339,7 @@ def _group_rows(
         "detail": details,
         "bytes": records.key_size[rows] + np.maximum(records.value_size[rows], 0),
     }
-    gone = (records.value_size[rows] < 0) & np.isin(key_type[rows], list(group_records.GROUP_TYPES))
+    gone = (records.value_size[rows] < 0) & np.isin(key_type[rows], types.GROUP_TYPES)
     return columns, [(groups[place], index[place]) for place in np.flatnonzero(gone)]
 
 

@@ -31,7 +31,7 @@ from kgtool.analysis.decode import (
     REASON_VALUE,
 )
 from kgtool.analysis.formatter_text import TOPIC, group_value
-from kgtool.analysis.group_records import DECODED_TYPES, KNOWN_TYPES
+from kgtool.analysis.group_records import DECODED_TYPES
 from kgtool.analysis.segments import REASON_TRUNCATED
 from kgtool.analysis.textfile import Unit
 from kgtool.analysis.transcribe import (
@@ -45,6 +45,7 @@ from kgtool.analysis.transcribe import (
     printed_key,
     printed_value,
 )
+from kgtool.records.types import KNOWN_TYPES
 
 REASON_KEYLESS = "tombstone without a key (kafka-dump-log before 2.4)"
 REASON_UNDECODED = "record that kafka-dump-log did not decode"

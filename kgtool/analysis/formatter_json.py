@@ -20,13 +20,13 @@ from kgtool.analysis.decode import (
     REASON_UNKNOWN_VALUE,
     REASON_VALUE,
 )
-from kgtool.analysis.group_records import KNOWN_TYPES
 from kgtool.analysis.textfile import Unit
 from kgtool.analysis.transcribe import (
     Collected,
     printed_key,
     printed_value,
 )
+from kgtool.records.types import KNOWN_TYPES
 
 UNKNOWN = "unknown"
 """What the formatters of 3.9 print of a key that they don't know."""

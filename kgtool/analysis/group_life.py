@@ -10,16 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kgtool.analysis import group_records, schema
+from kgtool.analysis import schema
+from kgtool.records import types
 from kgtool.retention import rules as retention
+from kgtool.retention.groups import TYPE_OF_RECORD
 from kgtool.retention.rules import RuleSet
-
-_TYPE_OF_KEY = {
-    group_records.GROUP_METADATA: retention.TYPE_CLASSIC,
-    **dict.fromkeys((3, 5, 8, 16), retention.TYPE_CONSUMER),
-    **dict.fromkeys((10, 11, 14), retention.TYPE_SHARE),
-    **dict.fromkeys((17, 19, 22, 23), retention.TYPE_STREAMS),
-}
 
 
 class GroupLife:
@@ -75,13 +70,13 @@ class GroupLife:
 
     def _own_record(self, event: dict[str, Any]) -> None:
         key_type = event["key_type"]
-        group_type = _TYPE_OF_KEY[key_type]
+        group_type = TYPE_OF_RECORD[key_type]
         if group_type != retention.TYPE_CLASSIC and not self.rules.new_coordinator:
             return  # the Scala coordinator skips the records of KIP-848
         if event["tombstone"]:
             self._tombstone(event, key_type, group_type)
             return
-        if key_type == group_records.GROUP_METADATA or not self.known or self.type != group_type:
+        if key_type == types.GROUP_METADATA or not self.known or self.type != group_type:
             self._begin(event, group_type)
         self._value(key_type, event["detail"])
 
@@ -94,7 +89,7 @@ class GroupLife:
         self.known, self.ended = True, None
 
     def _tombstone(self, event: dict[str, Any], key_type: int, group_type: str) -> None:
-        if key_type in group_records.GROUP_TYPES:
+        if key_type in types.GROUP_TYPES:
             simple = self.type == retention.TYPE_CLASSIC and not self.protocol_type
             if simple or group_type in (self.type, retention.TYPE_CLASSIC):
                 self.ended = (group_type, event["log_offset"], event["timestamp_ms"])
@@ -102,7 +97,7 @@ class GroupLife:
                 self.known = False
         elif self.known and self.type == group_type:
             member, regex = event["detail"]["member"], event["detail"]["regex"]
-            if key_type in group_records.MEMBER_TYPES:
+            if key_type in types.MEMBER_TYPES:
                 self._member(member, (), gone=True)
             elif regex is not None:
                 self.resolved.pop(regex, None)
@@ -110,21 +105,21 @@ class GroupLife:
 
     def _value(self, key_type: int, detail: dict[str, Any]) -> None:
         topics = detail["topics"]
-        if key_type == group_records.GROUP_METADATA:
+        if key_type == types.GROUP_METADATA:
             self.protocol_type = detail["protocol_type"] or ""
             self.generation = detail["generation"]
             self.state_since_ms = detail["state_since_ms"]
             self.member_count = detail["members"]
             self.topics = None if topics is None else frozenset(topics)
-        elif key_type in group_records.MEMBER_TYPES:
+        elif key_type in types.MEMBER_TYPES:
             self._member(detail["member"], tuple(topics or ()))
-        elif key_type in group_records.CURRENT_ASSIGNMENT_TYPES:
+        elif key_type in types.CURRENT_ASSIGNMENT_TYPES:
             # A member whose own record is not there (yet) is one all the same.
             self._member(detail["member"], self.members.get(detail["member"], ()))
-        elif key_type == group_records.REGULAR_EXPRESSION:
+        elif key_type == types.REGULAR_EXPRESSION:
             self.resolved[detail["regex"]] = tuple(topics)
             self._resolve()
-        elif key_type == group_records.STREAMS_TOPOLOGY:
+        elif key_type == types.STREAMS_TOPOLOGY:
             self.topics = frozenset(topics)
 
     def _member(self, member: str, topics: tuple[str, ...], *, gone: bool = False) -> None:

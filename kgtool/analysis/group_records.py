@@ -9,35 +9,19 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-GROUP_METADATA: Final = 2
-CONSUMER_GROUP: Final = 3
-CONSUMER_MEMBER: Final = 5
-CONSUMER_CURRENT: Final = 8
-SHARE_MEMBER: Final = 10
-SHARE_GROUP: Final = 11
-SHARE_CURRENT: Final = 14
-REGULAR_EXPRESSION: Final = 16
-STREAMS_GROUP: Final = 17
-STREAMS_MEMBER: Final = 19
-STREAMS_CURRENT: Final = 22
-STREAMS_TOPOLOGY: Final = 23
-
-GROUP_TYPES: Final = (GROUP_METADATA, CONSUMER_GROUP, SHARE_GROUP, STREAMS_GROUP)
-"""A null value of these ends the group."""
-MEMBER_TYPES: Final = (CONSUMER_MEMBER, SHARE_MEMBER, STREAMS_MEMBER)
-CURRENT_ASSIGNMENT_TYPES: Final = (CONSUMER_CURRENT, SHARE_CURRENT, STREAMS_CURRENT)
-"""Written for members only, so each of them shows that there is one."""
-DECODED_TYPES: Final = frozenset(
-    (
-        *GROUP_TYPES,
-        *MEMBER_TYPES,
-        *CURRENT_ASSIGNMENT_TYPES,
-        REGULAR_EXPRESSION,
-        STREAMS_TOPOLOGY,
-    )
+from kgtool.records.types import (
+    CONSUMER_MEMBER,
+    CURRENT_ASSIGNMENT_TYPES,
+    GROUP_METADATA,
+    GROUP_TYPES,
+    MEMBER_TYPES,
+    REGULAR_EXPRESSION,
+    STREAMS_TOPOLOGY,
 )
-KNOWN_TYPES: Final = frozenset(range(24)) - {18}
-"""Types that some broker up to 4.3 writes; 18 has no schema."""
+
+DECODED_TYPES: Final = frozenset(
+    (*GROUP_TYPES, *MEMBER_TYPES, *CURRENT_ASSIGNMENT_TYPES, REGULAR_EXPRESSION, STREAMS_TOPOLOGY)
+)
 
 
 class GroupRecord(NamedTuple):

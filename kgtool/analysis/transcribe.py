@@ -16,9 +16,8 @@ from kgtool.analysis.batches import Decoded
 from kgtool.analysis.lockstep import View
 from kgtool.analysis.segments import Note
 from kgtool.records.printed import key_bytes, value_bytes
+from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 
-OFFSET_TYPES = (0, 1)
-GROUP_METADATA = 2
 ABORT, COMMIT = 0, 1
 
 REASON_MALFORMED = "text that is no record"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgtool.api.change import Recorder, journal_folder, now_ms, warn
-from kgtool.api.restore import Restoring
+from kgtool.api.connection import Connected
 from kgtool.errors import UsageError
 from kgtool.net.session import Session
 
@@ -23,7 +23,7 @@ _SLACK_MS = 3_600_000
 """Clocks differ, and a record may be a little older than the commit in it."""
 
 
-class Cleaning(Restoring):
+class Cleaning(Connected):
     """The methods that find dead groups and offsets, and remove them by a plan."""
 
     def cleanup_plan(

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kgtool.api import configs, targets
+from kgtool.api.asking import Asking
 from kgtool.api.change import now_ms, warn
 from kgtool.api.cleanup import Cleaning
+from kgtool.api.restore import Restoring
 from kgtool.api.targets import Goal, Topics
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
 from kgtool.model import (
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from kgtool.changes.snapshot import GroupChange
 
 
-class GroupAdmin(Cleaning):
+class GroupAdmin(Asking, Restoring, Cleaning):
     """A connection to one cluster; a context manager.
 
     Safe to share between threads: calls are made one after the other. Nothing is sent before the

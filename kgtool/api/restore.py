@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.api import configs as configuring
-from kgtool.api.asking import Asking
 from kgtool.api.change import Recorder, journal_folder, now_ms, warn
+from kgtool.api.connection import Connected
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target, TopicPartition
@@ -54,7 +54,7 @@ class Saved(NamedTuple):
     errors: list[ItemError]
 
 
-class Restoring(Asking):
+class Restoring(Connected):
     """The methods that take back, save and compare."""
 
     def history(self) -> list[Entry]:

@@ -28,8 +28,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kgtool.records import Record
+from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
-from kgtool.retention.groups import GROUP_TYPES, OFFSET_TYPES, family
+from kgtool.retention.groups import family
 from kgtool.retention.history import Entry, History, Key
 from kgtool.retention.rules import RuleSet, group_may_go
 

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgtool.records import Record
+from kgtool.records import Record, types
 from kgtool.records.subscription import subscribed_topics
 from kgtool.retention import rules as r
 from kgtool.retention.rules import GroupSnapshot
 
-OFFSET_TYPES = (0, 1)
-CLASSIC_TYPE = 2
-GROUP_TYPES = (2, 3, 11, 17)
-"""Record types whose tombstone ends a group."""
-
-FAMILIES = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), r.TYPE_CONSUMER),
-    **dict.fromkeys(range(9, 16), r.TYPE_SHARE),
-    **dict.fromkeys((17, 19, 20, 21, 22, 23), r.TYPE_STREAMS),
+TYPE_OF_RECORD = {
+    types.GROUP_METADATA: r.TYPE_CLASSIC,
+    **dict.fromkeys(types.CONSUMER_TYPES, r.TYPE_CONSUMER),
+    **dict.fromkeys(types.SHARE_TYPES, r.TYPE_SHARE),
+    **dict.fromkeys(types.STREAMS_TYPES, r.TYPE_STREAMS),
 }
-_MEMBER_TYPES = (5, 10, 19)
-_CURRENT_ASSIGNMENT_TYPES = (8, 14, 22)
-_REGEX_TYPE = 16
-_TOPOLOGY_TYPE = 23
 
 
 def family(record: Record) -> str | None:
     """The type of group that a record belongs to; ``None`` for offsets, which any group has."""
-    if record.type == CLASSIC_TYPE:
-        return r.TYPE_CLASSIC
-    return FAMILIES.get(record.type)
+    return TYPE_OF_RECORD.get(record.type)
 
 
 class Members:
@@ -44,21 +34,21 @@ class Members:
     def apply(self, record: Record) -> None:
         """Apply a record of the group, except the tombstone that ends it."""
         key, value = record.key, record.value
-        if record.type in _MEMBER_TYPES:
+        if record.type in types.MEMBER_TYPES:
             if value is None:
                 self.subscribed.pop(key.member_id, None)
             else:
                 names = getattr(value, "subscribed_topic_names", ())
                 self.subscribed[key.member_id] = frozenset(names)
-        elif record.type in _CURRENT_ASSIGNMENT_TYPES:
+        elif record.type in types.CURRENT_ASSIGNMENT_TYPES:
             if value is not None:
                 self.subscribed.setdefault(key.member_id, frozenset())
-        elif record.type == _REGEX_TYPE:
+        elif record.type == types.REGULAR_EXPRESSION:
             if value is None:
                 self.regexes.pop(key.regular_expression, None)
             else:
                 self.regexes[key.regular_expression] = frozenset(value.topics)
-        elif record.type == _TOPOLOGY_TYPE:
+        elif record.type == types.STREAMS_TOPOLOGY:
             self.topology = frozenset() if value is None else _source_topics(value)
 
     def snapshot(self) -> GroupSnapshot:

@@ -22,15 +22,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kgtool.records import Record, UnknownRecord, control, decode
+from kgtool.records.types import GROUP_METADATA, GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
-from kgtool.retention.groups import (
-    CLASSIC_TYPE,
-    FAMILIES,
-    GROUP_TYPES,
-    OFFSET_TYPES,
-    Members,
-    classic_snapshot,
-)
+from kgtool.retention.groups import TYPE_OF_RECORD, Members, classic_snapshot
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet, Verdict, verdict
 
 
@@ -279,7 +273,7 @@ class History:
     def _feed_group(self, entry: Entry, record: Record) -> None:
         group = record.key.group
         before = self._snapshots.get(group)
-        if record.type == CLASSIC_TYPE:
+        if record.type == GROUP_METADATA:
             self._members.pop(group, None)
             after = None if record.value is None else classic_snapshot(record.value)
         elif self.rules.new_coordinator:
@@ -298,7 +292,7 @@ class History:
 
     def _feed_member(self, record: Record, before: GroupSnapshot | None) -> GroupSnapshot | None:
         """Apply a record of a KIP-848, share or streams group; return the group after it."""
-        group, type_ = record.key.group, FAMILIES[record.type]
+        group, type_ = record.key.group, TYPE_OF_RECORD[record.type]
         if record.value is None:
             if before is None:
                 return None

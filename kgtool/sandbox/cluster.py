@@ -20,7 +20,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import broker, processes, ready, state, zookeeper
@@ -272,12 +271,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # -- details -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from kgtool.analysis.replay import OFFSET, TOMBSTONE, GroupReplay, Life
 from kgtool.protocol.plan import encode
 from kgtool.records import Record
 from kgtool.records.control import COMMIT, Marker
-from kgtool.retention.groups import OFFSET_TYPES
+from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention.history import Entry
 from tests.retention.simulation import GroupDeleted, Removed
 
@@ -77,7 +77,7 @@ class Player:
             "kind": schema.KIND_GROUP, "key_type": record.type, "tombstone": value is None,
             "timestamp_ms": entry.timestamp_ms, "log_offset": entry.offset, "detail": detail,
         }  # fmt: skip
-        ends = record.type in group_records.GROUP_TYPES and value is None
+        ends = record.type in GROUP_TYPES and value is None
         wipe = ends and name in self.wiped
         self.wiped.discard(name if wipe else "")
         self.group(name).group_record(entry.timestamp_ms, event, wipe=wipe)

@@ -6,6 +6,7 @@ import pytest
 
 from kgtool.protocol.schema import Versions, parse_versions
 from kgtool.records import record_types
+from kgtool.records.types import GROUP_TYPES, KNOWN_TYPES
 from tests.protocol.test_schemas import differences
 from tests.records.conftest import Document, Documents
 from tests.records.messages import EARLY, EVERY, IDS, Form
@@ -69,6 +70,10 @@ def test_numbers_and_names_are_kafkas(documents: dict[str, Documents]) -> None:
         if document["type"] == "coordinator-key"
     }
     ours = {known.number: known.name for known in record_types().values()}
+    assert ours.keys() == KNOWN_TYPES
+    assert [ours[number] for number in GROUP_TYPES] == [
+        "GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata"
+    ]  # fmt: skip
     # Gone since 4.1: its number was the version of the key in 3.9, see the facts in share.py.
     assert ours.pop(9) == "ShareGroupPartitionMetadata"
     assert ours == theirs

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kgtool.records import Record
+from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
 from kgtool.retention.audit import audit
-from kgtool.retention.groups import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention.history import Entry, History
 from kgtool.retention.rules import RuleSet
 from tests.retention.simulation import GroupDeleted

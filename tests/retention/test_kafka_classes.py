@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kgtool.records import Record
-from kgtool.retention.groups import GROUP_TYPES
+from kgtool.records.types import GROUP_TYPES
 from kgtool.retention.history import Entry, History
 from kgtool.retention.rules import RULE_SETS
 from tests.retention.coordinator import Coordinators, RefusedError, coordinators

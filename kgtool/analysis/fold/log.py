@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis import group_records, schema
+from kgtool.analysis import schema
 from kgtool.analysis.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
 from kgtool.analysis.decode import REASON_AFTER
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
 from kgtool.analysis.fold.blobs import Kinds, empty
+from kgtool.records.types import GROUP_TYPES
 
 UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
 """Reasons whose records are not among those that were counted as read."""
@@ -185,5 +186,5 @@ def _own(rows: Any, group: Ints) -> Own:
 
 def ends_group(own: Own) -> Bools:
     """Which records are the null value that ends their group."""
-    ends = np.isin(own.key_type, group_records.GROUP_TYPES)
+    ends = np.isin(own.key_type, GROUP_TYPES)
     return np.asarray(own.tombstone & ends, dtype=np.bool_)

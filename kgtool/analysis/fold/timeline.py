@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis import group_records, schema
+from kgtool.analysis import schema
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.story import COMMIT, OWN, PEND, Events
 from kgtool.analysis.group_life import GroupLife
+from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 
@@ -97,7 +98,7 @@ def _states(
 
 def _counts(rules: RuleSet, key_type: int) -> bool:
     """Whether this coordinator reads records of that type."""
-    return rules.new_coordinator or key_type == group_records.GROUP_METADATA
+    return rules.new_coordinator or key_type == GROUP_METADATA
 
 
 def _state(life: GroupLife) -> Any:

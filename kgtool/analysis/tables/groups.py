@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from kgtool.analysis import group_records, lacks
+from kgtool.analysis import lacks
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
 from kgtool.analysis.fold.scene import Scene, choice
 from kgtool.analysis.tables.live import Live, unknown_group
 from kgtool.analysis.tables.removals import EXPIRED, Removals
+from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 
 _DEAD = rc.STATE[r.STATE_DEAD]
@@ -63,7 +64,7 @@ def completed(scene: Scene) -> Ints:
     where the coordinators count it); the same generation again is a static member that came back.
     """
     own = scene.log.own
-    rows = np.flatnonzero((own.key_type == group_records.GROUP_METADATA) & ~own.tombstone)
+    rows = np.flatnonzero((own.key_type == GROUP_METADATA) & ~own.tombstone)
     rows = rows[np.argsort(own.group[rows], kind="stable")]
     before = Runs(own.group[rows]).lag(own.generation[rows], NONE)
     is_new = (before == NONE) | (before != own.generation[rows])

@@ -23,12 +23,6 @@ TopicId = Callable[[str], "str | None"]
 """The id that a topic has now, in Kafka's text form; None where it is unknown, or there is none."""
 
 
-class Since(KgError):
-    """Somebody committed since the plan was made."""
-
-    name = CHANGED
-
-
 def changed(
     item: PlanItem,
     description: GroupDescription,

@@ -40,8 +40,6 @@ from kgtool.model import ItemError
 from kgtool.text import addresses, moment
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
     from kgtool.changes.cleanup.plan_file import PlanHeader
@@ -123,12 +121,7 @@ class Change:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._is_interrupted = error is not None
         self._close()
         if error is not None:

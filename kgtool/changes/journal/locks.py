@@ -18,7 +18,6 @@ import sys
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 
 from kgtool.changes.journal.journal import JournalError, make_folder
 
@@ -43,12 +42,7 @@ class GroupLocks:
     def __enter__(self) -> GroupLocks:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

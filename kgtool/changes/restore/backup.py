@@ -17,7 +17,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
 
 from kgtool.changes.journal.jsonl import (
@@ -82,12 +81,7 @@ class BackupWriter:
     def __enter__(self) -> BackupWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_finished or self._is_stream:
             return
         with contextlib.suppress(OSError):

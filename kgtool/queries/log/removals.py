@@ -19,8 +19,9 @@ from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.offsets.positions import log_ranges
 from kgtool.records import Record
 from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
+from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 from kgtool.retention.audit import Removal, audit
-from kgtool.retention.groups import CLASSIC_TYPE, OFFSET_TYPES, classic_snapshot
+from kgtool.retention.groups import classic_snapshot
 from kgtool.retention.history import Entry, History, LiveOffset, read_entry
 from kgtool.retention.rules import GroupSnapshot, RuleSet
 
@@ -123,7 +124,7 @@ class _Reader:
             if number in OFFSET_TYPES:
                 self._thin_offsets(batch, record, key[2:])
             self._keep(batch, record)
-            if number == CLASSIC_TYPE:
+            if number == GROUP_METADATA:
                 self._thin_metadata(record.offset)
 
     def _keep(self, batch: Batch, record: RawRecord) -> None:

@@ -20,14 +20,23 @@ from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.records import Record, control, decode
 from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
-from kgtool.retention.groups import CLASSIC_TYPE, GROUP_TYPES, OFFSET_TYPES
+from kgtool.records.types import (
+    CONSUMER_MEMBER,
+    GROUP_METADATA,
+    GROUP_TYPES,
+    OFFSET_TYPES,
+    REGULAR_EXPRESSION,
+    STREAMS_MEMBER,
+    STREAMS_TOPOLOGY,
+)
 from kgtool.retention.rules import CommittedOffset, RuleSet
 
 SEARCHED_GROUPS = 8
 """Up to so many groups are searched for as bytes, which skips nearly all of a log unread."""
 
-REGEX_TYPE = 16
-_TELLING_TYPES = (CLASSIC_TYPE, 5, REGEX_TYPE, 19, 23)
+_TELLING_TYPES = (
+    GROUP_METADATA, CONSUMER_MEMBER, REGULAR_EXPRESSION, STREAMS_MEMBER, STREAMS_TOPOLOGY,
+)  # fmt: skip
 """Records that change who protects which offset: of a classic group, and the members,
 regular expressions and topologies of the others."""
 
@@ -116,9 +125,9 @@ class GroupLog:
                 self._ended.add(group)
             else:
                 self._ended.discard(group)
-            if number == CLASSIC_TYPE:
+            if number == GROUP_METADATA:
                 self._metadata[group] = raw
-            elif number == REGEX_TYPE:
+            elif number == REGULAR_EXPRESSION:
                 self._regexes[key] = raw
 
     def _take_offset(self, batch: Batch, raw: _Raw) -> None:
@@ -204,7 +213,7 @@ class GroupLog:
 
     def regex_topics(self, group: str, regex: str) -> frozenset[str] | None:
         """Return the topics that a regular expression was resolved to (KIP-848)."""
-        raw = self._regexes.get(REGEX_TYPE.to_bytes(2, "big") + _text(group) + _text(regex))
+        raw = self._regexes.get(REGULAR_EXPRESSION.to_bytes(2, "big") + _text(group) + _text(regex))
         if raw is None:
             return None
         record = decode(raw.key, raw.value)

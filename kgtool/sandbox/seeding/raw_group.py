@@ -12,7 +12,6 @@ import socket
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import NamedTuple
 
 from kgtool.errors import SandboxError
@@ -40,12 +39,7 @@ class GroupSocket:
     def __enter__(self) -> GroupSocket:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
