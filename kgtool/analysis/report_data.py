@@ -42,6 +42,7 @@ _EXPLAIN = ("kgtool", "explain", "--group", "{group}")
 _DESCRIBE = ("kgtool", "describe", "--group", "{group}", "--topic", "{topic}:{partition}",
              "--expiry")  # fmt: skip
 _KEEP = ("kgtool", "keep", "--group", "{group}", "--dry-run")
+_LIST = ("kgtool", "list", "--match", "{family}")
 _COORDINATOR = ("kgtool", "coordinator", "--group", "{group}")
 SHOWN: Final = {
     "groups": Shown(
@@ -65,16 +66,24 @@ SHOWN: Final = {
         (("overdue_ms", "descending"), ("group", "ascending")), (_COORDINATOR,),
     ),
     "partitions": Shown("Partitions", "largest first", (("bytes", "descending"),)),
-    "writers": Shown("Writers", "most commits first", (("commits", "descending"),)),
+    "writers": Shown("Writers", "most commits first", (("commits", "descending"),), (_LIST,)),
     "transactions": Shown(
         "Open transactions", "oldest first", (("since_ms", "ascending"),), (_EXPLAIN,)
     ),
     "orphans": Shown("Orphans", "", (("group", "ascending"), ("topic", "ascending")), (_DESCRIBE,)),
-    "gaps": Shown("Gaps", "longest first", (("longest_gap_ms", "descending"),)),
-    "quality": Shown("Files", "damaged ones first"),
+    "gaps": Shown("Gaps", "longest first", (("longest_gap_ms", "descending"),), (_LIST,)),
+    "upgrades": Shown(
+        "Upgrade to KIP-848", "most offsets lost first",
+        (("lost_offsets", "descending"), ("group", "ascending")), (_EXPLAIN,),
+    ),
+    "quality": Shown(
+        "Files", "damaged ones first",
+        commands=(("kgtool", "analyze", "{path}", "--table", "quality"),),
+    ),
 }  # fmt: skip
 """The report's tables, in their order, as far as there are such tables."""
-SPANS: Final = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "bucket_ms")
+SPANS: Final = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "longest_gap_ms",
+                "safe_retention_ms")  # fmt: skip
 NAMES: Final = ("group", "family", "topic", "path")
 _LEFT_OUT: Final = ("problems", "topic_id", "days")
 

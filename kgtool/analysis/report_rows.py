@@ -47,6 +47,9 @@ def bounded(found: Iterable[bytes], most: int = TABLE_BYTES) -> Iterator[bytes]:
 def _column(column: Any) -> list[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type):
+        lists = (None if each is None else ", ".join(map(str, each)) for each in column.to_pylist())
+        column = pa.array(lists, pa.string())
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         coded = column.dictionary_encode()
         coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded

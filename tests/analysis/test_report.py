@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import csv
+import gzip
 import json
 import re
 import struct
@@ -15,9 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
+import pyarrow as pa
 import pytest
 
-from kgtool.analysis import report, report_rows
+from kgtool.analysis import report, report_data, report_rows
+from kgtool.cli.app.root import root
 from kgtool.errors import AnalysisError, UsageError
 from tests.analysis import report_facts
 from tests.analysis.report_facts import DAY_MS, HOSTILE, LONG, NAMES, NOW_MS, SHOWN
@@ -229,6 +234,24 @@ def test_each_row_has_a_command_to_copy(page: Page) -> None:
     )
 
 
+def test_its_commands_are_kgtools() -> None:
+    commands = [words for shown in report_data.SHOWN.values() for words in shown.commands]
+    for program, name, *words in commands:
+        command = root.get_command(click.Context(root), name)
+        assert program == "kgtool" and command is not None
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known
+        assert {word for word in words if "{" in word} <= {
+            "{group}", "{topic}:{partition}", "{path}", "{family}"
+        }  # fmt: skip
+
+
+def test_lists_are_text() -> None:
+    table = pa.table({"topics": pa.array([["a", "b"], None, []], pa.list_(pa.string()))})
+    (block,) = report_rows.blocks(["topics"], [table])
+    assert json.loads(gzip.decompress(base64.b64decode(block))) == [[["a, b", ""], [0, None, 1]]]
+
+
 def test_the_keyboard_is_enough(page: Page) -> None:
     page.run("document.querySelector('[role=tab]').focus()")
     for key, at in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowRight", 0), ("End", 2),
@@ -278,12 +301,14 @@ def test_nothing_is_in_the_way_of_a_screen_reader(chromium: Page, file: Path) ->
 def test_one_bucket_of_time_is_a_bar(chromium: Page, tmp_path: Path) -> None:
     hour = report_facts.NOW_MS / 1000 - 3600
     data = report_facts.data() | {"metrics": [[hour], [7], [1], [0], [2]]}
+    data["whatif"] = data["whatif"][:1]
     report.write(tmp_path / "one.html", data, report_facts.rows)
     chromium.open((tmp_path / "one.html").as_uri())
     ends = "charts.slice(-2).flatMap(draw => [draw.plot.scales.x.min, draw.plot.scales.x.max])"
     for least, most in [chromium.run(ends)[:2], chromium.run(ends)[2:]]:
         assert hour - 6 * 3600 <= least <= hour and hour + 3600 <= most <= hour + 7 * 3600
     assert chromium.texts("#commits details") == ["As a table"]
+    assert chromium.texts("#loss .empty")[0].startswith("One retention makes no curve: kgtool")
 
 
 def test_it_follows_the_system_and_the_button(page: Page, tmp_path: Path) -> None:

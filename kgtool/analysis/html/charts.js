@@ -159,7 +159,12 @@ function loss() {
     kinds.get(kind).set(of(row, "retention_ms"), row);
   }
   const at = [...new Set(data.whatif.map((row) => of(row, "retention_ms")))].sort((a, b) => a - b);
-  if (at.length < 2) return;
+  if (!at.length) return;
+  const card = section("loss");
+  if (at.length < 2) {
+    card.querySelector(".chart").replaceWith(make("p", "empty", "One retention makes no curve: kgtool analyze … --retention 1d --retention 7d --retention 30d."));
+    return;
+  }
   const series = [], values = [];
   for (const [kind, rows] of kinds) {
     const suffix = kinds.size > 1 ? " (" + kind + ")" : "";
@@ -169,7 +174,7 @@ function loss() {
     }
   }
   const days = at.map((ms) => ms / 86400000);
-  chart(section("loss"), [days, ...values], series, {
+  chart(card, [days, ...values], series, {
     time: false, xSeries: { label: "Retention", value: (self, v) => (v === null || v === undefined ? "–" : span(Math.round(v * 86400000))) },
     x: { splits: (self, axis, min, max) => roundSpans(max), values: (self, splits) => splits.map((v) => (v ? span(Math.round(v * 86400000)) : "0")) },
     xRange: () => [0, days[days.length - 1] * 1.04], right: true, height: 280,
