@@ -46,8 +46,7 @@ def _of_properties(
     servers = bootstrap_server or properties.value("bootstrap.servers")
     if servers is None:
         raise _missing()
-    # The login of a JAAS file is for Kafka's scripts: nothing that a program has asked for.
-    made = config.of_properties(properties, servers, WHERE, {})
+    made = config.of_properties(properties, servers, WHERE, os.environ)
     return made._replace(timeout_ms=timeout_ms)
 
 

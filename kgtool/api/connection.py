@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgtool.api.change import Recorder
+from kgtool.api.change import Recorder, warn
 from kgtool.api.connect import make_settings
 from kgtool.changes.policy import Origin
 from kgtool.errors import KgError
@@ -38,6 +38,8 @@ class Connected:
     ) -> None:
         path = None if command_config is None else str(command_config)
         self._settings = make_settings(bootstrap_server, path, context, properties, timeout_ms)
+        for note in self._settings.notes:
+            warn(note)
         self._session: Session | None = Session(self._settings)
         self._lock = threading.RLock()
         self._journal = journal

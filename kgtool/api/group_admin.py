@@ -48,7 +48,9 @@ class GroupAdmin(Asking, Restoring, Cleaning):
     :param bootstrap_server: ``"host:port,…"``; without it, a context or the environment variable
         ``KGTOOL_BOOTSTRAP_SERVER`` has to name the cluster.
     :param command_config: a Java properties file.
-    :param properties: Java client properties, as they would stand in such a file.
+    :param properties: Java client properties, as they would stand in such a file. A
+        ``UserWarning`` names those, here or there, that look like a typo or are not used. A login
+        that is not among them is taken from the JAAS file that ``KAFKA_OPTS`` names.
     :param context: a profile of ``kgtool context``.
     :param timeout_ms: how long each call may take, in milliseconds.
     :param journal: the folder of the journal, if not the one of the commands.

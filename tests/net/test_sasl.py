@@ -286,6 +286,28 @@ def test_a_login_from_the_file_that_kafka_opts_names(
     assert result.status == 2 and str(file) in result.err and "KAFKA_OPTS" in result.err
 
 
+def test_a_program_gets_the_login_of_kafka_opts_and_hears_what_is_not_used(
+    secure: SecureKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    """Was: the file was ignored, and so was what the commands say of the configuration."""
+    file = tmp_path / "jaas.conf"
+    file.write_text(f"KafkaClient {{\n  {plain(ALICE)}\n}};\n")
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file}")
+    given = {
+        "bootstrap.servers": secure.at("SASL"),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "retries": "3",
+        "sasl.mechanisn": "PLAIN",
+    }
+    with pytest.warns(UserWarning) as said:
+        admin = GroupAdmin(properties=given)
+    first, second = sorted(str(one.message) for one in said)
+    assert "retries, which is not used" in first and "Is sasl.mechanism meant?" in second
+    with admin:
+        assert group in [row.group for row in admin.list_groups().groups]
+
+
 def test_variables_in_the_properties_of_a_program(
     secure: SecureKafka, monkeypatch: pytest.MonkeyPatch, group: str
 ) -> None:
