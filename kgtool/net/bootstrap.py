@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from kgtool.errors import (
     AuthenticationError,
@@ -34,19 +35,21 @@ FINAL = (AuthenticationError, ConfigError, MissingExtra)
 """A login that was refused, or can't be made."""
 
 Address = tuple[str, int]
+Explain = Callable[[KgError, str, int, Callable[[KgError], None]], None]
 
 
 class Bootstrap:
     """One search at a time; ``step`` drives it.
 
     :param connect: opens a connection to an address, or finds the one that is being opened.
-    :param explain: makes a better error of one that a connection ended with.
+    :param explain: finds a better error for one that a connection ended with, and hands it over,
+        perhaps later.
     """
 
     def __init__(
         self,
         connect: Callable[[str, int], Connection],
-        explain: Callable[[KgError, str, int], KgError],
+        explain: Explain,
     ) -> None:
         self.is_active = False
         self._connect = connect
@@ -60,6 +63,8 @@ class Bootstrap:
         self._give_up_at = 0.0
         self._persistent = False
         self._round = 0
+        self._unexplained: set[int] | None = None
+        """Which failures nobody has explained yet; None as long as the search goes on."""
 
     def begin(self, addresses: list[Address], now: float, *, persistent: bool) -> None:
         """Start looking, unless a search is under way.
@@ -75,6 +80,7 @@ class Bootstrap:
         self._give_up_at = math.inf if persistent else now + BOOTSTRAP_SECONDS
         self._round = 0
         self._last = []
+        self._unexplained = None
         self._begin_round(now)
 
     def _begin_round(self, now: float) -> None:
@@ -87,7 +93,7 @@ class Bootstrap:
         """Return the connection found, the reason why there is none, or None: still looking."""
         if not self.is_active:
             return None
-        while True:
+        while self._unexplained is None:
             found = self._sort_out(now)
             if found is not None:
                 self.is_active = False
@@ -97,11 +103,14 @@ class Bootstrap:
             address = self._left.popleft()
             self._trying.append((address, self._connect(*address)))
             self._next_at = now + STAGGER_SECONDS
-        if self._trying or self._left:
+        if self._unexplained is None and not self._trying and not self._left:
+            self._again_or_never(now)
+        if self._unexplained is None or self._unexplained:
             return None
-        return self._again_or_never(now)
+        self.is_active = False
+        return self.error()
 
-    def _sort_out(self, now: float) -> Connection | KgError | None:
+    def _sort_out(self, now: float) -> Connection | None:
         """Return a connection that is ready; let the next address have its turn for a dead one."""
         for address, connection in self._trying[:]:
             if connection.is_ready:
@@ -113,10 +122,11 @@ class Bootstrap:
                 if isinstance(connection.error, FINAL):
                     # Not to be tried at other brokers: too many failures may lock an account.
                     self._failed = self._failed[-1:]
-                    return self.error()
+                    self._find_reasons()
+                    return None
         return None
 
-    def _again_or_never(self, now: float) -> KgError | None:
+    def _again_or_never(self, now: float) -> None:
         """All have failed: wait for another round, or give up."""
         if now < self._give_up_at and all(self._may_come(error) for _, error in self._failed):
             pause = PAUSES[min(self._round, len(PAUSES) - 1)]
@@ -124,10 +134,20 @@ class Bootstrap:
             failed = self._failed
             self._begin_round(now + pause)
             self._last = failed
-            return None
-        self._last = self._failed
-        self.is_active = False
-        return self.error()
+        else:
+            self._find_reasons()
+
+    def _find_reasons(self) -> None:
+        """The search is over: find out why, for as long as the command has time."""
+        failed = self._failed
+        self._unexplained = set(range(len(failed)))
+        for at, (address, error) in enumerate(failed):
+            self._explain(error, *address, partial(self._on_explained, failed, at))
+
+    def _on_explained(self, failed: list[tuple[Address, KgError]], at: int, error: KgError) -> None:
+        failed[at] = (failed[at][0], error)
+        if failed is self._failed and self._unexplained is not None:
+            self._unexplained.discard(at)
 
     def _may_come(self, error: KgError) -> bool:
         if isinstance(error, ResolveFailed):
@@ -137,8 +157,7 @@ class Bootstrap:
 
     def error(self) -> KgError:
         """Say why nothing has been found so far."""
-        failed = self._failed or self._last
-        reasons = [self._explain(error, *address) for address, error in failed]
+        reasons = [error for _, error in self._failed or self._last]
         if len(reasons) == 1:
             return reasons[0]
         told = " ".join(dict.fromkeys(error.message for error in reasons))
@@ -161,4 +180,5 @@ class Bootstrap:
 
     def next_due(self) -> float | None:
         """Return when ``step`` has something to do by itself (monotonic seconds)."""
-        return self._next_at if self.is_active and self._left else None
+        is_looking = self.is_active and self._unexplained is None
+        return self._next_at if is_looking and self._left else None

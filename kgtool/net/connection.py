@@ -266,9 +266,14 @@ class Connection:
 
     def _on_hung_up(self, line: Line, error: KgError) -> None:
         """Find out why: a broker that hangs up at once may want something of us."""
+        find_out = None
         if self._is_silent:
-            error = self._transport.explain_silence(error, self._host, self._port)
-        self.on_failed(line, error)
+            find_out = self._transport.explain_silence(error, self._host, self._port)
+        if find_out is None:
+            self.on_failed(line, error)
+            return
+        line.close()
+        self._background.run(find_out, partial(self.on_failed, line))
 
     def on_failed(self, line: Line, error: KgError) -> None:
         """Go on with the next address, where the broker was not ready yet."""

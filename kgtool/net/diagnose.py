@@ -3,7 +3,7 @@
 A broker's TLS listener answers plaintext with an alert, but the alert is often lost to the reset
 that follows it; a plaintext listener takes a TLS greeting for a request of 350 MB and hangs up; a
 SASL listener hangs up on whoever asks something before the login. So such a port is asked once
-more, in the other way.
+more, in the other way. Everything here blocks, and belongs into ``background``.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from kgtool.client.ops import (
     Versions,
     Within,
 )
-from kgtool.errors import KgError, NetworkError
+from kgtool.errors import ConnectionLost, KgError, NetworkError
 from kgtool.net.background import Background
 from kgtool.net.connection import Connection
 from kgtool.net.pool import Pool
@@ -86,7 +86,7 @@ class Loop:
         self._background = Background(self._selector)
         find_names = partial(self._background.run, partial(canonical, bootstrap))
         self._pool = Pool(
-            cluster, bootstrap, self._connect, self._answer, self._patience(),
+            cluster, bootstrap, self._connect, self._answer, self._explain, self._patience(),
             find_names if canonical_names else None,
         )  # fmt: skip
         self._ready: deque[tuple[Task, Any]] = deque()
@@ -103,6 +103,17 @@ class Loop:
             host, port, self._selector, self._background, *self._client, self._transport,
             self._setup,
         )  # fmt: skip
+
+    def _explain(
+        self, error: KgError, host: str, port: int, done: Callable[[KgError], None]
+    ) -> None:
+        """Find out beside the loop why a connection was closed at once."""
+        if isinstance(error, ConnectionLost):
+            from kgtool.net.diagnose import explain
+
+            self._background.run(partial(explain, error, host, port), done)
+        else:
+            done(error)
 
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000

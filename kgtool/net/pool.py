@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
 from kgtool.errors import ConnectFailed, ConnectionLost, KgError, TimedOut
-from kgtool.net.bootstrap import Address, Bootstrap
+from kgtool.net.bootstrap import Address, Bootstrap, Explain
 from kgtool.net.connection import Connection
-from kgtool.net.diagnose import explain
 from kgtool.net.slots import Slot
 from kgtool.net.translate import unresolved
 
@@ -43,6 +42,7 @@ class Pool:
     """Owns the connections; answers go to ``give``.
 
     :param connect: makes a connection to ``(host, port)``.
+    :param explain: finds out why connections to the addresses of ``bootstrap`` failed.
     :param patience: seconds without progress after which a connection is given up.
     :param find_names: looks up other names for the bootstrap addresses first, and hands them over.
     """
@@ -53,6 +53,7 @@ class Pool:
         bootstrap: tuple[Address, ...],
         connect: Callable[[str, int], Connection],
         give: Give,
+        explain: Explain,
         patience: float,
         find_names: FindNames | None = None,
     ) -> None:

@@ -52,19 +52,19 @@ class Transport:
 
             self._logins = LoginSource(security.sasl, seconds)
 
-    def explain_silence(self, error: KgError, host: str, port: int) -> KgError:
-        """Find out why the first broker of the session hung up at the first request.
+    def explain_silence(self, error: KgError, host: str, port: int) -> Callable[[], KgError] | None:
+        """Return what finds out (blocking) why the first broker hung up at the first request.
 
-        Blocking, for 2 s at most, and only once a session.
+        Only once a session; None where a login, or an answer before, says that it is nothing new.
         """
         if self._logins is not None or self.is_proven:
-            return error
+            return None
         self.is_proven = True
         from kgtool.net.diagnose import explain_silence
 
         context = self._context
         wrap = None if context is None else partial(context.wrap_socket, server_hostname=host)
-        return explain_silence(error, host, port, wrap)
+        return partial(explain_silence, error, host, port, wrap)
 
     def stream(self, connected: socket.socket, host: str, peer: str) -> Stream:
         """Put TLS on a connected socket if need be."""

@@ -19,6 +19,10 @@ class Ear:
         self.heard = b""
         self.slow = False
         """Whether the broker's answers come at 10 kB/s."""
+        self.delay = 0.0
+        """How late each answer of the broker is, in seconds."""
+        self.hangs_up_at: bytes | None = None
+        """What it hangs up at when it hears it."""
         self._target = ("127.0.0.1", target)
         self._listener = socket.create_server((ip, port))
         self.port: int = self._listener.getsockname()[1]
@@ -45,6 +49,10 @@ class Ear:
                             return
                         if key.fileobj is peer:
                             self.heard += data
+                            if self.hangs_up_at is not None and self.hangs_up_at in data:
+                                return
+                        elif self.delay:
+                            time.sleep(self.delay)
                         key.data.sendall(data)
                         time.sleep(0.5 if is_slow else 0)
 

@@ -157,24 +157,62 @@ def test_an_address_with_a_wrong_certificate_makes_way_for_the_next(
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize("case", ["first is slow", "both are well", "two brokers", "hangs up"])
 def test_a_password_goes_to_one_address_only(
-    secure: SecureKafka, names: dict[str, list[str]], list_groups: Run
+    case: str, secure: SecureKafka, names: dict[str, list[str]], list_groups: Run
 ) -> None:
     """Two tries with a wrong password may lock an account: only who answers first hears it."""
     first = Ear(secure.ports["SASL"], "127.0.0.97")
     second = Ear(secure.ports["SASL"], "127.0.0.96", first.port)
+    third = Ear(secure.ports["SASL"], "127.0.0.1", first.port)
+    first.delay = 0.6 if case == "first is slow" else 0.0
+    first.hangs_up_at = b"wr0ng-password" if case == "hangs up" else None
+    at = f"localhost:{first.port}"
+    if case == "two brokers":
+        at = f"{first.address},{second.address}"
     try:
         names["localhost"] = ["127.0.0.97", "127.0.0.96", "127.0.0.1"]
         result = list_groups(
-            "SASL", "--bootstrap-server", f"localhost:{first.port}",
+            "SASL", "--bootstrap-server", at,
             security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
             sasl_jaas_config=plain((ALICE[0], "wr0ng-password")),
         )  # fmt: skip
-        assert result.status == 4 and "refused the login" in result.err
-        assert (first.heard + second.heard).count(b"wr0ng-password") == 1
+        time.sleep(first.delay)  # what comes late is no reason to tell it there too
+        assert result.status == 4, result
+        said = "closed the connection" if case == "hangs up" else "refused the login"
+        assert said in result.err, result
+        heard = [ear.heard.count(b"wr0ng-password") for ear in (first, second, third)]
+        assert heard == ([0, 1, 0] if case == "first is slow" else [1, 0, 0])
+        assert bool(second.heard) == (case == "first is slow")
+        assert not third.heard
     finally:
-        first.close()
-        second.close()
+        for ear in (first, second, third):
+            ear.close()
+
+
+# -- why a connection was closed at once --------------------------------------------------------
+
+
+class Shy(Silent):
+    """Hangs up on the first who comes, and says nothing to the others: so a probe takes long."""
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.accept()[0].close()
+        super()._accept()
+
+
+def test_finding_out_why_addresses_hang_up_takes_none_of_the_time() -> None:
+    """Was: 2 s for each of them, one after the other, whatever ``--timeout`` said."""
+    with contextlib.ExitStack() as stack:
+        shy = [stack.enter_context(contextlib.closing(Shy("127.0.0.1", 0))) for _ in range(3)]
+        places = tuple(one._listener.getsockname() for one in shy)
+        began = time.monotonic()
+        with Session(Settings(places, 700)) as session, pytest.raises(KgError) as caught:
+            session.connect()
+        assert time.monotonic() - began < 1.5
+        assert "closed the connection at once" in str(caught.value)
+        assert sum(len(one.accepted) for one in shy) == 3, "no listener was asked what it is"
 
 
 # -- names ------------------------------------------------------------------------------------
