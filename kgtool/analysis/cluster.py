@@ -36,10 +36,10 @@ def find_cluster(settings: Any, now_ms: int) -> Inputs:
     Raises NetworkError if no broker answers, ConfigError if there is nothing to read.
     """
     with Session(settings, progress=True) as session:
-        manifest = session.run(describe_cluster(session.cluster, now_ms))
+        manifest, missing, _ = session.run(describe_cluster(session.cluster, now_ms))
     host, port = settings.bootstrap[0]
     where = f"{host}:{port}"
-    files, problems = [], []
+    files, problems = [], [f"{where}: {error.message}" for error in missing]
     for row in manifest["partitions"]:
         path = f"{where}/{TOPIC}-{row['partition']}"
         if row["start_offset"] is None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kgtool.changes.groups.delete import plan_deletions
 from kgtool.changes.offsets.delete import plan_offset_deletions
 from kgtool.changes.reset.rows import refusal
-from kgtool.client.cluster import Cluster, fetch_metadata, find_coordinators
-from kgtool.client.ops import Operation, gather
+from kgtool.client.cluster import Cluster, find_coordinators, know_topic
+from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -98,14 +98,16 @@ class Explanation(NamedTuple):
 
 def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explanation]:
     """Find out what there is to know of a group that exists or has existed."""
-    (description,), committed, located, _ = yield from gather(
+    asked = gather(
         [
             describe_with_type(cluster, [group]),
             fetch_committed(cluster, [group]),
             find_coordinators(cluster, [group]),
-            fetch_metadata(cluster, [TOPIC]),
+            know_topic(cluster, TOPIC),
         ]
     )
+    # A coordinator that doesn't answer must leave time for what others can tell.
+    (description,), committed, located, home = yield from within(asked, READING_SHARE)
     node = located[group]
     values, errors = _values(description, committed[group])
     pending = {p: value.is_pending for p, value in values.items() if value.offset is not None}
@@ -117,13 +119,13 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
             _refusals(cluster, description, values),
         ]
     )
-    missing = yield from _missing_acls(cluster, description, values, past, broker)
+    missing, unasked = yield from _missing_acls(cluster, description, values, past, broker)
     expiry: GroupExpiry | None = expiries.groups.get(group)
     snapshot = expiry.snapshot if expiry else None
     exists = description.error is None
     return Explanation(
         description,
-        _partition(cluster, group),
+        offsets_partition(group, len(home.leaders)) if home.leaders else None,
         broker,
         values,
         expiry.offsets if expiry else {},
@@ -133,7 +135,17 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         refusal(description, can_create=False),
         past if isinstance(past, GroupPast) else None,
         missing,
-        _errors(errors, expiries.errors, past),
+        _errors([*errors, *unasked, *_unknown(broker, node)], expiries.errors, past),
+    )
+
+
+def _unknown(broker: BrokerRules | None, node: int | KgError) -> list[ItemError]:
+    """Say why the coordinator's retention and interval are not told."""
+    error = broker.error if broker is not None else None
+    return (
+        []
+        if error is None or isinstance(node, KgError)
+        else [ItemError.of(error, Target(broker=node))]
     )
 
 
@@ -181,11 +193,6 @@ def _broker(cluster: Cluster, node: int | KgError) -> Operation[BrokerRules | No
         return None
     found = (yield from rules_of(cluster, [node]))[node]
     return found if isinstance(found, BrokerRules) else None
-
-
-def _partition(cluster: Cluster, group: str) -> int | None:
-    info = cluster.topics[TOPIC]
-    return offsets_partition(group, len(info.leaders)) if info.leaders else None
 
 
 def _refusals(
@@ -260,13 +267,16 @@ def _holders(description: GroupDescription, topic: str) -> tuple[Member, ...]:
 def _missing_acls(
     cluster: Cluster, description: GroupDescription, values: Iterable[TopicPartition],
     past: GroupPast | KgError | None, broker: BrokerRules | None,
-) -> Operation[list[Missing]]:  # fmt: skip
+) -> Operation[tuple[list[Missing], list[ItemError]]]:  # fmt: skip
     # Offsets of topics that may not be seen are left out without a word, but for the log.
     hidden = {live.key.topic for live in past.left} if isinstance(past, GroupPast) else set()
     names = sorted(hidden.union(_topic_names(description, values)))
     allowed = yield from permissions(cluster, description.group, [*names, TOPIC])
     config_error = broker.error if broker is not None else None
-    return _missing(description.group, names, allowed, description.error is None, config_error)
+    missing = _missing(description.group, names, allowed, description.error is None, config_error)
+    return missing, [
+        ItemError.of(error, Target(group=description.group)) for error in allowed.errors
+    ]
 
 
 def _missing(

@@ -5,13 +5,17 @@ What an answer leaves out is unknown: neither absent nor an error code that no b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kgtool.client.ops import ANY, Operation
 from kgtool.errors import BrokerError, IncompleteAnswer, KgError
 from kgtool.protocol.codes import broker_error
 
 if TYPE_CHECKING:
     from kgtool.client.cluster import Cluster
+
+T = TypeVar("T")
 
 
 def left_out(request: Any, what: str) -> KgError:
@@ -30,7 +34,35 @@ def left_out(request: Any, what: str) -> KgError:
 def refused(cluster: Cluster, broker: int, request: Any, reply: Any) -> BrokerError:
     """Return the error of an answer as a whole; it names the broker and the request."""
     plain = broker_error(reply.error_code, getattr(reply, "error_message", None))
+    return named(cluster, broker, [request.NAME], plain)
+
+
+def named(
+    cluster: Cluster, broker: int, requests: Iterable[str], error: BrokerError
+) -> BrokerError:
+    """Say in an error which broker answers which requests with it."""
+    asked = " and ".join(sorted(requests))
+    said = f"{peer_of(cluster, broker)} answers {asked} with {error.name}: {error.message}"
+    return broker_error(error.code or 0, said, hint=error.hint)
+
+
+def noting(operation: Operation[T], requests: set[str]) -> Operation[T]:
+    """Run an operation and note the names of the requests that it makes itself."""
+    value: Any = None
+    while True:
+        try:
+            wish = operation.send(value)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        if isinstance(wish, list):
+            requests.update(call.request.NAME for call in wish)
+        value = yield wish
+
+
+def peer_of(cluster: Cluster, broker: int) -> str:
+    """Return where a broker is, for messages."""
     known = cluster.brokers.get(broker)
-    peer = f"{known.host}:{known.port}" if known else f"broker {broker}"
-    said = f"{peer} answers {request.NAME} with {plain.name}: {plain.message}"
-    return broker_error(reply.error_code, said, hint=plain.hint)
+    if known is not None:
+        return f"{known.host}:{known.port}"
+    return "A broker" if broker == ANY else f"broker {broker}"

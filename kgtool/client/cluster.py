@@ -8,20 +8,12 @@ up again until the command's time is up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kgtool.client import denied
-from kgtool.client.answers import left_out, refused
-from kgtool.client.ops import (
-    ANY,
-    Call,
-    Operation,
-    Versions,
-    backoff,
-    call,
-    gather,
-)
+from kgtool.client.answers import left_out, named, noting, peer_of, refused
+from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, gather
 from kgtool.client.retries import PROTOCOL_TRIES, is_permanent, keep_reason, may_get_better
 from kgtool.errors import (
     BrokerError,
@@ -36,8 +28,6 @@ from kgtool.protocol.api import find_coordinator, metadata
 from kgtool.protocol.broker_release import needs_kafka
 from kgtool.protocol.codes import broker_error
 
-T = TypeVar("T")
-
 COORDINATORS_PER_REQUEST = 1000
 """Keys in one FindCoordinator v4+: a few dozen bytes each, so a request stays under 100 kB."""
 
@@ -46,8 +36,9 @@ SEVERAL_KEYS = 4
 
 ANY_TRIES = 3
 
-_COORDINATOR_MOVED = (codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR)
-
+_PASSING = (codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE,
+            codes.NOT_COORDINATOR)  # fmt: skip
+"""What coordinators answer while they move."""
 
 NO_OFFSETS_TOPIC = (
     "The cluster has no topic __consumer_offsets: no group has committed anything yet, or its "
@@ -174,6 +165,18 @@ def fetch_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Opera
         )
 
 
+def know_topic(cluster: Cluster, name: str) -> Operation[TopicInfo]:
+    """Look a topic up; where no broker tells of it, that is its error."""
+    try:
+        yield from fetch_metadata(cluster, [name])
+    except KgError as error:
+        return TopicInfo(name, None, {}, error)
+    found = cluster.topics[name]
+    if found.error is None and not found.leaders:
+        return found._replace(error=left_out(metadata.Request, f"the partitions of {name}"))
+    return found
+
+
 def need_brokers(cluster: Cluster) -> Operation[None]:
     """Learn the brokers if nobody did yet."""
     if not cluster.brokers:
@@ -202,9 +205,7 @@ def too_old(cluster: Cluster, broker: int, request: Any) -> Operation[KgError | 
     version = yield from version_of(cluster, broker, request)
     if isinstance(version, KgError) or version >= 0:
         return None
-    known = cluster.brokers.get(broker)
-    name = "The broker" if broker == ANY else f"broker {broker}"
-    return needs_kafka(f"{known.host}:{known.port}" if known else name, request.NAME)
+    return needs_kafka(peer_of(cluster, broker), request.NAME)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -270,9 +271,8 @@ def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str
                 found.update((yield from _ask_one_by_one(cluster, request.coordinator_keys)))
     else:
         found = yield from _ask_one_by_one(cluster, groups)
-    for group in groups:
-        found.setdefault(group, left_out(find_coordinator.Request, f"group {group}"))
-    return found
+    missing = {g: left_out(find_coordinator.Request, f"group {g}") for g in groups}
+    return {group: found.get(group, error) for group, error in missing.items()}
 
 
 def _ask_one_by_one(cluster: Cluster, groups: list[str]) -> Operation[dict[str, int | KgError]]:
@@ -328,8 +328,11 @@ def _follow(
     answers: dict[str, Any] = {}
     attempt = 0
     while True:
-        now = yield from _ask_located(located, work, chunk)
-        answers.update({g: keep_reason(answers.get(g), answer) for g, answer in now.items()})
+        requests: set[str] = set()
+        now = yield from _ask_located(located, work, chunk, requests)
+        for group, answer in now.items():
+            told = _told(cluster, located[group], requests, answer)
+            answers[group] = keep_reason(answers.get(group), told)
         again = [g for g in now if _try_again(located[g], now[g], attempt)]
         if not again:
             return answers
@@ -341,8 +344,17 @@ def _follow(
         located = yield from find_coordinators(cluster, again, wait=False)
 
 
+def _told(cluster: Cluster, node: int | KgError, requests: set[str], answer: Any) -> Any:
+    """Name the broker and the request of an answer that should pass, and perhaps never does."""
+    if not isinstance(answer, BrokerError) or answer.code not in _PASSING:
+        return answer
+    if isinstance(node, int):
+        return named(cluster, node, requests, answer)
+    return named(cluster, ANY, [find_coordinator.Request.NAME], answer)
+
+
 def _ask_located(
-    located: dict[str, int | KgError], work: Work, chunk: int
+    located: dict[str, int | KgError], work: Work, chunk: int, requests: set[str]
 ) -> Operation[dict[str, Any]]:
     """Ask each coordinator once for its groups; one that is not known is its groups' answer."""
     answers: dict[str, Any] = {}
@@ -353,12 +365,13 @@ def _ask_located(
         else:
             per_broker.setdefault(node, []).append(group)
     asked = [
-        work(node, ids[at : at + chunk])
+        (node, ids[at : at + chunk])
         for node, ids in per_broker.items()
         for at in range(0, len(ids), chunk)
     ]
-    for part in (yield from gather(asked)):
-        answers.update(part)
+    parts = yield from gather([noting(work(*one), requests) for one in asked])
+    for (_, ids), part in zip(asked, parts, strict=True):
+        answers.update({group: part[group] for group in ids if group in part})
     return {g: answers[g] if g in answers else left_out(None, f"group {g}") for g in located}
 
 
@@ -366,7 +379,7 @@ def _try_again(node: int | KgError, reply: Any, attempt: int) -> bool:
     if isinstance(node, KgError):
         return _coordinator_may_appear(node, attempt)
     if isinstance(reply, BrokerError):
-        return reply.code in (codes.COORDINATOR_LOAD_IN_PROGRESS, *_COORDINATOR_MOVED)
+        return reply.code in _PASSING
     return may_get_better(reply, attempt)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, need_topics
+from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
 from kgtool.client.ops import DeadlineExceeded, Operation, backoff, gather
 from kgtool.client.retries import keep_reason, may_get_better
 from kgtool.errors import BrokerError, KgError
@@ -29,26 +29,24 @@ def by_leader(
     """Run ``work(broker, partitions)`` for each leader, side by side, and merge the answers.
 
     Unknown topics and partitions (3) and partitions without a leader (5) are final after one
-    refresh of the metadata: the Java client's endless retry of those is its 30 s hang.
-
-    :raises KgError: no broker told who leads them.
+    refresh of the metadata: the Java client's endless retry of those is its 30 s hang. Where no
+    broker tells who leads them, that is their answer.
     """
     wanted = list(dict.fromkeys(partitions))
-    yield from need_topics(cluster, (partition.topic for partition in wanted))
+    try:
+        yield from need_topics(cluster, (partition.topic for partition in wanted))
+    except KgError as error:
+        return dict.fromkeys(wanted, error)
     answers = yield from _ask_leaders(cluster, wanted, work)
     attempt = 0
     while again := [p for p in wanted if _leader_moved(answers[p], attempt)]:
-        names = {partition.topic for partition in again}
-        old = {name: cluster.topics.pop(name) for name in names if name in cluster.topics}
         yield backoff(attempt)
         attempt += 1
         try:
-            yield from need_topics(cluster, names)
+            yield from fetch_metadata(cluster, sorted({partition.topic for partition in again}))
             later = yield from _ask_leaders(cluster, again, work)
         except KgError as error:
             later = dict.fromkeys(again, error)
-        for name, info in old.items():  # where time was up before they were looked up again
-            cluster.topics.setdefault(name, info)
         answers.update({p: keep_reason(answers[p], later[p]) for p in again})
         wanted = [p for p in again if not isinstance(later[p], DeadlineExceeded)]
     return answers

@@ -24,10 +24,11 @@ An operation is a generator. It yields what it wants and is sent what came of it
     Closes the connection to a broker that owes an answer nobody waits for any more, so that the
     request can't reach the broker later. The answer is ``None``.
 
-``return`` gives the result. Operations know no clock: when the time of a command (or of
-``Within``) is up, every call, old or new, is answered with ``DeadlineExceeded`` and every pause
-ends at once. An error whose ``maybe_done`` is set answers a request that was sent: only what is
-safe to repeat may be repeated then.
+``return`` gives the result. What an operation of ``Gather`` or ``Within`` raises is raised where
+it is waited for, when the others have ended. Operations know no clock: when the time of a command
+(or of ``Within``) is up, every call, old or new, is answered with ``DeadlineExceeded`` and every
+pause ends at once. An error whose ``maybe_done`` is set answers a request that was sent: only what
+is safe to repeat may be repeated then.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from kgtool.errors import ConnectionLost, KgError, NetworkError
 from kgtool.net.background import Background
 from kgtool.net.connection import Connection
 from kgtool.net.pool import Pool
-from kgtool.net.slots import Scope, Slot, Task
+from kgtool.net.slots import Raised, Scope, Slot, Task
 from kgtool.net.translate import canonical
 from kgtool.net.transport import Transport
 
@@ -195,13 +195,20 @@ class Loop:
     def _step(self, task: Task, value: Any, result: list[Any]) -> None:
         """Send a value into an operation and start what it yields next."""
         try:
-            wish = task.operation.send(value)
+            wish = task.resume(value)
         except StopIteration as stop:
             if task.result is None:
                 result.append(stop.value)
             else:
                 self._answer(task.result, stop.value)
-            return
+        except KgError as error:
+            if task.result is None:
+                raise
+            self._answer(task.result, Raised(error))
+        else:
+            self._start(wish, task)
+
+    def _start(self, wish: Any, task: Task) -> None:
         if isinstance(wish, Pause):
             self._pause(wish, task)
         elif isinstance(wish, Gather):
@@ -260,7 +267,7 @@ class Loop:
         task.replies[slot.index] = value
         task.missing -= 1
         if not task.missing:
-            self._ready.append((task, task.replies[0] if task.is_single else task.replies))
+            self._ready.append((task, task.outcome()))
 
     def _take_for_progress(self, question: int) -> None:
         if question not in self._answered:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgtool.client.ops import Operation
+from kgtool.errors import KgError
 from kgtool.net.connection import Connection
 
 
@@ -31,6 +32,28 @@ class Task:
         self.missing = count
         self.is_single = single
         return [Slot(self, index) for index in range(count)]
+
+    def resume(self, value: Any) -> Any:
+        """Send the answer into the operation, or raise it there; return what it yields next."""
+        if isinstance(value, Raised):
+            return self.operation.throw(value.error)
+        return self.operation.send(value)
+
+    def outcome(self) -> Any:
+        """Return what is sent into the operation, now that all answers are there."""
+        for reply in self.replies:
+            if isinstance(reply, Raised):
+                return reply
+        return self.replies[0] if self.is_single else self.replies
+
+
+class Raised(NamedTuple):
+    """What an operation that ran side by side with others, or within a part of the time, raised.
+
+    It is raised again in the operation that waits for it, once the others have ended too.
+    """
+
+    error: KgError
 
 
 class Slot:

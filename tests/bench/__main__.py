@@ -36,6 +36,15 @@ def _groups(runs: int) -> list[Result]:
     return found
 
 
+def _streams(runs: int) -> list[Result]:
+    many, topics, partitions = describing.STREAMS
+    with world("streams") as here:
+        for number in range(topics):
+            topic = here.topic(f"changelog-{number:02}", partitions)
+            here.commit(topic, groups(many), partitions, streams=True)
+        return describing.of_streams(here, runs)
+
+
 def _delete(runs: int) -> list[Result]:
     with world("delete") as here:
         return deleting.measure(here, runs)
@@ -47,7 +56,8 @@ def _fill(here: World, count: int, partitions: int) -> None:
 
 
 PARTS: dict[str, Callable[[int], list[Result]]] = {
-    "startup": _startup, "groups": _groups, "delete": _delete, "analyze": analyzing.measure,
+    "startup": _startup, "groups": _groups, "streams": _streams, "delete": _delete,
+    "analyze": analyzing.measure,
 }  # fmt: skip
 
 

@@ -13,19 +13,27 @@ from tests.bench.results import Result
 from tests.bench.world import World
 
 GROUPS, OFFSETS = 2000, 50
+STREAMS = (100, 20, 50)
+"""Groups, topics, partitions of each: with metadata and leader epochs, as Streams commits them."""
 
 
 def measure(world: World, runs: int) -> list[Result]:
     """Time text against Kafka's tool, NDJSON against the same requests replayed bare."""
-    return [*_text(world, runs), _ndjson(world, runs)]
+    work = f"--describe --all-groups, {GROUPS:,} × {OFFSETS}, text"
+    return [*_text(world, runs, work), _ndjson(world, runs)]
 
 
-def _text(world: World, runs: int) -> list[Result]:
+def of_streams(world: World, runs: int) -> list[Result]:
+    """The same where each group has many topics, and each offset metadata and a leader epoch."""
+    groups, topics, partitions = STREAMS
+    return _text(world, runs, f"{groups} × {topics} topics × {partitions}, metadata, text")
+
+
+def _text(world: World, runs: int, work: str) -> list[Result]:
     ours = Command([KGTOOL, "--bootstrap-server", world.bootstrap, "--describe", "--all-groups"])
     theirs = Command(world.kafka("kafka-consumer-groups", "--describe", "--all-groups",
                                  "--timeout", "120000"))  # fmt: skip
     pair = in_turn(ours, theirs, runs, _same_rows)
-    work = f"--describe --all-groups, {GROUPS:,} × {OFFSETS}, text"
     first = sorted(run.first_seconds for run in pair.ours)[len(pair.ours) // 2]
     return [
         Result(work, "Kafka's tool", 1 / pair.ratio, 25, faster=True, seconds=seconds(pair.ours),

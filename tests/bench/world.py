@@ -53,9 +53,14 @@ class World:
         host, _, port = self.bootstrap.partition(":")
         return host, int(port)
 
-    def commit(self, topic: str, groups: list[str], partitions: int) -> None:
-        """Commit offset 3 in every partition, for every group."""
-        value = CommittedOffset(3, None, "")
+    def commit(
+        self, topic: str, groups: list[str], partitions: int, *, streams: bool = False
+    ) -> None:
+        """Commit offset 3 in every partition, for every group.
+
+        :param streams: with a leader epoch, and metadata as Kafka Streams has it: 12 characters.
+        """
+        value = CommittedOffset(3, 0, "AQAAAYvPw0gA") if streams else CommittedOffset(3, None, "")
         offsets = {TopicPartition(topic, partition): value for partition in range(partitions)}
         with Session(Settings((self._address(),), timeout_ms=600_000)) as session:
             done = session.run(first_commits(session.cluster, dict.fromkeys(groups, offsets)))

@@ -173,4 +173,4 @@ def test_a_coordinator_that_is_down_is_told() -> None:
     known.brokers = {2: Broker(2, "two", 9092)}
     found = Script(answer).run(locate_groups(known, ["g"]))
     assert found.placements[0].is_loading is None
-    assert list(found.silent) == [2]
+    assert [error.target.broker for error in found.errors] == [2]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.protocol.api import list_groups
+from kgtool.protocol.api import consumer_group_describe, list_groups
+from tests.support import clients
 from tests.support.faulty import kgtool
 from tests.support.kfake import Kfake
 
@@ -79,6 +80,22 @@ def test_the_doctor_says_which_brokers_it_lacks(franz: Kfake) -> None:
     )
     assert {error["target"]["broker"] for error in done.document["errors"]} >= {0, 1, 2}, done
     assert done.status == 3, done
+
+
+def test_a_living_group_that_one_api_leaves_out_is_no_empty_group(franz: Kfake) -> None:
+    """DescribeGroups is polite there: no rows, no error, status 0."""
+    group = clients.unique("modern")
+    member = clients.join(franz.bootstrap, group, ["payments"], group_protocol="consumer")
+    try:
+        franz.fail(consumer_group_describe.Request.KEY, empty=True)
+        done = kgtool("describe", "--group", group, "--bootstrap-server", franz.bootstrap,
+                      "-o", "json")  # fmt: skip
+        assert franz.struck()
+    finally:
+        member.close()
+    (error,) = done.document["errors"]
+    assert (done.status, error["name"]) == (1, "INCOMPLETE_ANSWER"), done
+    assert "ConsumerGroupDescribe" in error["message"]
 
 
 def test_nothing_is_saved_where_no_broker_lists(franz: Kfake, tmp_path: Path) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kgtool.sandbox.broker import write_properties
 from tests.cli.run import Result, call
+from tests.support import faulty
 from tests.support import secure as secured
 from tests.support.outcomes import Outcome
+from tests.support.proxy import Proxies
 from tests.support.secure import SecureKafka
 
 Run = Callable[..., Result]
@@ -23,6 +25,13 @@ SECONDS = 5
 def secure() -> SecureKafka:
     """A broker with every kind of secured listener, shared by the whole run."""
     return secured.shared()
+
+
+@pytest.fixture
+def proxies() -> Iterator[Proxies]:
+    """The proxies before the run's three brokers (``faulty.shared()``)."""
+    with faulty.shared().proxies() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,6 @@ ALWAYS = 99
 @pytest.fixture
 def kafka() -> FaultyKafka:
     return faulty.shared()
-
-
-@pytest.fixture
-def proxies(kafka: FaultyKafka) -> Iterator[Proxies]:
-    with kafka.proxies() as opened:
-        yield opened
 
 
 def session(proxies: Proxies, *faults: Fault, timeout_ms: int = 12_000, **options: Any) -> Session:

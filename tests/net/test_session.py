@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kgtool.client.cluster import need_brokers
-from kgtool.client.ops import Pause, gather
+from kgtool.client.ops import Pause, gather, within
 from kgtool.config import Settings
 from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, ResolveFailed, TimedOut
 from kgtool.net.session import Session
@@ -207,3 +207,28 @@ def test_an_operation_that_raises_leaves_the_session_usable(bootstrap: str) -> N
             open_session.run(gather([broken(), list_groups(open_session.cluster)]))
         listing = open_session.run(list_groups(open_session.cluster))
         assert listing.errors == []
+
+
+@pytest.mark.parametrize("is_within", [False, True])
+def test_what_fails_beside_others_can_be_caught_where_it_is_waited_for(is_within: bool) -> None:
+    """It ended the whole command, past everybody who would have gone on without it."""
+    ended: list[str] = []
+
+    def fails() -> Any:
+        yield Pause(0.01)
+        raise ConnectFailed("one of them")
+
+    def goes_on() -> Any:
+        yield Pause(0.05)
+        ended.append("the other")
+
+    def both() -> Any:
+        try:
+            yield from within(fails(), 0.5) if is_within else gather([fails(), goes_on()])
+        except ConnectFailed as error:
+            return str(error), list(ended)
+
+    with session("127.0.0.1:1") as opened:
+        assert opened.run(both()) == ("one of them", [] if is_within else ["the other"])
+        with pytest.raises(ConnectFailed, match="one of them"):
+            opened.run(gather([fails(), goes_on()]))

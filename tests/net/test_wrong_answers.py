@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -37,12 +38,6 @@ ALWAYS = 99
 @pytest.fixture
 def kafka() -> FaultyKafka:
     return faulty.shared()
-
-
-@pytest.fixture
-def proxies(kafka: FaultyKafka) -> Iterator[Proxies]:
-    with kafka.proxies() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -295,6 +290,50 @@ def test_what_an_answer_leaves_out_is_an_error_of_ours(
     assert good == ([] if api is list_offsets else [other]), done
 
 
+@pytest.mark.parametrize("view", ["--offsets", "--members", "--state"])
+def test_a_name_that_is_described_and_not_listed_is_no_group(
+    proxies: Proxies, tmp_path: Path, view: str
+) -> None:
+    """Some brokers describe every name as an Empty group: a typo was an empty table and 0."""
+
+    def polite(reply: Any) -> Any:
+        rows = [
+            describe_groups.Group(group_id=row.group_id, group_state="Empty")
+            for row in reply.groups
+        ]
+        return reply.replace(groups=rows)
+
+    client = clients.unique("polite")
+    proxies.plans[client] = Plan(*everywhere(describe_groups, polite))
+    done = run(proxies, tmp_path, client, "describe", "--group", "no-such-group", view)
+    assert proxies.plans[client].struck
+    assert (done.status, done.document["results"]) == (1, []), done
+    assert [error["name"] for error in done.document["errors"]] == ["GROUP_ID_NOT_FOUND"], done
+
+
+@pytest.mark.parametrize("api", [describe_groups, offset_fetch])
+def test_a_coordinator_that_never_takes_its_groups_is_named(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, api: Any
+) -> None:
+    """NOT_COORDINATOR to the end: it was "This is not the correct coordinator." of nobody."""
+    (group,) = committed(kafka, 1)
+
+    def refused(reply: Any) -> Any:
+        rows = [row.replace(error_code=codes.NOT_COORDINATOR) for row in reply.groups]
+        return reply.replace(groups=rows)
+
+    client = clients.unique("moving")
+    proxies.plans[client] = Plan(*everywhere(api, refused))
+    argv = ["describe", "--group", group, "--timeout", "4000"]
+    done = run(proxies, tmp_path, client, *argv)
+    assert proxies.plans[client].struck > 2
+    (error,) = done.document["errors"]
+    assert (done.status, error["name"]) == (1, "NOT_COORDINATOR"), done
+    said = rf"127\.0\.0\.1:\d+ answers .*{api.Request.NAME}.* with NOT_COORDINATOR: "
+    assert re.match(said, error["message"]), done
+    assert done.seconds < 7
+
+
 def committed(kafka: FaultyKafka, count: int) -> list[str]:
     """Make Empty classic groups."""
     topic = clients.create_topic(kafka.cluster.bootstrap, clients.unique("t"))
@@ -305,8 +344,9 @@ def committed(kafka: FaultyKafka, count: int) -> list[str]:
 
 
 def run(proxies: Proxies, folder: Path, client: str, *argv: str) -> Run:
+    time = () if "--timeout" in argv else ("--timeout", "20000")
     return kgtool(
-        *argv, "--bootstrap-server", proxies.bootstrap, "-o", "json", "--timeout", "20000",
+        *argv, "--bootstrap-server", proxies.bootstrap, "-o", "json", *time,
         "--command-config", client_config(folder, client),
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kgtool.client.ops import Call, Gather, HangUp, Long, Pause, Versions, Within
+from kgtool.errors import KgError
 from kgtool.protocol.api import metadata
 
 ALL_VERSIONS = dict.fromkeys(range(100), (0, 100))
@@ -37,12 +38,16 @@ class Script:
 
     def run(self, operation: Any) -> Any:
         value = None
+        error: KgError | None = None
         while True:
             try:
-                wish = operation.send(value)
+                wish = operation.send(value) if error is None else operation.throw(error)
             except StopIteration as stop:
                 return stop.value
-            value = self._grant(wish)
+            try:
+                value, error = self._grant(wish), None
+            except KgError as raised:
+                error = raised
 
     def _grant(self, wish: Any) -> Any:
         if isinstance(wish, Pause):

@@ -72,6 +72,8 @@ def unwritable(
             error = broker_error(codes.GROUP_AUTHORIZATION_FAILED, f"{_NOT_AGAIN}.")
             explained = denied.explain(error, denied.COMMIT, group=group)
             found[group] = ItemError.of(explained, Target(group=group))
+        elif allowed.errors:
+            found[group] = ItemError.of(allowed.errors[0], Target(group=group))
         elif missing:
             error = broker_error(
                 codes.TOPIC_AUTHORIZATION_FAILED, f"{_NOT_AGAIN} of topic {missing[0]}."

@@ -176,6 +176,12 @@ class Found(NamedTuple):
         return None if self.description.error is not None else self.description.type
 
     @property
+    def is_missing(self) -> bool:
+        """Whether its coordinator says that there is no such group."""
+        error = self.description.error
+        return error is not None and error.name == "GROUP_ID_NOT_FOUND"
+
+    @property
     def counts(self) -> tuple[str, ...]:
         """The types of configs that count for the group."""
         return ("consumer",) if self.type in ("classic", "consumer") else (self.type or "",)
@@ -207,7 +213,7 @@ def _say_classic(output: Output, found: Iterable[Found]) -> None:
             f"{'is' if len(names) == 1 else 'are'} classic: configs count from the day on when "
             "the members speak the consumer protocol (KIP-848)."
         )
-    missing = [escape(one.group) for one in found if one.type is None]
+    missing = [escape(one.group) for one in found if one.is_missing]
     if missing:
         output.note(f"Note: there is no group {', '.join(missing[:5])} now.")
 
@@ -221,6 +227,9 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
         if isinstance(one.configs, KgError):
             output.failed(ItemError.of(one.configs, Target(group=one.group)))
             continue
+        if one.description.error is not None and not one.is_missing:
+            # Its configs are known, and not which of them count for it.
+            output.failed(one.description.error)
         output.done += 1
         configs = sorted(one.configs.values(), key=lambda config: config.name)
         some = [_row(config) for config in configs if all_ or one.is_for_it(config.name)]

@@ -11,7 +11,7 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import connection_options, group_arguments, output_options
-from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.output.output import Output, error_object
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import NAME, Column
 from kgtool.text import escape
@@ -75,11 +75,9 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
         else:
             output.done += 1
             output.row(rows[-1])
-    if found.error is not None:
-        output.failed(found.error)
+    for error in found.errors:
+        output.failed(error)
     _show(output, found.placements, rows)
-    for node, silence in found.silent.items():
-        output.note(sentence(silence, prefix=f"Note: broker {node} does not answer: "))
     return output.finish()
 
 

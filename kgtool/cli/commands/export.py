@@ -43,7 +43,7 @@ def command(out: Path, settings: Any, output: Output) -> int:
         done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
         seconds = time.monotonic() - began
         output.begin(("path", "partitions", "bytes", "resumed", "seconds"), session.cluster_id)
-    for error in done.errors:
+    for error in (*done.errors, *done.missing):
         output.failed(error)
     if done.partitions > len(done.errors):
         output.done += 1

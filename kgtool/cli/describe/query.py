@@ -164,8 +164,10 @@ def _members_or_state(
     ordered: bool,
 ) -> None:  # fmt: skip
     from kgtool.queries.groups.describe import describe_groups
+    from kgtool.queries.groups.unlisted import proven
 
-    for group in session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds)):
+    described = session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds))
+    for group in session.run(proven(described, chosen.kinds)):
         if not _failed(sink, selection, group):
             found = rows.members(group) if view.name == "members" else [rows.state(group)]
             show(Found(group, list(found), []))

@@ -65,13 +65,17 @@ class Selection(NamedTuple):
 
         :param listing: all groups, whatever their state and type.
         """
-        exact = {row.group for row in listing.groups}
-        names = [word for word in self.open if word in exact]
-        patterns = [word for word in self.open if word not in exact]
+        found = self._told({row.group for row in listing.groups})
+        patterns = found.match[len(self.match) :]
         missed = [word for word in patterns if not any(map(glob(word), listing.consumer_groups))]
-        found = [word for word in patterns if word not in missed]
-        match = (*self.match, *found)
-        return self._replace(groups=(*self.groups, *names), match=match, open=()), missed
+        return found._replace(match=tuple(p for p in found.match if p not in missed)), missed
+
+    def _told(self, existing: Collection[str]) -> Selection:
+        """Take ``open`` for names where they are groups, and for patterns else."""
+        names = [word for word in self.open if word in existing]
+        patterns = [word for word in self.open if word not in existing]
+        groups, match = (*self.groups, *names), (*self.match, *patterns)
+        return self._replace(groups=groups, match=match, open=())
 
     def check(self, action: str) -> None:
         """Raise UsageError, in the words of Kafka's tool, unless it says which groups."""
@@ -92,19 +96,12 @@ class Selection(NamedTuple):
 
     def lists(self, existing: Collection[str]) -> Callable[[str], bool]:
         """Return the test for ``list``, where names and patterns narrow what is shown."""
-        tests = [glob(word) for word in self.open if word not in existing]
-        exact = {*self.groups, *(word for word in self.open if word in existing)}
-        has_pattern, excluded = self._has_pattern, self._excluded()
-        matches = self.predicate()
-        if not (exact or tests):
+        told = self._told(existing)
+        matches, excluded = told.predicate(), self._excluded()
+        if not told.groups:
             return matches
         return lambda name: (
-            not excluded(name)
-            and (
-                name in exact
-                or any(test(name) for test in tests)
-                or (has_pattern and matches(name))
-            )
+            (name in told.groups and not excluded(name)) or (told._has_pattern and matches(name))
         )
 
     def _excluded(self) -> Callable[[str], bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ask_metadata, find_coordinators
 from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
@@ -12,6 +13,7 @@ from kgtool.errors import BrokerError, KgError
 from kgtool.model import Broker, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, metadata
+from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.offsets_partition import java_hash, offsets_partition
 
 TOPIC = "__consumer_offsets"
@@ -38,12 +40,13 @@ class Placement(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """The answer: one placement a group, in the order asked, and why partitions are unknown."""
+    """The answer: one placement a group, in the order asked, and why parts of it are unknown.
+
+    Those are the partitions, and whether coordinators that don't answer, or refuse, are loading.
+    """
 
     placements: list[Placement]
-    error: ItemError | None = None
-    silent: Mapping[int, KgError] = {}
-    """Coordinators that did not say whether they are loading, by broker id."""
+    errors: Sequence[ItemError] = ()
 
 
 def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabouts]:
@@ -57,16 +60,14 @@ def locate_groups(cluster: Cluster, groups: Sequence[str]) -> Operation[Whereabo
     unique = list(dict.fromkeys(groups))
     found = yield from within(find_coordinators(cluster, unique), READING_SHARE)
     parts: list[Any] = yield from gather([_partitions(cluster), _loading(found)])
-    partitions, (loading, silent) = parts
+    partitions, (loading, errors) = parts
     if isinstance(partitions, KgError):
-        error = ItemError.of(partitions, Target(topic=TOPIC))
+        errors.append(ItemError.of(partitions, Target(topic=TOPIC)))
         partitions = {}
-    else:
-        error = None
     placements = [
         _placement(cluster, group, found[group], partitions, loading.get(group)) for group in unique
     ]
-    return Whereabouts(placements, error, silent)
+    return Whereabouts(placements, errors)
 
 
 def _placement(
@@ -109,24 +110,32 @@ def _partitions(cluster: Cluster) -> Operation[dict[int, Any] | KgError]:
 
 def _loading(
     found: Mapping[str, int | KgError],
-) -> Operation[tuple[dict[str, bool | None], dict[int, KgError]]]:
+) -> Operation[tuple[dict[str, bool], list[ItemError]]]:
     """Ask each coordinator for its groups: a partition that is being loaded answers 14."""
     parts: dict[int, list[str]] = {}
     for group, node in found.items():
         if isinstance(node, int):
             parts.setdefault(node, []).append(group)
     asked = [call(node, describe_groups.Request(groups=ids)) for node, ids in parts.items()]
-    answers: dict[str, bool | None] = {}
-    silent: dict[int, KgError] = {}
+    answers: dict[str, bool] = {}
+    errors: list[ItemError] = []
     for node, reply in zip(parts, (yield from gather(asked)), strict=True):
         if isinstance(reply, KgError):
-            silent[node] = reply
-        else:
-            for row in reply.groups:
-                known = row.error_code != codes.GROUP_AUTHORIZATION_FAILED
-                loading = row.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
-                answers[row.group_id] = loading if known else None
-    return answers, silent
+            errors.append(ItemError.of(reply, Target(broker=node)))
+            continue
+        for row in reply.groups:
+            if row.error_code in _TELLING:
+                answers[row.group_id] = row.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
+            else:
+                error = broker_error(row.error_code, row.error_message)
+                explained = denied.explain(error, denied.DESCRIBE, group=row.group_id)
+                errors.append(ItemError.of(explained, Target(group=row.group_id, broker=node)))
+    return answers, errors
+
+
+_TELLING = (codes.NONE, codes.GROUP_ID_NOT_FOUND, codes.NOT_COORDINATOR,
+            codes.COORDINATOR_LOAD_IN_PROGRESS)  # fmt: skip
+"""Answers to DescribeGroups that say whether a coordinator is loading."""
 
 
 def _is_loading(node: object) -> bool:

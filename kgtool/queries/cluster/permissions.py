@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kgtool.client.answers import refused
 from kgtool.client.cluster import (
     Cluster,
     call_any,
@@ -38,19 +39,28 @@ Operations = frozenset[str]
 
 
 class Permissions(NamedTuple):
-    """Operations that are allowed, by ACL name; None where the cluster doesn't tell."""
+    """Operations that are allowed, by ACL name; None where the cluster doesn't tell.
+
+    ``errors``: why it doesn't, where a broker did not answer at all.
+    """
 
     group: Operations | None
     cluster: Operations | None
     topics: dict[str, Operations | None]
+    errors: list[KgError]
 
 
 def permissions(cluster: Cluster, group: str, topics: Sequence[str]) -> Operation[Permissions]:
     """Ask what may be done with a group, its topics and the cluster: one round trip each."""
+    errors: list[KgError] = []
     group_part, cluster_part, topic_part = yield from gather(
-        [_of_group(cluster, group), _of_cluster(cluster), _of_topics(cluster, topics)]
+        [
+            _of_group(cluster, group, errors),
+            _of_cluster(cluster, errors),
+            _of_topics(cluster, topics, errors),
+        ]
     )
-    return Permissions(group_part, cluster_part, topic_part)
+    return Permissions(group_part, cluster_part, topic_part, errors)
 
 
 def _operations(bits: int) -> Operations | None:
@@ -59,11 +69,14 @@ def _operations(bits: int) -> Operations | None:
     return frozenset(name for bit, name in _BITS.items() if bits >> bit & 1)
 
 
-def _of_group(cluster: Cluster, group: str) -> Operation[Operations | None]:
+def _of_group(cluster: Cluster, group: str, errors: list[KgError]) -> Operation[Operations | None]:
     located = yield from find_coordinators(cluster, [group])
     node = located[group]
     if isinstance(node, KgError):
-        return frozenset() if node.code == codes.GROUP_AUTHORIZATION_FAILED else None
+        if node.code == codes.GROUP_AUTHORIZATION_FAILED:
+            return frozenset()
+        errors.append(node)
+        return None
     calls = []
     modern = yield from version_of(cluster, node, consumer_group_describe.Request)
     if isinstance(modern, int) and modern >= 0:
@@ -77,26 +90,41 @@ def _of_group(cluster: Cluster, group: str) -> Operation[Operations | None]:
         calls.append(Call(node, asked))
     found = None
     for reply in (yield from pipelined(calls)):
-        for row in () if isinstance(reply, KgError) else reply.groups:
+        if isinstance(reply, KgError):
+            errors.append(reply)
+            continue
+        for row in reply.groups:
             if row.error_code == codes.NONE:
                 found = _operations(row.authorized_operations) or found
     return found
 
 
-def _of_cluster(cluster: Cluster) -> Operation[Operations | None]:
-    version = yield from version_of(cluster, ANY, describe_cluster.Request)
-    if not isinstance(version, int) or version < 0:
-        return None
-    reply = yield from call_any(
-        describe_cluster.Request(include_cluster_authorized_operations=True)
-    )
-    if isinstance(reply, KgError) or reply.error_code:
+def _of_cluster(cluster: Cluster, errors: list[KgError]) -> Operation[Operations | None]:
+    bits = yield from operations_on_cluster(cluster)
+    if isinstance(bits, KgError):
+        errors.append(bits)
         return None
     # Whoever may not DESCRIBE the cluster is told nothing of what else is allowed.
-    return _operations(reply.cluster_authorized_operations) or None
+    return _operations(bits) or None
 
 
-def _of_topics(cluster: Cluster, topics: Sequence[str]) -> Operation[dict[str, Operations | None]]:
+def operations_on_cluster(cluster: Cluster) -> Operation[int | KgError]:
+    """Return the bits of what is allowed on the cluster (DescribeCluster), or ``NOT_SAID``."""
+    request = describe_cluster.Request(include_cluster_authorized_operations=True)
+    version = yield from version_of(cluster, ANY, request)
+    if isinstance(version, KgError) or version < 0:
+        return version if isinstance(version, KgError) else NOT_SAID
+    reply = yield from call_any(request)
+    if isinstance(reply, KgError):
+        return reply
+    if reply.error_code:
+        return refused(cluster, ANY, request, reply)
+    return int(reply.cluster_authorized_operations)
+
+
+def _of_topics(
+    cluster: Cluster, topics: Sequence[str], errors: list[KgError]
+) -> Operation[dict[str, Operations | None]]:
     found: dict[str, Operations | None] = dict.fromkeys(topics)
     version = yield from version_of(cluster, ANY, metadata.Request)
     if not topics or not isinstance(version, int) or version < 8:
@@ -107,7 +135,10 @@ def _of_topics(cluster: Cluster, topics: Sequence[str]) -> Operation[dict[str, O
         include_topic_authorized_operations=True,
     )
     reply: Any = yield from call_any(request)
-    for row in () if isinstance(reply, KgError) else reply.topics:
+    if isinstance(reply, KgError):
+        errors.append(reply)
+        return found
+    for row in reply.topics:
         if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
             found[row.name] = frozenset()
         elif row.error_code == codes.NONE:

@@ -8,8 +8,9 @@ transactions that are under way are looked at first: a group whose partition of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from kgtool.client.answers import refused
 from kgtool.client.cluster import Cluster, fetch_metadata, need_brokers, version_of
 from kgtool.client.ops import Operation, call, gather
 from kgtool.errors import KgError
@@ -26,19 +27,30 @@ PARTITIONS_AT_ONCE = 50_000
 
 
 def first_commits(
-    cluster: Cluster, groups: Sequence[str]
+    cluster: Cluster, groups: Sequence[str], *, strict: bool = False
 ) -> Operation[dict[str, Committed | KgError]]:
     """Return the partitions of each group whose first commit is pending.
 
     Groups without any are left out, and so are those of which that can't be found out: brokers
     before 3.0, transactions that may not be seen. A group that a transaction may be about, and
     that could not be asked for it, has the error.
+
+    :param strict: so have all groups where a broker does not say which transactions are under way.
     """
     if not groups:
         return {}
-    busy = yield from _busy_partitions(cluster)
-    if not busy:
-        return {}
+    yield from need_brokers(cluster)
+    parts = yield from gather([_busy_on(cluster, broker) for broker in sorted(cluster.brokers)])
+    silent = [part for part in parts if isinstance(part, KgError)]
+    busy = set[int]().union(*(part for part in parts if not isinstance(part, KgError)))
+    pending = (yield from _pending(cluster, groups, busy)) if busy else {}
+    return {**dict.fromkeys(groups, silent[0]), **pending} if strict and silent else pending
+
+
+def _pending(
+    cluster: Cluster, groups: Sequence[str], busy: Collection[int]
+) -> Operation[dict[str, Committed | KgError]]:
+    """Ask for all partitions of the groups that a transaction may be about."""
     yield from fetch_metadata(cluster, None)
     home = cluster.topics.get(TOPIC)
     count = len(home.leaders) if home else 0
@@ -77,24 +89,23 @@ def _add_pending(
         known.update(first)
 
 
-def _busy_partitions(cluster: Cluster) -> Operation[set[int]]:
+def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int] | KgError]:
     """Return the partitions of ``__consumer_offsets`` that open transactions have touched."""
-    yield from need_brokers(cluster)
-    parts = yield from gather([_busy_on(cluster, broker) for broker in sorted(cluster.brokers)])
-    return set().union(*parts)
-
-
-def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int]]:
-    version = yield from version_of(cluster, broker, list_transactions.Request)
+    request = list_transactions.Request(state_filters=UNDER_WAY)
+    version = yield from version_of(cluster, broker, request)
     if isinstance(version, KgError) or version < 0:
-        return set()
-    listed = yield from call(broker, list_transactions.Request(state_filters=UNDER_WAY))
-    if isinstance(listed, KgError) or not listed.transaction_states:
-        return set()
+        return version if isinstance(version, KgError) else set()
+    listed = yield from call(broker, request)
+    if isinstance(listed, KgError):
+        return listed
+    if listed.error_code:
+        return refused(cluster, broker, request, listed)
     ids = [row.transactional_id for row in listed.transaction_states]
+    if not ids:
+        return set()
     described = yield from call(broker, describe_transactions.Request(transactional_ids=ids))
     if isinstance(described, KgError):
-        return set()
+        return described
     return {
         number
         for row in described.transaction_states

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, call_any, need_brokers, version_of
-from kgtool.client.ops import ANY, Operation, Versions, call, gather
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster, ask_metadata, call_any, need_brokers
+from kgtool.client.ops import Operation, Versions, call, gather
 from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
 from kgtool.protocol import codes
-from kgtool.protocol.api import describe_cluster, describe_configs, describe_groups, metadata
+from kgtool.protocol.api import describe_configs, describe_groups, metadata
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.permissions import NOT_SAID, operations_on_cluster
 
 TOPIC = "__consumer_offsets"
 _TOPIC_RESOURCE = 2
@@ -43,12 +46,14 @@ class Brokers(NamedTuple):
     """All brokers of the cluster by id; a KgError for one that does not answer.
 
     ``sees_all``: whether this login may see every group; None where the cluster doesn't tell.
+    ``errors``: what else was asked and not answered.
     """
 
     rules: Mapping[int, BrokerRules | KgError]
     offered: Mapping[int, Offered | KgError]
     home: Home
     sees_all: bool | None
+    errors: Sequence[ItemError] = ()
 
     @property
     def retention_ms(self) -> int | None:
@@ -73,10 +78,16 @@ def look_at_brokers(
     """
     yield from need_brokers(cluster)
     ids = sorted(cluster.brokers)
+    errors: list[ItemError] = []
     rules, offered, home, sees_all = yield from gather(
-        [rules_of(cluster, ids), _offered(ids), _home(groups, everywhere), _sees_all(cluster)]
+        [
+            rules_of(cluster, ids),
+            _offered(ids),
+            _home(cluster, groups, everywhere, errors),
+            _sees_all(cluster, errors),
+        ]
     )
-    return Brokers(rules, offered, home, sees_all)
+    return Brokers(rules, offered, home, sees_all, errors)
 
 
 def _offered(brokers: Sequence[int]) -> Operation[dict[int, Offered | KgError]]:
@@ -86,36 +97,37 @@ def _offered(brokers: Sequence[int]) -> Operation[dict[int, Offered | KgError]]:
     return found
 
 
-def _sees_all(cluster: Cluster) -> Operation[bool | None]:
+def _sees_all(cluster: Cluster, errors: list[ItemError]) -> Operation[bool | None]:
     """Ask whether DESCRIBE on the cluster is allowed: without it ListGroups leaves groups out."""
-    version = yield from version_of(cluster, ANY, describe_cluster.Request)
-    if not isinstance(version, int) or version < 0:
-        return None
-    request = describe_cluster.Request(include_cluster_authorized_operations=True)
-    reply = yield from call_any(request)
-    if isinstance(reply, KgError) or reply.error_code:
+    bits = yield from operations_on_cluster(cluster)
+    if isinstance(bits, KgError):
+        errors.append(ItemError.of(bits, Target()))
         return None
     # Who may not DESCRIBE the cluster is told nothing of what else is allowed either.
-    return bool(reply.cluster_authorized_operations)
+    return None if bits == NOT_SAID else bits != 0
 
 
-def _home(groups: Iterable[str], everywhere: bool) -> Operation[Home]:
-    reply = yield from call_any(
-        metadata.Request(
-            topics=[metadata.RequestTopic(name=TOPIC)], allow_auto_topic_creation=False
-        )
-    )
+def _home(
+    cluster: Cluster, groups: Iterable[str], everywhere: bool, errors: list[ItemError]
+) -> Operation[Home]:
+    reply = yield from ask_metadata(cluster, [TOPIC])
     if isinstance(reply, KgError):
+        errors.append(ItemError.of(reply, Target(topic=TOPIC)))
         return Home({}, 0, reply)
-    (topic,) = reply.topics or (metadata.Topic(error_code=codes.UNKNOWN_TOPIC_OR_PARTITION),)
+    missing = metadata.Topic(error_code=codes.UNKNOWN_TOPIC_OR_PARTITION)
+    topic = next((row for row in reply.topics if row.name == TOPIC), missing)
     if topic.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION:
         return Home({})
     if topic.error_code and not topic.partitions:
         error = denied.explain(broker_error(topic.error_code), denied.DESCRIBE, topic=TOPIC)
         return Home({}, 0, error)
     rows = {row.partition: row for row in topic.partitions}
+    if not rows:
+        untold = left_out(metadata.Request, f"the partitions of {TOPIC}")
+        errors.append(ItemError.of(untold, Target(topic=TOPIC)))
+        return Home({}, 0, untold)
     names = _probes(groups, len(rows), everywhere)
-    policy, loading = yield from gather([_cleanup_policy(), _loading(rows, names)])
+    policy, loading = yield from gather([_cleanup_policy(errors), _loading(rows, names, errors)])
     wanted = rows if everywhere else {n: row for n, row in rows.items() if n in names}
     return Home(wanted, len(rows), None, policy, loading)
 
@@ -129,7 +141,9 @@ def _probes(groups: Iterable[str], count: int, everywhere: bool) -> dict[int, st
     return found
 
 
-def _loading(rows: Mapping[int, Any], names: Mapping[int, str]) -> Operation[dict[int, list[int]]]:
+def _loading(
+    rows: Mapping[int, Any], names: Mapping[int, str], errors: list[ItemError]
+) -> Operation[dict[int, list[int]]]:
     """Describe one group in each partition: where it is being loaded the answer is 14.
 
     Brokers don't list the groups of such a partition, so it takes a name, which need not exist.
@@ -147,22 +161,36 @@ def _loading(rows: Mapping[int, Any], names: Mapping[int, str]) -> Operation[dic
     )
     found: dict[int, list[int]] = {}
     for (leader, numbers), reply in zip(parts.items(), replies, strict=True):
-        answers = [] if isinstance(reply, KgError) else reply.groups
-        loading = {row.group_id for row in answers if row.error_code == _LOADING}
+        if isinstance(reply, KgError):
+            errors.append(ItemError.of(reply, Target(broker=leader)))
+            continue
+        strange = {row.error_code for row in reply.groups} - _USUAL
+        errors += [ItemError.of(broker_error(code), Target(broker=leader)) for code in strange]
+        loading = {row.group_id for row in reply.groups if row.error_code == _LOADING}
         if loading:
             found[leader] = sorted(n for n in numbers if names[n] in loading)
     return found
 
 
 _LOADING = codes.COORDINATOR_LOAD_IN_PROGRESS
+_USUAL = {
+    codes.NONE, _LOADING, codes.NOT_COORDINATOR, codes.GROUP_ID_NOT_FOUND,
+    codes.GROUP_AUTHORIZATION_FAILED,
+}  # fmt: skip
+"""Answers about a group that may not exist, from the broker that led its partition a moment ago."""
 
 
-def _cleanup_policy() -> Operation[str | None]:
+def _cleanup_policy(errors: list[ItemError]) -> Operation[str | None]:
     resource = describe_configs.RequestResource(
         resource_type=_TOPIC_RESOURCE, resource_name=TOPIC, configuration_keys=["cleanup.policy"]
     )
     reply = yield from call_any(describe_configs.Request(resources=[resource]))
     if isinstance(reply, KgError):
+        errors.append(ItemError.of(reply, Target(topic=TOPIC)))
         return None
-    rows = [row for result in reply.results if not result.error_code for row in result.configs]
+    for result in reply.results:
+        if result.error_code:
+            refusal = broker_error(result.error_code, result.error_message)
+            errors.append(ItemError.of(refusal, Target(topic=TOPIC)))
+    rows = [row for result in reply.results for row in result.configs]
     return next((row.value for row in rows if row.name == "cleanup.policy"), None)

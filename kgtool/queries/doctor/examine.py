@@ -99,10 +99,12 @@ def find_all(facts: Facts) -> Iterator[Finding]:
 def _errors(facts: Facts) -> list[ItemError]:
     """What could not be looked at, each once; what is only forbidden for all is a finding."""
     found = [error for group in facts.groups for error in _of_group(errors_of(group))]
-    found += [e for e in facts.errors if not is_denied(e) and e.name != UNKNOWN_RULES]
+    asked = [*facts.brokers.errors, *facts.errors]
     for broker, rules in facts.brokers.rules.items():
-        if isinstance(rules, KgError):
-            found.append(ItemError.of(rules, Target(broker=broker)))
+        reason = rules if isinstance(rules, KgError) else rules.error
+        if reason is not None:
+            asked.append(ItemError.of(reason, Target(broker=broker)))
+    found += [e for e in asked if not is_denied(e) and e.name != UNKNOWN_RULES]
     return list(dict.fromkeys(found))
 
 

@@ -150,8 +150,13 @@ def _is_missing(answer: Any) -> bool:
 
 
 def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
-    """Take the answer of the API that knows the group, else the most telling failure."""
+    """Take the answer of the API that knows the group, else the most telling failure.
+
+    Brokers that are not Apache Kafka may describe a group by both, with its members by one only.
+    So a group without members is one only where the other API has not failed.
+    """
     errors: list[KgError] = []
+    known: list[GroupDescription] = []
     for row in rows:
         if isinstance(row, KgError):
             errors.append(row)
@@ -159,19 +164,25 @@ def _merge(cluster: Cluster, broker: int, group: str, rows: list[Any]) -> Any:
             error = broker_error(row.error_code, row.error_message)
             errors.append(denied.explain(error, denied.DESCRIBE, group=group))
         elif isinstance(row, consumer_group_describe.Group):
-            return _consumer_group(cluster, broker, row)
+            known.append(_consumer_group(cluster, broker, row))
         elif row.group_state == "Dead" and not row.members:
             errors.append(broker_error(codes.GROUP_ID_NOT_FOUND, f"Group {group} not found."))
         else:
-            return _classic_group(cluster, broker, row)
+            known.append(_classic_group(cluster, broker, row))
+    living = [one for one in known if one.members]
+    if living or (known and all(map(_is_dull, errors))):
+        return (living or known)[0]
     return _most_telling(group, errors)
 
 
+def _is_dull(error: KgError) -> bool:
+    """Whether it says no more than "no such group" or "not my protocol"."""
+    return error.code in (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
+
+
 def _most_telling(group: str, errors: list[KgError]) -> KgError:
-    """Prefer a failure that says more than "no such group" and "not my protocol"."""
-    dull = (codes.GROUP_ID_NOT_FOUND, codes.UNSUPPORTED_VERSION)
     for error in errors:
-        if not (isinstance(error, BrokerError) and error.code in dull):
+        if not _is_dull(error):
             return error
     for error in errors:
         if error.code == codes.GROUP_ID_NOT_FOUND:

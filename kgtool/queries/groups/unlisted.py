@@ -6,7 +6,7 @@ groups tells (the coordinator's: it lists what it coordinates), and only where i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kgtool.client.cluster import pipelined
 from kgtool.client.ops import Call, Operation
@@ -35,6 +35,21 @@ def unlisted(described: Iterable[GroupDescription]) -> Operation[dict[str, ItemE
                 {g: ItemError.of(missing, Target(group=g)) for g in groups if g not in names}
             )
     return found
+
+
+def proven(
+    described: Sequence[GroupDescription], listed: Collection[str] | None,
+    committed: Mapping[str, object] | None = None,
+) -> Operation[list[GroupDescription]]:  # fmt: skip
+    """Take groups for missing that have nothing, and that their coordinator does not list.
+
+    :param listed: groups that a listing has named already.
+    :param committed: what groups have committed, where that is known.
+    """
+    known, had = listed or (), committed or {}
+    bare = [d for d in described if not d.members and d.group not in known and not had.get(d.group)]
+    missing = yield from unlisted(bare)
+    return [d._replace(error=missing.get(d.group, d.error)) for d in described]
 
 
 def listed_on(broker: int) -> Operation[Collection[str] | KgError]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kgtool.client.cluster import Cluster, fetch_metadata, find_coordinators
+from kgtool.client.cluster import Cluster, TopicInfo, find_coordinators, know_topic
 from kgtool.client.ops import Operation, gather
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, ItemError, Target, TopicPartition
@@ -102,7 +102,7 @@ def find_expiries(
     work = _Work(now_ms, all_times)
     located = yield from find_coordinators(cluster, [q.description.group for q in questions])
     brokers = [node for node in located.values() if isinstance(node, int)]
-    rules, _ = yield from gather([rules_of(cluster, brokers), _need_topic(cluster)])
+    rules, home = yield from gather([rules_of(cluster, brokers), know_topic(cluster, TOPIC)])
     for question in questions:
         node = located[question.description.group]
         work.add(question, rules[node] if isinstance(node, int) else node, node)
@@ -111,12 +111,8 @@ def find_expiries(
         if isinstance(stretch, Stretch):
             group.learn(stretch.log, stretch.before_ms is None, stretch.before_ms)
     yield from _add_topologies(cluster, work)
-    yield from _read(cluster, work)
+    yield from _read(cluster, work, home)
     return work.finish()
-
-
-def _need_topic(cluster: Cluster) -> Operation[None]:
-    yield from fetch_metadata(cluster, [TOPIC])
 
 
 def _add_topologies(cluster: Cluster, work: _Work) -> Operation[None]:
@@ -131,9 +127,8 @@ def _add_topologies(cluster: Cluster, work: _Work) -> Operation[None]:
 # Reading
 
 
-def _read(cluster: Cluster, work: _Work) -> Operation[None]:
+def _read(cluster: Cluster, work: _Work, topic: TopicInfo) -> Operation[None]:
     """Read stretches of the partitions, each longer than the one before, until all is known."""
-    topic = cluster.topics[TOPIC]
     if topic.error is not None:
         work.fail(list(work.groups), denied_log(topic.error))
         return

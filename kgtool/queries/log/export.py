@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.client.cluster import NO_OFFSETS_TOPIC, Cluster, fetch_metadata
+from kgtool.client.cluster import NO_OFFSETS_TOPIC, Cluster, TopicInfo, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, Versions, gather, within
 from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.protocol import codes
 from kgtool.protocol.broker_release import release
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_configs import broker_configs
@@ -51,13 +52,24 @@ class Exported(NamedTuple):
     bytes: int
     resumed: bool
     errors: list[ItemError]
+    """One for each partition that is not whole."""
+    missing: Sequence[ItemError] = ()
+    """What no broker told of the rest: groups, configs, the ends of logs."""
+
+
+class Description(NamedTuple):
+    """``cluster.json``; what no broker told for it, and the partitions that can't be copied."""
+
+    manifest: dict[str, Any]
+    missing: list[ItemError]
+    unread: dict[TopicPartition, KgError]
 
 
 # ---------------------------------------------------------------------------------------------
 # What the cluster says of itself
 
 
-def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[dict[str, Any]]:
+def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[Description]:
     """Collect everything of ``cluster.json`` but how far the export is.
 
     :raises KgError: no broker answered, or the topic is not there or not to be read.
@@ -68,8 +80,9 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[dict[str, 
         raise ConfigError(NO_OFFSETS_TOPIC)
     if topic.error is not None:
         raise topic.error
-    names = sorted(name for name, info in cluster.topics.items() if info.error is None)
-    wanted = [TopicPartition(n, p) for n in names for p in sorted(cluster.topics[n].leaders)]
+    # As they are now: where leaders move, they are looked up again.
+    topics = {n: info for n, info in sorted(cluster.topics.items()) if info.error is None}
+    wanted = [TopicPartition(n, p) for n, info in topics.items() for p in sorted(info.leaders)]
     asked = gather(
         [log_ends(cluster, wanted), broker_configs(cluster, CONFIGS), list_groups(cluster)]
     )
@@ -77,7 +90,7 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[dict[str, 
     ends, configs, listing = yield from within(asked, READING_SHARE)
     brokers = yield from within(_brokers(cluster), READING_SHARE)
     known = next((c for c in configs.values() if isinstance(c, dict)), {})
-    return {
+    manifest = {
         "kgtool_export": 1,
         "cluster_id": cluster.cluster_id,
         "taken_at_ms": taken_at_ms,
@@ -85,12 +98,33 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[dict[str, 
         "coordinator": _coordinator(brokers, known),
         "configs": known,
         "configs_error": None if known else _first_error(configs),
-        "topics": [_topic(cluster, name, ends) for name in names],
+        "topics": [_topic(info, ends) for info in topics.values()],
         "groups": [row._asdict() for row in listing.groups],
         "groups_missing": [error.message for error in listing.errors],
-        "partitions": _partitions(cluster, ends),
+        "partitions": _partitions(topic, ends),
         "complete": False,
     }
+    unread = {at: log.end for at, log in ends.items() if isinstance(log.end, KgError)}
+    missing = [*listing.errors, *_unanswered(configs, unread)]
+    return Description(manifest, missing, {p: e for p, e in unread.items() if p.topic == TOPIC})
+
+
+def _unanswered(
+    configs: Mapping[int, Any], unread: Mapping[TopicPartition, KgError]
+) -> Iterator[ItemError]:
+    """Name the brokers whose configs are missing, and the topics whose logs' ends are.
+
+    What is forbidden, or has no leader, is an answer: the manifest says so. Partitions of
+    ``__consumer_offsets`` are named where they are copied.
+    """
+    for broker, error in configs.items():
+        if isinstance(error, KgError) and error.code != codes.CLUSTER_AUTHORIZATION_FAILED:
+            yield ItemError.of(error, Target(broker=broker))
+    told = (codes.LEADER_NOT_AVAILABLE, codes.UNKNOWN_TOPIC_OR_PARTITION)
+    topics = {partition.topic: error for partition, error in unread.items()}
+    for topic, error in topics.items():
+        if topic != TOPIC and error.code not in told:
+            yield ItemError.of(error, Target(topic=topic))
 
 
 def _brokers(cluster: Cluster) -> Operation[list[dict[str, Any]]]:
@@ -128,11 +162,10 @@ def _first_error(configs: Mapping[int, Any]) -> str | None:
     return next((e.message for e in configs.values() if isinstance(e, KgError)), None)
 
 
-def _topic(cluster: Cluster, name: str, ends: Mapping[TopicPartition, Any]) -> dict[str, Any]:
-    info = cluster.topics[name]
+def _topic(info: TopicInfo, ends: Mapping[TopicPartition, Any]) -> dict[str, Any]:
     partitions = []
     for number in sorted(info.leaders):
-        found = ends[TopicPartition(name, number)]
+        found = ends[TopicPartition(info.name, number)]
         known = isinstance(found.end, int)
         partitions.append(
             {
@@ -142,12 +175,12 @@ def _topic(cluster: Cluster, name: str, ends: Mapping[TopicPartition, Any]) -> d
             }
         )
     topic_id = id_text(info.topic_id)
-    return {"name": name, "topic_id": topic_id, "partitions": partitions}
+    return {"name": info.name, "topic_id": topic_id, "partitions": partitions}
 
 
-def _partitions(cluster: Cluster, ends: Mapping[TopicPartition, Any]) -> list[dict[str, Any]]:
+def _partitions(info: TopicInfo, ends: Mapping[TopicPartition, Any]) -> list[dict[str, Any]]:
     rows = []
-    for number in sorted(cluster.topics[TOPIC].leaders):
+    for number in sorted(info.leaders):
         found = ends[TopicPartition(TOPIC, number)]
         known = isinstance(found.end, int)
         rows.append(
@@ -210,6 +243,12 @@ class ExportDirectory:
                 f"{self.manifest['cluster_id']}, and this is {manifest['cluster_id']}.",
                 hint="Name a new folder for --out.",
             )
+        else:  # what no leader told of then may be known now
+            fresh = {row["partition"]: row for row in manifest["partitions"]}
+            self.manifest["partitions"] = [
+                row if row["start_offset"] is not None else fresh.get(row["partition"], row)
+                for row in self.manifest["partitions"]
+            ]
 
     def _save(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -304,12 +343,14 @@ def export(cluster: Cluster, directory: ExportDirectory, taken_at_ms: int) -> Op
     :raises KgError: nothing could be exported.
     """
     resumed = directory.manifest is not None
-    directory.begin((yield from describe_cluster(cluster, taken_at_ms)))
+    known = yield from describe_cluster(cluster, taken_at_ms)
+    directory.begin(known.manifest)
     ranges = directory.ranges()
     try:
         outcome = yield from copy_partitions(cluster, ranges, directory.write)
     finally:
         directory.close()
-    errors = directory.finish(outcome)
+    failed = directory.finish({**known.unread, **outcome})
     assert directory.manifest is not None
-    return Exported(len(directory.manifest["partitions"]), directory.bytes, resumed, errors)
+    count = len(directory.manifest["partitions"])
+    return Exported(count, directory.bytes, resumed, failed, known.missing)

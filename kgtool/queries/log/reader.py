@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.client.cluster import (
-    Cluster,
-    fetch_metadata,
-    find_coordinators,
-    need_topics,
-    version_of,
-)
+from kgtool.client.cluster import Cluster, find_coordinators, know_topic, version_of
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Operation, call
 from kgtool.errors import KgError
@@ -64,8 +58,7 @@ class LogReader:
         self, cluster: Cluster, names: Sequence[str]
     ) -> Operation[dict[str, Stretch | KgError]]:
         """Return what the log says of some of the groups, or why theirs can't be read."""
-        yield from fetch_metadata(cluster, [TOPIC])
-        topic = cluster.topics[TOPIC]
+        topic = yield from know_topic(cluster, TOPIC)
         if topic.error is not None:
             return dict.fromkeys(names, topic.error)
         count = len(topic.leaders)
@@ -126,17 +119,19 @@ def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
 
     None where no leader tells: without DESCRIBE on the topic, and before Kafka 3.0 (KIP-734).
     """
-    yield from need_topics(cluster, [TOPIC])
-    partitions = [TopicPartition(TOPIC, number) for number in cluster.topics[TOPIC].leaders]
+    topic = yield from know_topic(cluster, TOPIC)
+    partitions = [TopicPartition(TOPIC, number) for number in topic.leaders]
 
     def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
         version = yield from version_of(cluster, broker, list_offsets.Request)
         if isinstance(version, KgError) or version < _MAX_TIMESTAMP_VERSION:
             return dict.fromkeys(parts, -1)
         reply = yield from call(broker, offsets_request(parts, _MAX_TIMESTAMP))
-        rows = [] if isinstance(reply, KgError) else reply.topics[0].partitions
+        topics = [] if isinstance(reply, KgError) else reply.topics
         return dict.fromkeys(parts, -1) | {
-            TopicPartition(TOPIC, row.partition): row.timestamp for row in rows
+            TopicPartition(TOPIC, row.partition): row.timestamp
+            for topic in topics
+            for row in topic.partitions
         }
 
     found = yield from by_leader(cluster, partitions, work)

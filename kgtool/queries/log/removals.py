@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kgtool.client.cluster import Cluster, need_topics
+from kgtool.client.cluster import Cluster, know_topic
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
@@ -49,8 +49,7 @@ def group_past(
 
     :param begin_ms: read from there on only; what was committed before has no known cause.
     """
-    yield from need_topics(cluster, [TOPIC])
-    info = cluster.topics[TOPIC]
+    info = yield from know_topic(cluster, TOPIC)
     if info.error is not None:
         return info.error
     partition = TopicPartition(TOPIC, offsets_partition(group, len(info.leaders)))

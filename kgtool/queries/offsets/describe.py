@@ -22,6 +22,7 @@ from kgtool.model import (
 )
 from kgtool.protocol import codes
 from kgtool.queries.groups import describe as groups_of
+from kgtool.queries.groups.unlisted import proven
 from kgtool.queries.offsets.adaptive_batches import FIRST, Waves
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.lag import LogEnds, lag, measured, status
@@ -142,6 +143,7 @@ def _describe_wave(
         ]
     )
     yield from _add_first_commits(cluster, described, committed)
+    described = yield from proven(described, kinds, committed)
     work = _Work([_Group(d, committed[d.group], wanted) for d in described], wanted, emit)
     ends = yield from log_ends(
         cluster, work.partitions(), starts=wanted.starts, stable=wanted.stable, found=work.learn
@@ -170,7 +172,7 @@ def _add_first_commits(
         return
     from kgtool.queries.cluster.transactions import first_commits
 
-    committed.update((yield from first_commits(cluster, bare)))
+    committed.update((yield from first_commits(cluster, bare, strict=True)))
 
 
 def _unread(cluster: Cluster, positions: list[Position], isolation: int) -> Operation[Times]:
@@ -248,9 +250,12 @@ class _Group:
         self.description = description
         self.committed: Committed = {}
         self._wanted = wanted
+        self._unread: KgError | None = None
+        """Why nothing that the group has committed is known; said once for all its rows."""
         if isinstance(committed, KgError):
             if description.error is None:
                 self.error = ItemError.of(committed, Target(group=description.group))
+                self._unread = committed
         elif description.error is None:
             self.committed = committed
         self._order = [
@@ -259,6 +264,8 @@ class _Group:
             if wanted.topics is None or _selected(partition, wanted.topics)
         ]
         self.needed = {partition for partition, _ in self._order}
+        if self._unread is not None:
+            self.committed = dict.fromkeys(self.needed, self._unread)
         self._subscribed: dict[str, bool | None] = {}
 
     def beyond(self, ends: dict[TopicPartition, LogEnds]) -> Iterator[TopicPartition]:
@@ -346,7 +353,7 @@ class _Group:
     ) -> ItemError | None:
         """Say why a row is incomplete."""
         reason = value if isinstance(value, KgError) else ends.end
-        if not isinstance(reason, KgError):
+        if not isinstance(reason, KgError) or reason is self._unread:
             return None
         error = ItemError.of(reason, Target(self.name, *partition))
         if value is None and says == "denied":

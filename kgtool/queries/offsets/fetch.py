@@ -176,9 +176,8 @@ def _read(
     else:
         for group, reply in zip(groups, replies, strict=True):
             found[group] = reply if isinstance(reply, KgError) else _committed(group, reply)
-    for group in groups:
-        found.setdefault(group, left_out(offset_fetch.Request, f"group {group}"))
-    return found
+    missing = {g: left_out(offset_fetch.Request, f"group {g}") for g in groups if g not in found}
+    return {group: missing.get(group, found.get(group)) for group in groups}
 
 
 def _committed(group: str, row: Any, names: TopicNames = None) -> Committed | KgError:
