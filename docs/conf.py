@@ -4,4 +4,4 @@ project = "kgtool"
 extensions: list[str] = []
 html_theme = "alabaster"
 html_theme_options = {"description": "Kafka consumer groups and their committed offsets"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "include"]

@@ -20,16 +20,24 @@ from kgtool.changes.hidden import HiddenOffsets
 from kgtool.config import settings
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session
-from tests.support import clients, faulty
+from kgtool.protocol import codes
+from tests.support import clients, faulty, outcomes
 from tests.support.faulty import FaultyKafka, client_config, kgtool
 from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan, Proxies
 
-TABLE = "A commit in doubt: fault × command → what is left, and the exit status"
-OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE, FIND_COORDINATOR = 8, 9, 47, 10
+TABLE, DELETIONS = "A commit in doubt", "A deletion in doubt"
+OFFSET_COMMIT, OFFSET_FETCH, DELETE_GROUPS, OFFSET_DELETE, FIND_COORDINATOR = 8, 9, 42, 47, 10
 OLD, NEW, FOREIGN = 5, 10, 250
 CODES = {"7": 7, "14": 14, "15": 15, "16": 16, "100": 100}
 FAULTS = ("lost-answer", "swallow", *CODES)
+SAID = {
+    "lost-answer": "the answer is lost",
+    "swallow": "the request is lost",
+    "hole": "the broker falls silent",
+    **{name: f"error {code.name} ({name})" for name in CODES for code in [codes.code(int(name))]},
+}
+"""The faults, as the page calls them."""
 COMMANDS = ("reset-offsets", "keep", "undo", "restore", "rebuild-group")
 
 
@@ -136,6 +144,14 @@ class Scene:
         self.commit(OLD)
         return ["restore", out]
 
+    def _delete(self) -> list[str]:
+        self.commit(OLD)
+        return ["delete", "--group", self.name]
+
+    def _delete_offsets(self) -> list[str]:
+        self.commit(OLD)
+        return ["delete-offsets", "--group", self.name, "--topic", self.topic]
+
     def _rebuild_group(self) -> list[str]:
         self.commit(NEW)
         return []
@@ -182,7 +198,7 @@ class TestInDoubt:
         self, scene: Scene, outcome: Outcome, fault: str, command: str
     ) -> None:
         """Another client's commit is never overwritten by a repeated one."""
-        with outcome(TABLE, f"{fault}, another client commits {FOREIGN}", command) as cell:
+        with outcome(TABLE, f"{SAID[fault]}; another client commits", command) as cell:
             done = scene.run(command, scene.fault(fault, lambda: scene.commit(FOREIGN)))
             assert done.struck == 1, done.text
             assert done.offset == FOREIGN, done.text
@@ -194,13 +210,13 @@ class TestInDoubt:
                 assert line["error"]["name"] == "CHANGED_MEANWHILE", line
                 # Without an answer nobody knows if the broker still has it before it.
                 assert line["outcome"] == ("failed" if fault in CODES else "unknown"), line
-            cell.says(f"{done.offset} stays, {done.status}")
+            cell.says(f"the other commit, status {done.status}")
 
     def test_nobody_else_was_there(
         self, scene: Scene, outcome: Outcome, fault: str, command: str
     ) -> None:
         """The commit is found or made again; either way the command succeeds."""
-        with outcome(TABLE, fault, command) as cell:
+        with outcome(TABLE, SAID[fault], command) as cell:
             done = scene.run(command, scene.fault(fault, None))
             assert done.struck == 1, done.text
             assert done.offset == NEW, done.text
@@ -208,7 +224,7 @@ class TestInDoubt:
             # In keep the commit counts, and not the value: it is made again.
             is_found = fault != "swallow" and command != "keep"
             assert done.commits == (1 if is_found else 2), done.text
-            cell.says(f"{done.offset}, {done.status}, {done.commits} sent")
+            cell.says(f"the new offset, status {done.status}, {done.commits} sent")
 
 
 @pytest.mark.parametrize("command", ["reset-offsets", "keep", "undo", "restore"])
@@ -244,14 +260,14 @@ def test_a_member_joins_after_the_commit(
         members.append(clients.join(scene.bootstrap, scene.name, [scene.topic]))
 
     try:
-        with outcome(TABLE, f"{fault}, a member joins", command) as cell:
+        with outcome(TABLE, f"{SAID[fault]}; a member joins", command) as cell:
             done = scene.run(command, scene.fault(fault, join))
             assert done.struck == 1, done.text
             assert done.offset == NEW, done.text
             assert (done.status, done.error) == (0, None), done.text
             (line,) = done.journaled
             assert line.get("error") is None, line
-            cell.says(f"{done.offset}, {done.status}")
+            cell.says(f"the new offset, status {done.status}")
     finally:
         for member in members:
             member.close()
@@ -264,12 +280,12 @@ def test_the_read_back_does_not_wait_behind_the_silence(
     scene: Scene, outcome: Outcome, fault: str, left: int, status: int, error: str | None
 ) -> None:
     """So little time that the connection is not given up: it is closed before it is looked up."""
-    with outcome(TABLE, f"{fault}, --timeout 2500", "reset-offsets") as cell:
+    with outcome(TABLE, f"{SAID[fault]}; no time is left", "reset-offsets") as cell:
         done = scene.run("reset-offsets", scene.fault(fault, None), timeout_ms=2500)
         assert done.struck == 1, done.text
         assert (done.offset, done.status, done.error) == (left, status, error), done.text
         assert done.commits == 1
-        cell.says(f"{left}, {status}")
+        cell.says(f"the {'new' if left == NEW else 'old'} offset, status {status}")
 
 
 def test_what_can_not_be_read_back_is_unknown_and_can_be_undone(
@@ -279,12 +295,55 @@ def test_what_can_not_be_read_back_is_unknown_and_can_be_undone(
     commit = scene.fault("lost-answer", None)
     # OffsetFetch: the plan, the look under the lock, the look before the commit.
     reads = scene.fault("swallow", None, api=OFFSET_FETCH, at=3, times=99)
-    with outcome(TABLE, "lost-answer, then silence", "reset-offsets") as cell:
+    with outcome(TABLE, f"{SAID['lost-answer']}; then silence", "reset-offsets") as cell:
         done = scene.run("reset-offsets", Plan(*commit.left, *reads.left), timeout_ms=4000)
         assert done.struck >= 2, done.text
         assert (done.offset, done.status, done.error) == (NEW, 4, "OUTCOME_UNKNOWN"), done.text
         (line,) = done.journaled
         assert (line["status"], line["outcome"]) == ("unknown", "unknown"), line
-        cell.says(f"{NEW}, unknown, {done.status}")
+        cell.says(f"the new offset, reported unknown, status {done.status}")
     scene.quietly("undo", "last", "--yes")
     assert scene.offset() == OLD
+
+
+@pytest.mark.parametrize(
+    ("command", "api"), [("delete", DELETE_GROUPS), ("delete-offsets", OFFSET_DELETE)]
+)
+@pytest.mark.parametrize("fault", ["lost-answer", "swallow"])
+class TestDeletionsInDoubt:
+    def test_nobody_else_was_there(
+        self, scene: Scene, outcome: Outcome, fault: str, command: str, api: int
+    ) -> None:
+        """The deletion is found or made again."""
+        with outcome(DELETIONS, SAID[fault], command) as cell:
+            done = scene.run(command, scene.fault(fault, None, api=api))
+            assert done.struck == 1, done.text
+            assert (done.offset, done.status) == (None, 0), done.text
+            cell.says(f"no offset, status {done.status}")
+
+    def test_somebody_else_has_committed(
+        self, scene: Scene, outcome: Outcome, fault: str, command: str, api: int
+    ) -> None:
+        """Another client's commit is never deleted by a repeated request."""
+        with outcome(DELETIONS, f"{SAID[fault]}; another client commits", command) as cell:
+            hook = lambda: scene.commit(FOREIGN)  # noqa: E731
+            done = scene.run(command, scene.fault(fault, hook, api=api))
+            assert done.struck == 1, done.text
+            assert done.offset == FOREIGN, done.text
+            assert scene.proxies.requests[scene.name][api] == 1, "nothing was sent a second time"
+            (line,) = done.journaled
+            assert (done.status, line["outcome"]) == (1, "unknown"), (done.text, line)
+            cell.says(f"the other commit, status {done.status}")
+
+
+def test_the_pages_have_no_cell_that_no_test_fills() -> None:
+    """Each test compares its own cell."""
+    hindered = ("", "; another client commits")
+    page = outcomes.read_page(TABLE)
+    wanted = {f"{SAID[fault]}{more}" for fault in FAULTS for more in hindered}
+    wanted |= {f"{SAID[fault]}; a member joins" for fault in ("lost-answer", "7")}
+    wanted |= {f"{SAID[fault]}; no time is left" for fault in ("hole", "swallow")}
+    assert set(page) == wanted | {f"{SAID['lost-answer']}; then silence"}
+    assert {column for cells in page.values() for column in cells} == set(COMMANDS)
+    page = outcomes.read_page(DELETIONS)
+    assert set(page) == {SAID[f] + more for f in ("lost-answer", "swallow") for more in hindered}
