@@ -123,8 +123,8 @@ _kgtool_options() {
             --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;
         "export") _kgtool_lines \
-            --out -b --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            --out --format -b --bootstrap-server --command-config --context --timeout -o \
+            --output --no-color --debug --help ;;
         "analyze") _kgtool_lines \
             --rules --retention --wrote --check-interval --horizon --as-of --out --only \
             --overwrite --report --plan --idle --table --bucket --fail-on --strict \
@@ -190,28 +190,29 @@ _kgtool_kind() {
         " --type") kind="?list" choices="consumer classic" ;;
         " --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         " --from-file") kind="any" ;;
-        " --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        " --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        " --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        " --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "list --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance NotReady" ;;
         "list --type") kind="?list" choices="consumer classic share streams" ;;
-        "list --columns") kind="list" choices="group type state protocol_type coordinator" ;;
-        "list --sort") kind="words" choices="group type state protocol_type coordinator" ;;
+        "list --columns") kind="list" choices="group type state protocol_type coordinator expiring_offsets expires_at_ms rule" ;;
+        "list --sort") kind="words" choices="group type state protocol_type coordinator expiring_offsets expires_at_ms rule" ;;
         "list ") kind="groups" ;;
         "describe --type") kind="list" choices="consumer classic" ;;
         "describe --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "describe --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "describe ") kind="groups" ;;
         "lag --type") kind="list" choices="consumer classic" ;;
         "lag --state") kind="?list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
-        "lag --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
-        "lag --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "lag --columns") kind="list" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
+        "lag --sort") kind="words" choices="group topic partition leader_epoch current_offset log_start_offset log_end_offset last_stable_offset lag lag_ms metadata member_id host client_id subscribed status committed_at_ms expires_at_ms rule consumer_id group_instance_id partitions current_epoch current_assignment target_epoch target_assignment upgraded coordinator coordinator_id assignment_strategy state group_epoch target_assignment_epoch members lagging unknown" ;;
         "lag ") kind="groups" ;;
         "explain ") kind="groups" ;;
         "doctor --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "doctor --type") kind="list" choices="consumer classic" ;;
         "doctor --fail-on") kind="words" choices="problem warning note none" ;;
         "doctor ") kind="groups" ;;
+        "peek --format") kind="words" choices="auto text json hex" ;;
         "peek ") kind="groups" ;;
         "coordinator ") kind="groups" ;;
         "diff ") kind="files" ;;
@@ -241,6 +242,7 @@ _kgtool_kind() {
         "restore ") kind="files" ;;
         "undo ") kind="any" ;;
         "export --out") kind="files" ;;
+        "export --format") kind="words" choices="segments parquet" ;;
         "analyze --out") kind="dirs" ;;
         "analyze --fail-on") kind="any" ;;
         "analyze ") kind="files" ;;
@@ -287,7 +289,6 @@ _kgtool_kind() {
         --ignore) [[ -n $kind ]] || kind="words" choices="broker-down offsets-no-leader coordinator-loading offsets-not-compacted offsets-under-replicated offsets-replication no-leader topic-recreated beyond-end before-start pending-transaction expiring loses-when-empty retention-gap retention-short retention-differs check-interval ghost-topic topic-gone rebalancing member-behind piling-up broker-old not-kafka brokers-mixed denied" ;;
         --before) [[ -n $kind ]] || kind="any" ;;
         --after) [[ -n $kind ]] || kind="any" ;;
-        --format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
         --key-format) [[ -n $kind ]] || kind="words" choices="auto text json hex" ;;
         --cluster-b) [[ -n $kind ]] || kind="any" ;;
         --context-b) [[ -n $kind ]] || kind="any" ;;

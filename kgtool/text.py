@@ -50,6 +50,20 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
+def size(number: float) -> str:
+    """Write a number of bytes in decimal units.
+
+    >>> size(999), size(1_234_567)
+    ('999 B', '1.2 MB')
+    """
+    amount = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
 def addresses(bootstrap: Iterable[tuple[str, int]]) -> str:
     """Return ``host:port,…`` as ``--bootstrap-server`` takes it.
 

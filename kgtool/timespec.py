@@ -110,7 +110,7 @@ def _zone(text: str | None) -> timezone:
     digits = text[1:].replace(":", "").ljust(4, "0")
     hours, minutes = int(digits[:2]), int(digits[2:])
     if minutes > 59 or hours > 23:
-        raise ValueError(f"{text} is no zone offset")
+        raise ValueError(f"{text} is not a zone offset")
     shift = timedelta(hours=hours, minutes=minutes)
     return timezone(-shift if text[0] == "-" else shift)
 

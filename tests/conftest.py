@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.cluster import Cluster
-from tests.support import brokers, clients, record, seeds
+from tests.support import brokers, clients, record, schemas, seeds
 from tests.support.outcomes import outcome, pytest_terminal_summary
 
 __all__ = ["outcome", "pytest_terminal_summary"]
@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seeds.seed())
+    schemas.install()
     if "PYTEST_XDIST_WORKER" not in os.environ:
         record.register(config)
         config.pluginmanager.register(seeds)

@@ -1,10 +1,11 @@
-"""``make docs``: completions for bash, zsh and fish, and man pages, from the command line itself.
+"""``make docs``: completions, man pages and JSON Schemas, from the command line itself.
 
 With ``--check`` nothing is written: the files that are not up to date are named, status 1.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -17,7 +18,9 @@ import docs_man  # noqa: E402
 import docs_zsh  # noqa: E402
 from docs_tree import tree  # noqa: E402
 
-FOLDERS = ("completions", "man")
+from kgtool.columns import schemas  # noqa: E402
+
+FOLDERS = ("completions", "man", "docs/schema")
 
 
 def pages() -> dict[str, str]:
@@ -32,7 +35,25 @@ def pages() -> dict[str, str]:
             f"man/kgtool-{command.name}.1": docs_man.command_page(command)
             for command in program.commands
         },
+        **{
+            f"docs/schema/{command}.json": _readable(schemas.schema(command)) + "\n"
+            for command in schemas.RESULTS
+        },
     }
+
+
+def _readable(value: object, indent: int = 0) -> str:
+    """Return JSON over several lines, what is short on one."""
+    line = json.dumps(value)
+    if len(line) + indent <= 98 or not isinstance(value, (dict, list)):
+        return line
+    room = " " * (indent + 1)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_readable(each, indent + 1)}" for key, each in value.items()]
+    else:
+        parts = [_readable(each, indent + 1) for each in value]
+    start, end = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    return start + "\n" + ",\n".join(room + part for part in parts) + "\n" + " " * indent + end
 
 
 def stale(wanted: dict[str, str]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import click
 
-from kgtool import columns
 from kgtool.cli.app.argv import NO
 from kgtool.cli.app.help import example_lines, is_common, takes
 from kgtool.cli.app.kafka_form import kafka_form
@@ -17,6 +16,7 @@ from kgtool.cli.app.overview import OWN_OPTIONS
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
 from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
+from kgtool.columns import groups
 
 GROUPS, TOPICS, CONTEXTS, FILES, DIRS, WORDS, LIST, ANY = (
     "groups", "topics", "contexts", "files", "dirs", "words", "list", "any",
@@ -29,7 +29,7 @@ NAMES = (GROUPS, TOPICS, CONTEXTS)
 """Kinds of names that are asked of kgtool (``kgtool.cli.app.completion``): 300 ms, or nothing."""
 
 _BY_NAME = {"--group": GROUPS, "--like": GROUPS, "--topic": TOPICS, "--context": CONTEXTS}
-_DESCRIBED = (columns.OFFSETS, columns.MEMBERS, columns.STATE, columns.TOTALS)
+_DESCRIBED = (groups.OFFSETS_TEXT, groups.MEMBERS, groups.STATE, groups.TOTALS)
 
 
 class Value(NamedTuple):
@@ -179,7 +179,7 @@ def _words(name: str, path: tuple[str, ...]) -> Value | None:
     if name == "--type":
         return Value(LIST, tuple(word.lower() for word in (ALL_TYPES if is_list else TYPES)))
     if name in ("--columns", "--sort"):
-        tables = (columns.LIST,) if is_list else _DESCRIBED
+        tables = (groups.EXPIRING,) if is_list else _DESCRIBED
         keys = dict.fromkeys(column.key for table in tables for column in table)
         return Value(LIST if name == "--columns" else WORDS, tuple(keys))
     return None

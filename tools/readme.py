@@ -1,10 +1,10 @@
 """Runs the commands of README.rst and docs/ on a fresh sandbox and puts in what they print.
 
 ``make readme`` rewrites the outputs; ``tests/test_readme.py`` runs the same and fails where a page
-shows something else. Each page has a journal of its own.
- Every block ``.. code-block:: console`` is run, in order, in a shell
-that has ``kgtool`` and ``KGTOOL_BOOTSTRAP_SERVER``; ``b:9092`` in it stands for the sandbox. A
-comment line ``.. norun`` above a block leaves it alone.
+shows something else. Each page has a journal of its own. Every block
+``.. code-block:: console`` is run, in order, in a shell that has ``kgtool`` and
+``KGTOOL_BOOTSTRAP_SERVER``; ``b:9092`` in it stands for the sandbox. A comment line ``.. norun``
+above a block leaves it alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tools"))
 import picture  # noqa: E402
 
-PAGES = (ROOT / "README.rst", ROOT / "docs/secured-clusters.rst", ROOT / "docs/tasks.rst")
+PAGES = tuple(
+    ROOT / f"{name}.rst"
+    for name in (
+        "README", "docs/secured-clusters", "docs/tasks", "docs/dead-groups", "docs/offsets-gone",
+        "docs/exit-status", "docs/one-topic",
+    )
+)  # fmt: skip
 """The pages with console blocks, in the order in which they are run."""
 BIN = Path(sys.executable).parent
 INDENT = "   "

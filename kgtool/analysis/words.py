@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kgtool.text import size as size
 from kgtool.text import span
 
 DAY_MS = 86_400_000
@@ -12,9 +13,9 @@ def duration(milliseconds: int | None) -> str:
     """``7d``, ``90s``, ``1500ms``: the largest unit that leaves no rest, as options take it."""
     if milliseconds is None:
         return "-"
-    for unit, size in _UNITS:
-        if milliseconds and milliseconds % size == 0:
-            return f"{milliseconds // size}{unit}"
+    for unit, length in _UNITS:
+        if milliseconds and milliseconds % length == 0:
+            return f"{milliseconds // length}{unit}"
     return f"{milliseconds}ms"
 
 
@@ -42,16 +43,6 @@ def when(milliseconds: int | None) -> str:
     except OverflowError:
         return str(milliseconds)
     return moment.strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def size(number: int) -> str:
-    """Bytes in decimal units."""
-    amount = float(number)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
 
 
 def count(number: int, what: str) -> str:

@@ -243,7 +243,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
     ) -> list[GroupKeep]:
         """Make committed offsets live for another full retention (``kgtool keep``).
 
-        Offsets whose own time counts are committed once more, as they are: those of standalone
+        Offsets whose own time counts are committed again, unchanged: those of standalone
         consumers and of KIP-848 groups (KIP-211). Times in the rows are ms since the epoch. Needs
         READ on the groups, their topics and ``__consumer_offsets``.
 

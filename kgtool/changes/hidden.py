@@ -188,7 +188,7 @@ def _denied(error: KgError) -> KgError:
     """Name the ACL that reading the log takes."""
     if not _is_denied(error):
         return error
-    hint = f"It takes the ACL operation READ on topic {TOPIC}."
+    hint = f"It needs the ACL operation READ on topic {TOPIC}."
     return broker_error(error.code or 0, f"Not allowed to read {TOPIC}.", hint=hint)
 
 
@@ -198,4 +198,4 @@ def _listed(topics: Mapping[str, int]) -> str:
 
 def _needs(topics: Mapping[str, int]) -> str:
     named = ", ".join(topics)
-    return f"It takes the ACL operation DESCRIBE on topic{'s' * (len(topics) > 1)} {named}"
+    return f"It needs the ACL operation DESCRIBE on topic{'s' * (len(topics) > 1)} {named}"

@@ -95,17 +95,17 @@ class Guard:
             for name in sorted(option_names(origin.arguments, policy.forbid)):
                 raise _refused(policy, f"{name} is forbidden")
             if policy.reason and not (origin.reason or "").strip():
-                raise _refused(policy, "a change takes a reason", "Give one with --reason TEXT.")
+                raise _refused(policy, "a change needs a reason", "Give one with --reason TEXT.")
 
     def check_unseen(self) -> None:
-        """Judge a change whose groups can't be told: a raw request.
+        """Judge a change whose groups is unknown: a raw request.
 
         :raises PolicyRefused: a policy depends on them.
         """
         self.check()
         for policy in self.rules.policies:
             if policy.is_about_groups:
-                raise _refused(policy, "which groups a raw request changes can't be told")
+                raise _refused(policy, "which groups a raw request changes is unknown")
 
     def admit(self, groups: Iterable[str], offsets: int = 0) -> None:
         """Judge some groups, with those before them; ``offsets``: how many will be changed.

@@ -119,7 +119,7 @@ def unreadable(
 
     :param partitions: the ones that are about to go; default: all.
     """
-    hint = "What can't be read can't be put back, so it is not deleted either."
+    hint = "What can't be read can't be restored, so it is not deleted."
     if isinstance(committed, KgError):
         return ItemError.of(committed, Target(group=group))._replace(hint=hint)
     for partition in committed if partitions is None else partitions:

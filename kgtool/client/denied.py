@@ -45,5 +45,5 @@ def explain(
 
 
 def _with_hint(error: BrokerError, operation: str, resource: str) -> BrokerError:
-    hint = f"It takes the ACL operation {operation} on {resource}."
+    hint = f"It needs the ACL operation {operation} on {resource}."
     return broker_error(error.code or 0, error.message, hint=hint)

@@ -101,5 +101,5 @@ def _final(error: KgError, verdict: Any, what: str) -> Any:
         return verdict
     return OutcomeUnknown(
         f"{error.message.rstrip('.')}: it is not known whether {what}.",
-        hint="Look with kgtool describe, and repeat the command if it was not.",
+        hint="Check with kgtool describe, and repeat the command if it was not.",
     )

@@ -134,7 +134,7 @@ def _context(name: str, row: dict[str, Any]) -> Context:
     values = [value for value in texts.values() if value is not None]
     values += [value for table in tables.values() for value in table.values()]
     if not all(isinstance(value, str) for value in values):
-        raise ValueError(f"a value of the context {name} is no text")
+        raise ValueError(f"a value of the context {name} is not text")
     if not isinstance(row.get("protected", False), bool):
         raise ValueError(f"protected of the context {name} is neither true nor false")
     return Context(name, **texts, **tables, is_protected=row.get("protected") is True)  # type: ignore[arg-type]
@@ -315,7 +315,7 @@ def secret(reference: str, key: str, context: str, environ: Mapping[str, str]) -
             raise ConfigError(f"{where} can't be read from {rest}: {error}.") from None
     if kind == "keyring":
         return _from_keyring(rest, where)
-    raise ConfigError(f"{where} is no reference: env:NAME, file:PATH or keyring:SERVICE/USER.")
+    raise ConfigError(f"{where} is not a reference: env:NAME, file:PATH or keyring:SERVICE/USER.")
 
 
 def _from_keyring(rest: str, where: str) -> str:

@@ -86,7 +86,7 @@ def _client_section(path: str) -> LoginModule:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs start-up time
             tokens = _tokens(file.read())
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"{place} can't be read: {reason}.") from None
     for name in tokens:
         if name.kind == _END:
@@ -149,7 +149,7 @@ def _entry(first: _Token, tokens: Iterator[_Token], place: str) -> LoginModule:
 def _refusal(place: str, reason: str) -> ConfigError:
     return ConfigError(
         f"{place} can't be read: {reason}.",
-        hint='It is written: CLASS required key="value" ...;',
+        hint='Expected: CLASS required key="value" ...;',
     )
 
 

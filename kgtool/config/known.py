@@ -88,7 +88,7 @@ def _odd(key: str, where: str) -> str | None:
     if near is None and not key.startswith(_OURS):
         return None  # a consumer's or producer's: many share one file with those
     meant = f" Is {near} meant?" if near else ""
-    return f"{where} has {key}, which is no property of a client and is not used.{meant}"
+    return f"{where} has {key}, which is not a client property and is ignored.{meant}"
 
 
 def _nearest(key: str) -> str | None:

@@ -104,7 +104,7 @@ def login(mechanism: str, properties: Properties, where: str) -> Login | None:
     if module is None:
         raise ConfigError(
             f"sasl.jaas.config is missing in {where}: {mechanism} needs username and password.",
-            hint='It is written: CLASS required username="..." password="...";',
+            hint='Expected: CLASS required username="..." password="...";',
         )
     return _password(mechanism, module.options, where)
 
@@ -196,7 +196,7 @@ def _credentials(
 ) -> ClientCredentials:
     if not url.lower().startswith(("http://", "https://")):
         raise ConfigError(
-            f"sasl.oauthbearer.token.endpoint.url={url} in {where} is no http:, https: or "
+            f"sasl.oauthbearer.token.endpoint.url={url} in {where} is not an http:, https: or "
             "file: URL."
         )
     # The properties are Kafka 4.1's (KIP-1139); before that they were JAAS options.

@@ -66,7 +66,7 @@ def read_properties(path: str) -> Properties:
     except OSError as error:
         raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
     if "\0" in text:
-        raise ConfigError(f"Can't read {path}: it is no text file.")
+        raise ConfigError(f"Can't read {path}: it is not a text file.")
     try:
         return parse(text)
     except ValueError as error:

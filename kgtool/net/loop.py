@@ -364,14 +364,14 @@ class Loop:
         whom = "The cluster" if to == ANY else f"Broker {to}"
         return DeadlineExceeded(
             f"{whom} was not asked: the {self.timeout_ms} ms of --timeout are over.",
-            hint="Give it more time with --timeout.",
+            hint="Allow more time with --timeout.",
         )
 
 
 def _no_answer(connection: Connection, waited_ms: int) -> KgError:
     if connection.muted_until > time.monotonic():
         said = f"{connection.peer} makes us wait: a request quota is exceeded."
-        return DeadlineExceeded(said, hint="Give it more time with --timeout.")
+        return DeadlineExceeded(said, hint="Allow more time with --timeout.")
     said = f"{connection.peer} did not answer within {waited_ms} ms."
     hint = "Give it more time with --timeout, or look at that broker."
     return connection.hindrance(f"{waited_ms} ms") or DeadlineExceeded(said, hint=hint)

@@ -295,7 +295,7 @@ def _no_answer(connection: Connection, patience: float) -> KgError:
     if not connection.is_ready:
         return connection.hindrance(waited) or ConnectFailed(
             f"{connection.peer} did not answer within {waited}.",
-            hint="Check host and port: something that is no plaintext Kafka listener, or a "
+            hint="Check host and port: something that is not a plaintext Kafka listener, or a "
             "firewall, may be in the way.",
         )
     return TimedOut(

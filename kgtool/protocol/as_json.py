@@ -119,7 +119,7 @@ def _read_struct(cls: type[S], value: object, where: _Where) -> S:
     for key, inner in value.items():
         field = _find(cls, str(key), where)
         if field.name in given:
-            raise where.inside(str(key)).refuse("it is there twice.")
+            raise where.inside(str(key)).refuse("it appears twice.")
         given[field.name] = _read(field, inner, where.inside(str(key)))
     return cls(**given)
 
@@ -204,7 +204,7 @@ def _sendable(value: str, where: _Where) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise where.refuse("half of a surrogate pair is no text that can be sent.") from None
+        raise where.refuse("half of a surrogate pair can't be sent as text.") from None
     return value
 
 
@@ -224,7 +224,7 @@ def _read_uuid(value: str, where: _Where) -> UUID:
             return UUID(bytes=urlsafe_b64decode(value + "=="))
         return UUID(value) if value else NO_UUID
     except (binascii.Error, ValueError):
-        raise where.refuse(f"{value!r} is no uuid, such as AAAAAAAAAAAAAAAAAAAAAA.") from None
+        raise where.refuse(f"{value!r} is not a uuid, such as AAAAAAAAAAAAAAAAAAAAAA.") from None
 
 
 def _article(kind: str) -> str:

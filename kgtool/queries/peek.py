@@ -231,7 +231,7 @@ def read_around(
 def _refuse(error: KgError) -> None:
     """Raise what will not get better by asking again."""
     if isinstance(error, BrokerError) and error.code == codes.OFFSET_OUT_OF_RANGE:
-        raise KgError("The records are gone from the log since it was looked at.")
+        raise KgError("The records were removed from the log meanwhile.")
     if not (error.retriable if isinstance(error, BrokerError) else not is_final(error)):
         raise error
 

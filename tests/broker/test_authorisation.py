@@ -164,7 +164,7 @@ def test_a_group_that_may_not_be_described_is_an_error_of_its_own(
         assert result.status == 3
         error = only_error(result)
         assert (error["code"], error["target"]["group"]) == (30, other)
-        assert error["hint"] == f"It takes the ACL operation DESCRIBE on group {other}."
+        assert error["hint"] == f"It needs the ACL operation DESCRIBE on group {other}."
         if view != "--members":
             assert {row["group"] for row in result.json["results"]} == {mine}
         cell.says("named, the others shown")
@@ -212,7 +212,7 @@ def test_the_age_of_what_is_unread_takes_read_on_the_topic(here: Guarded, outcom
         assert (hidden["current_offset"], hidden["lag"], hidden["lag_ms"]) == (2, 3, None)
         error = only_error(result)
         assert (error["code"], error["target"]["topic"]) == (29, here.hidden)
-        assert error["hint"] == f"It takes the ACL operation READ on topic {here.hidden}."
+        assert error["hint"] == f"It needs the ACL operation READ on topic {here.hidden}."
         cell.says("named, offsets and lag shown")
 
 
@@ -226,7 +226,7 @@ def test_offsets_of_a_topic_that_may_not_be_read_stay(here: Guarded, outcome: Ou
         status = {row["topic"]: row["status"] for row in result.json["results"]}
         assert status == {here.seen: "deleted", here.hidden: "failed"}
         assert only_error(result)["hint"] == (
-            f"It takes the ACL operation READ on topic {here.hidden}."
+            f"It needs the ACL operation READ on topic {here.hidden}."
         )
         assert clients.committed(here.bootstrap, mine) == {(here.hidden, 0): 2}
         cell.says("named, the others deleted")
@@ -258,7 +258,7 @@ def test_a_group_whose_offsets_may_not_be_deleted(here: Guarded, outcome: Outcom
         argv = ["--group", mine, "--group", other, "--topic", f"{here.seen}:0", "--yes"]
         result = here.run("delete-offsets", *argv)
         assert result.status == 3
-        assert only_error(result)["hint"] == f"It takes the ACL operation DELETE on group {other}."
+        assert only_error(result)["hint"] == f"It needs the ACL operation DELETE on group {other}."
         assert (here.seen, 0) in clients.committed(here.bootstrap, other)
         assert (here.seen, 0) not in clients.committed(here.bootstrap, mine)
         cell.says("named, the others deleted")
@@ -271,7 +271,7 @@ def test_a_group_that_may_not_be_deleted(here: Guarded, outcome: Outcome) -> Non
         assert result.status == 3
         status = {row["group"]: row["status"] for row in result.json["results"]}
         assert status == {mine: "deleted", other: "failed"}
-        assert only_error(result)["hint"] == f"It takes the ACL operation DELETE on group {other}."
+        assert only_error(result)["hint"] == f"It needs the ACL operation DELETE on group {other}."
         assert clients.committed(here.bootstrap, other)
         cell.says("named, the others deleted")
 
@@ -286,7 +286,7 @@ def test_a_group_that_may_not_be_written(here: Guarded, outcome: Outcome) -> Non
         assert result.status == 3, result
         error = only_error(result)
         assert error["code"] == 30
-        assert error["hint"] == f"It takes the ACL operation READ on group {other}."
+        assert error["hint"] == f"It needs the ACL operation READ on group {other}."
         assert clients.committed(here.bootstrap, mine)[here.seen, 0] == 5
         assert clients.committed(here.bootstrap, other)[here.seen, 0] == 1
         cell.says("named, the others reset")
@@ -300,7 +300,7 @@ def test_offsets_that_may_not_be_put_back(here: Guarded, outcome: Outcome) -> No
         assert here.run("delete-offsets", *argv).status == 0
         result = here.run("undo", "last", "--yes")
         assert result.status == 1, result
-        assert only_error(result)["hint"] == f"It takes the ACL operation READ on group {mine}."
+        assert only_error(result)["hint"] == f"It needs the ACL operation READ on group {mine}."
         here.allow(ResourceType.GROUP, mine, "READ")
         assert here.run("undo", "last", "--yes").status == 0
         assert clients.committed(here.bootstrap, mine)[here.seen, 0] == 1
@@ -319,7 +319,7 @@ def test_a_backup_that_may_not_be_put_back_whole(
         result = here.run("restore", file, "--yes")
         assert result.status == 3, result
         assert only_error(result)["hint"] == (
-            f"It takes the ACL operation READ on topic {here.hidden}."
+            f"It needs the ACL operation READ on topic {here.hidden}."
         )
         assert clients.committed(here.bootstrap, mine) == {(here.seen, 0): 1, (here.hidden, 0): 4}
         cell.says("named, the others restored")
@@ -334,7 +334,7 @@ def test_offsets_that_may_not_be_kept(here: Guarded, outcome: Outcome) -> None:
         finally:
             here.forbid(ResourceType.TOPIC, "__consumer_offsets")
         hints = {error["hint"] for error in result.json["errors"]}
-        assert f"It takes the ACL operation READ on group {other}." in hints, result
+        assert f"It needs the ACL operation READ on group {other}." in hints, result
         kept = {row["topic"] for row in result.json["results"] if row["status"] == "kept"}
         assert here.seen in kept
         cell.says("named")
@@ -349,7 +349,7 @@ def test_the_export_says_what_it_takes(here: Guarded, outcome: Outcome, tmp_path
             here.forbid(ResourceType.TOPIC, "__consumer_offsets")
         assert result.status in (1, 3), result  # empty partitions are as good as exported
         hints = {error["hint"] for error in result.json["errors"]}
-        assert hints == {"It takes the ACL operation READ on topic __consumer_offsets."}
+        assert hints == {"It needs the ACL operation READ on topic __consumer_offsets."}
         cell.says("named")
 
 

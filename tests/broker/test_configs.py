@@ -164,7 +164,7 @@ def test_each_group_shows_what_counts_for_its_type(
         (["--group", "g", "--alter"], "--alter takes --add-config"),
         (["--group", "g", "--add-config", "a=1"], "go with --alter"),
         (["--group", "g", "--alter", "--add-config", "a"], "NAME=VALUE"),
-        (["--group", "g", "--alter", "--add-config", "a=1,a=2"], "a is there twice"),
+        (["--group", "g", "--alter", "--add-config", "a=1,a=2"], "a appears twice"),
         (["--group", "g", "--alter", "--describe"], "two actions"),
         (["--group", "g", "--alter", "--delete-config", "a"], "give --yes"),
     ],

@@ -61,7 +61,7 @@ def test_a_living_group(cluster: Cluster, kgtool: Kgtool) -> None:
         assert result.status == 1
         # The same words as when one tries it.
         assert row["actions"][name]["error"]["hint"] in result.err
-    for said in ("reader", "never", "refused", "What would change it"):
+    for said in ("reader", "never", "refused", "To change that"):
         assert said in text.out
 
 
@@ -89,7 +89,7 @@ def test_an_empty_group_and_then_none(cluster: Cluster, kgtool: Kgtool) -> None:
     assert {(held, "explicit"), (left, "explicit")} <= removed
     text = kgtool("explain", group)
     assert f"Group {group} does not exist any more" in text.out
-    assert "somebody deleted it" in text.out
+    assert "or its topic, was deleted" in text.out
     assert text.status == 0
 
 

@@ -213,7 +213,7 @@ CASES = {
     "max_offsets": Case("max_offsets = 3", (), 2, "4 offsets would be changed, and 3 may be"),
     "min_idle": Case('min_idle = "1d12h"', (), 1, "is not known to be idle for 1d 12h"),
     "forbid": Case('forbid = ["--force"]', ("--force",), 1, "--force is forbidden", ()),
-    "reason": Case("reason = true", (), 1, "a change takes a reason", ("--reason", "old")),
+    "reason": Case("reason = true", (), 1, "a change needs a reason", ("--reason", "old")),
 }
 
 
@@ -281,7 +281,7 @@ def test_a_raw_request_can_not_be_judged(world: World, monkeypatch: pytest.Monke
     refused = world.run("--bootstrap-server", world.bootstrap, "request", "DeleteGroups",
                         "--yes", "--body", body)  # fmt: skip
     assert (refused.status, world.are_there()) == (1, True)
-    assert "which groups a raw request changes can't be told" in refused.said
+    assert "which groups a raw request changes is unknown" in refused.said
 
 
 @each_form

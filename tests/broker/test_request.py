@@ -226,7 +226,7 @@ class TestBodies:
             ([], "takes the name of an API"),
             (["OffsetFetch", "--version", "11"], "has versions 0-10 here"),
             (["OffsetFetch", "--body", "{"], "is no JSON"),
-            (["OffsetFetch", "--body", '{"a": 1, "a": 2}'], '"a" is there twice'),
+            (["OffsetFetch", "--body", '{"a": 1, "a": 2}'], '"a" appears twice'),
             (["OffsetFetch", "--body", "@/no/such/file"], "Can't read /no/such/file"),
             (["OffsetFetch", "--version", "9", "--body", '{"group": 1}'], "did you mean groups?"),
             (["OffsetFetch", "--version", "9", "--body", "[]"], "a JSON object must be here"),

@@ -123,7 +123,7 @@ def test_a_group_that_could_not_be_asked_is_not_deleted(
     result = pending.run("delete", "--group", pending.fresh, "--yes")
     error = only(result.json["errors"])
     assert (error["name"], "--force" in error["hint"]) == ("TIMEOUT", True)
-    assert "can't be told: b1:9092 did not answer." in error["message"]
+    assert "is unknown: b1:9092 did not answer." in error["message"]
     assert pending.fresh in clients.group_ids(bootstrap)
 
 

@@ -94,7 +94,7 @@ class TestFile:
         last = whole.rstrip(b"\n").rindex(b"\n") + 1
         for cut in range(len(whole) - 2):
             path.write_bytes(whole[:cut])
-            with pytest.raises(ConfigError, match=r"is no backup|was cut off"):
+            with pytest.raises(ConfigError, match=r"is not a kgtool backup|was cut off"):
                 open_backup(path)
         path.write_bytes(whole[: whole.index(b"\n") + 1] + whole[last:])
         with pytest.raises(ConfigError, match="something is missing"):
@@ -103,7 +103,7 @@ class TestFile:
     @pytest.mark.parametrize("content", [b"", b"hello\n", b"{}\n", b"[1]\n", b"\xff\xfe\n"])
     def test_something_else(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "b").write_bytes(content)
-        with pytest.raises(ConfigError, match="is no backup of kgtool"):
+        with pytest.raises(ConfigError, match="is not a kgtool backup"):
             open_backup(tmp_path / "b")
 
     def test_a_newer_format(self, tmp_path: Path) -> None:

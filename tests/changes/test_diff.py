@@ -87,5 +87,5 @@ class TestFile:
 
     def test_twice(self, tmp_path: Path) -> None:
         path = backup(tmp_path / "b", snapshots.group({}), snapshots.group({}))
-        with pytest.raises(ConfigError, match="group 'g' is there twice"):
+        with pytest.raises(ConfigError, match="group 'g' appears twice"):
             GroupFile(path)

@@ -349,7 +349,7 @@ class TestReading:
         problems: list[KgError] = []
         assert [entry.id for entry in entries(tmp_path, problems.append)] == ["a"]
         assert len(problems) == 1
-        assert "b.jsonl is no journal of kgtool" in problems[0].message
+        assert "b.jsonl is not a kgtool journal" in problems[0].message
 
     def test_a_newer_format_is_refused(self, tmp_path: Path) -> None:
         path = finished(tmp_path, "a").path
@@ -361,13 +361,13 @@ class TestReading:
         finished(tmp_path, "20260131-aaaa")
         finished(tmp_path, "20260131-bbbb")
         assert find(tmp_path, "20260131-b").id == "20260131-bbbb"
-        with pytest.raises(ConfigError, match="Several journals begin with '20260131'"):
+        with pytest.raises(ConfigError, match="Several journal IDs begin with '20260131'"):
             find(tmp_path, "20260131")
         for name in ("*", "2026013?", "[2]", "nosuch"):
             with pytest.raises(KgError, match="There is no journal"):
                 find(tmp_path, name)
         for name in ("../x", "", ".."):
-            with pytest.raises(ConfigError, match="is no id"):
+            with pytest.raises(ConfigError, match="is not a journal ID"):
                 find(tmp_path, name)
 
     def test_last_goes_back_step_by_step(self, tmp_path: Path) -> None:

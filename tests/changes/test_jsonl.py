@@ -69,14 +69,14 @@ def test_garbage_in_the_middle_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("partition", -1, "partition is no whole number"),
-        ("partition", 2**31, "partition is no whole number"),
-        ("partition", True, "partition is no whole number"),
-        ("offset", -5, "offset is no whole number"),
-        ("offset", 2**63, "offset is no whole number"),
-        ("offset", "7", "offset is no whole number"),
-        ("offset", 1.5, "offset is no whole number"),
-        ("leader_epoch", -1, "leader_epoch is no whole number"),
+        ("partition", -1, "partition is not a whole number"),
+        ("partition", 2**31, "partition is not a whole number"),
+        ("partition", True, "partition is not a whole number"),
+        ("offset", -5, "offset is not a whole number"),
+        ("offset", 2**63, "offset is not a whole number"),
+        ("offset", "7", "offset is not a whole number"),
+        ("offset", 1.5, "offset is not a whole number"),
+        ("leader_epoch", -1, "leader_epoch is not a whole number"),
         ("metadata", 5, "metadata is not of the right type"),
         ("topic", None, "topic is not of the right type"),
         ("topic", "\ud800", "surrogates not allowed"),
@@ -106,7 +106,7 @@ def test_a_partition_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "f", [Recorded(snapshots.group({T0: image(1)}), {})])
     head, line = path.read_text().splitlines()
     path.write_text(f"{head}\n{line}\n{line}\n")
-    with pytest.raises(ConfigError, match="line 3: t-0 is there twice"):
+    with pytest.raises(ConfigError, match="line 3: t-0 appears twice"):
         read(path)
 
 

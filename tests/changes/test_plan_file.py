@@ -92,13 +92,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (item(action="delete"), "action is none of"),
     (item(action=5), "action is not of the right type"),
     (item(group=["g"]), "group is not of the right type"),
-    (item(group="\ud800"), "group is no valid text"),
+    (item(group="\ud800"), "group is not valid text"),
     (item(offsets=None), "offsets is not of the right type"),
-    (item(offsets=[{"topic": "t", "partition": -1}]), "partition is no whole number"),
+    (item(offsets=[{"topic": "t", "partition": -1}]), "partition is not a whole number"),
     (item(offsets=[{"topic": "t", "partition": True}]), "partition is not of the right type"),
     (item(offsets=[{"partition": 0}]), "topic is missing"),
-    (item(offsets=[7]), "no object"),
-    (item(offsets=[{"topic": "t", "partition": 0}] * 2), "t-0 is there twice"),
+    (item(offsets=[7]), "not an object"),
+    (item(offsets=[{"topic": "t", "partition": 0}] * 2), "t-0 appears twice"),
     (item(action="delete-offsets", offsets=[]), "offsets is empty"),
     (item(keep=[{"topic": "t", "partition": 1, "offset": 1}]), "keep has no meaning"),
     (item(action="rebuild-group", keep=[{"topic": "u", "partition": 1}]), "can't be restored"),
@@ -121,8 +121,8 @@ def test_a_bad_item_is_named_with_its_line(tmp_path: Path, bad: dict[str, Any], 
     [
         ("", "line 1: not JSON"),
         ('{"kgtool_plan": 1,\n "items": [\n{"a": 1}\n{"b": 2}\n]}', "line 4: not JSON"),
-        ("[]", "is no plan of kgtool"),
-        ('{"items": []}', "is no plan of kgtool"),
+        ("[]", "is not a kgtool plan"),
+        ('{"items": []}', "is not a kgtool plan"),
         ('{"kgtool_plan": 1, "items": []}', "cluster_id is missing"),
         ('{"kgtool_plan": 1, "cluster_id": null, "items": []}', "made_at_ms is missing"),
         ('{"kgtool_plan": 1, "cluster_id": 5, "items": []}', "cluster_id is not of the right"),
@@ -159,7 +159,7 @@ def test_binary_rubbish_and_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read(path)
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadPlan, match="no UTF-8"):
+    with pytest.raises(BadPlan, match="not UTF-8"):
         read(path)
 
 

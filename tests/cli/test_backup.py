@@ -113,7 +113,7 @@ def test_delete_and_restore(place: Place, kafka_tool: Tool) -> None:
     assert place.offsets() == {group: {} for group in place.groups}
     done = place.restore()
     assert done.status == 0, done.err
-    assert "3 groups do not exist, and will be made." in done.err
+    assert "3 groups do not exist and will be created." in done.err
     assert place.offsets() == before
     assert kafka_tool(*describe).stdout == table
     assert place.diff().status == 0
@@ -159,7 +159,7 @@ def test_other_names(place: Place) -> None:
     (error,) = done.json["errors"]
     assert (error["code"], error["target"]["topic"], error["target"]["partition"]) == (3, other, 1)
     both = place.restore("--map-group", f"{place.one}={place.two}")
-    assert (both.status, "is there twice" in both.err) == (2, True)
+    assert (both.status, "appears twice" in both.err) == (2, True)
 
 
 def test_living_groups_are_named(place: Place) -> None:
@@ -284,10 +284,10 @@ def test_unknown_groups_are_errors_of_their_own(place: Place) -> None:
         (["backup", "--all-groups", "--out", "{tmp}/no/b"], "There is no folder"),
         (["backup", "--all-groups", "--out", "-", "-o", "json"], "leave out --output"),
         (["backup", "--out", "{tmp}/b"], "[group], [all-groups]"),
-        (["restore", "{tmp}/there", "--yes"], "is no backup of kgtool"),
+        (["restore", "{tmp}/there", "--yes"], "is not a kgtool backup"),
         (["restore", "{tmp}/nosuch", "--yes"], "No such file"),
         (["restore", "{tmp}/there"], "no terminal to ask on"),
-        (["diff", "{tmp}/there"], "is no backup of kgtool"),
+        (["diff", "{tmp}/there"], "is not a kgtool backup"),
         (["diff"], "takes one of these options"),
         (["diff", "a", "b", "c"], "two things"),
     ],

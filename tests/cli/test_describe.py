@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from kgtool import columns
+from kgtool.cli.describe.rates import Rates
 from kgtool.cli.describe.watch import changes
 from kgtool.cli.output import tables, terminal
-from kgtool.columns import OFFSETS, Column
+from kgtool.columns import Column
+from kgtool.columns.groups import OFFSETS, RATES
 from kgtool.errors import ConnectFailed
 from kgtool.model import (
     Broker,
@@ -423,7 +425,7 @@ class TestTables:
         shown = [column for column in OFFSETS if column.key in ("group", "lag")]
         text = tables.draw(shown, rows, colored=True)
         assert "\x1b[31m" not in text
-        assert "red \\x1b[31m\\r\\n\\u202e  1\n" in text
+        assert "red \\x1b[31m\\r\\n\\u202e  \x1b[33m1\x1b[0m\n" in text
 
     def test_colours_are_around_the_word_only(self) -> None:
         shown = [Column("status", "STATUS", columns.STATUS), Column("lag", "LAG")]
@@ -530,3 +532,36 @@ def test_topics_that_a_group_has_nothing_in_are_named(kgtool: Kgtool, canned: Ca
     assert "Group 'none' has no offset in t:0,7, u, and is not subscribed to it." in result.err
     assert "Group 'some' has no" not in result.err
     assert "has no offset" not in kgtool("describe", *groups).err
+
+
+class TestRates:
+    def _row(self, offset: int | None, end: int) -> dict[str, Any]:
+        lag = None if offset is None else end - offset
+        return {"p": 0, "current_offset": offset, "log_end_offset": end, "lag": lag}
+
+    @pytest.mark.parametrize(
+        ("old", "new", "came", "went", "catch_up_ms", "cell"),
+        [
+            ((0, 100), (50, 110), 1.0, 5.0, 15_000, "15s"),
+            ((0, 100), (10, 200), 10.0, 1.0, None, "falling behind"),
+            ((0, 100), (0, 100), 0.0, 0.0, None, "never"),
+            ((90, 100), (120, 120), 2.0, 3.0, 0, "-"),
+            ((None, 100), (90, 100), 0.0, None, None, "-"),
+        ],
+    )
+    def test_two_looks(
+        self, old: Any, new: Any, came: Any, went: Any, catch_up_ms: Any, cell: str
+    ) -> None:
+        rates = Rates(["p"])
+        (first,) = rates.add([self._row(*old)], at=100.0)
+        assert (first["in_per_s"], first["out_per_s"], first["catch_up_ms"]) == (None, None, None)
+        (row,) = rates.add([self._row(*new)], at=110.0)
+        assert (row["in_per_s"], row["out_per_s"], row["catch_up_ms"]) == (came, went, catch_up_ms)
+        assert RATES[2].cell(row) == cell
+
+    def test_they_are_of_the_last_half_minute(self) -> None:
+        rates = Rates(["p"])
+        for second in range(0, 200, 5):
+            fast = max(0, second - 150)  # it stood still until then
+            (row,) = rates.add([self._row(fast * 10, 1000)], at=float(second))
+        assert row["out_per_s"] == 10.0

@@ -262,7 +262,7 @@ def test_bytes_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
         [*(word.encode() for word in argv), b"g\xff"], cwd=run.ROOT, capture_output=True, timeout=30
     )
     assert done.returncode == 2
-    assert b"no valid UTF-8" in done.stderr
+    assert b"not valid UTF-8" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -177,4 +177,4 @@ def test_authorisation_is_denied_per_item(
     assert clients.committed(bootstrap, "may")["free", 0] == 5
     said = "Failed altering group offsets for the following partitions: [unread-0]"
     assert f"Error: {said}: Topic authorization failed. (group may)" in result.err
-    assert "It takes the ACL operation READ on topic unread." in result.err
+    assert "It needs the ACL operation READ on topic unread." in result.err

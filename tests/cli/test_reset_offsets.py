@@ -336,7 +336,7 @@ def test_what_the_coordinator_refuses_keeps_kafkas_words(world: World, kgtool: K
     assert result.status == 3
     assert (
         "Error: Failed altering group offsets for the following partitions: [r1-0, r1-2]: "
-        "Group authorization failed. (group r0). It takes the ACL operation READ on group r0.\n"
+        "Group authorization failed. (group r0). It needs the ACL operation READ on group r0.\n"
     ) in result.err
     assert result.out.splitlines()[2:] == ["r0              r1              1          20"]
 
@@ -567,7 +567,7 @@ def test_a_dry_run_shows_the_surprises_as_columns(world: World, kgtool: Kgtool) 
     assert [word.strip() for word in second if word][-2:] == ["-", "would-reset"]
     assert result.err == "Dry run: nothing was changed; --execute does it.\n"
     late = kgtool(*SUB, "--to-datetime", "2035-01-01")
-    assert late.out.count("no record so late: log end") == 3
+    assert late.out.count("no record that late: log end") == 3
     assert "at or after 2035-01-01T00:00:00.000Z" in late.err
     assert world.commits == []
 

@@ -111,7 +111,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         reset_file.read(str(tmp_path), "g")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="no UTF-8 text"):
+    with pytest.raises(ConfigError, match="not UTF-8 text"):
         reset_file.read(str(binary), "g")
 
 

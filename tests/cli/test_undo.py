@@ -145,7 +145,7 @@ def test_a_group_without_offsets_is_named(place: Place) -> None:
     assert place.run("delete", "--group", place.two, "--yes").status == 0
     undone = place.undo(place.entry()["id"])
     assert (undone.status, undone.rows) == (0, [])
-    assert f"there is nothing to make them of: {place.two}." in undone.err
+    assert f"these groups had no committed offsets: {place.two}." in undone.err
 
 
 def test_an_undo_can_be_undone(place: Place) -> None:

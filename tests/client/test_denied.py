@@ -26,14 +26,14 @@ GROUP, TOPIC = codes.GROUP_AUTHORIZATION_FAILED, codes.TOPIC_AUTHORIZATION_FAILE
 )
 def test_what_it_takes(need: denied.Need, code: int, hint: str) -> None:
     found = denied.explain(broker_error(code), need, group="g", topic="t")
-    assert found.hint == f"It takes the ACL operation {hint}."
+    assert found.hint == f"It needs the ACL operation {hint}."
     assert (found.code, found.message) == (code, broker_error(code).message)
 
 
 def test_of_which_topic_is_not_known_when_a_group_is_described() -> None:
     found = denied.explain(broker_error(TOPIC), denied.DESCRIBE, group="g")
     where = "the topics that its members subscribe to"
-    assert found.hint == f"It takes the ACL operation DESCRIBE on {where}."
+    assert found.hint == f"It needs the ACL operation DESCRIBE on {where}."
 
 
 @pytest.mark.parametrize(

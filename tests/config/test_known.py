@@ -74,7 +74,7 @@ def test_a_misspelt_name_is_pointed_out_without_its_value(key: str, meant: str) 
 
 def test_names_of_nobody_in_the_namespaces_of_security() -> None:
     (told,) = odd(ssl_quantum="x")
-    assert told == "f has ssl.quantum, which is no property of a client and is not used."
+    assert told == "f has ssl.quantum, which is not a client property and is ignored."
     assert odd(my_own_note="x") == ()
     assert odd(config_providers_vault_class="x") == ()
 

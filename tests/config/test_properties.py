@@ -89,7 +89,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=str(path)):
             read_properties(str(path))
     (tmp_path / "binary").write_bytes(b"\x00\x01\x02")
-    with pytest.raises(ConfigError, match="no text file"):
+    with pytest.raises(ConfigError, match="not a text file"):
         read_properties(str(tmp_path / "binary"))
 
 

@@ -105,5 +105,5 @@ def test_oauthbearer_takes_no_nonsense(token: str, challenge: bytes) -> None:
 @pytest.mark.parametrize("lifetime", ["nan", "inf", "1e999", "soon"])
 def test_a_lifetime_that_is_no_number(lifetime: str) -> None:
     options = {"unsecuredLoginStringClaim_sub": "alice", "unsecuredLoginLifetimeSeconds": lifetime}
-    with pytest.raises(ConfigError, match="is no number"):
+    with pytest.raises(ConfigError, match="is not a number"):
         unsecured_token(options, 0.0)

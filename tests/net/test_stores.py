@@ -135,7 +135,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     ),
     "no store at all": (
         {"ssl.truststore.location": "{folder}/tricky", "ssl.truststore.password": "h1dden"},
-        "no PEM, PKCS12 or JKS store",
+        "not a PEM, PKCS12 or JKS store",
     ),
     "no certificate": (
         {"ssl.truststore.location": "{folder}/client.key", "ssl.truststore.type": "PEM"},

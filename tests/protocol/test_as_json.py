@@ -86,7 +86,7 @@ def test_defaults_are_filled_in() -> None:
         (1, {"topics": None}, "topics: it can't be null in version 1."),
         (7, {"groupId": 5}, "groupId: a string must be here, not the number 5."),
         (7, {"groupId": "\ud800"},
-         "groupId: half of a surrogate pair is no text that can be sent."),
+         "groupId: half of a surrogate pair can't be sent as text."),
         (7, {"topics": {}}, "topics: an array must be here, not an object."),
         (7, {"topics": [7]}, "topics[0]: a JSON object must be here, not the number 7."),
         (7, {"topics": [{"partitionIndexes": [0, "1"]}]}, "topics[0].partitionIndexes[1]: a whole "
@@ -96,7 +96,7 @@ def test_defaults_are_filled_in() -> None:
         (7, {"topics": [{"partitionIndexes": [True]}]}, "topics[0].partitionIndexes[0]: a whole "
          "number (int32) must be here, not true or false."),
         (7, {"requireStable": 1}, "requireStable: true or false must be here, not the number 1."),
-        (7, {"groupId": "a", "group_id": "b"}, "group_id: it is there twice."),
+        (7, {"groupId": "a", "group_id": "b"}, "group_id: it appears twice."),
         (7, [], "The body: a JSON object must be here, not an array."),
         (10, {"groups": [{"topics": [{"topicId": "x"}]}]}, "groups[0].topics[0].topicId: 'x' is no "
          "uuid, such as AAAAAAAAAAAAAAAAAAAAAA."),

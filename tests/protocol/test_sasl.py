@@ -112,7 +112,7 @@ HOSTILE = {
     "too few iterations": b"r=N0ncex,s=c2FsdA==,i=4095",
     "iterations for ever": b"r=N0ncex,s=c2FsdA==,i=2000000000",
     "no number": b"r=N0ncex,s=c2FsdA==,i=-1",
-    "no base64": b"r=N0ncex,s=***,i=4096",
+    "not base64": b"r=N0ncex,s=***,i=4096",
     "no text": b"\xff\xfe",
     "nothing": b"",
 }

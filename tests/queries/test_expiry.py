@@ -216,7 +216,7 @@ def test_a_log_that_may_not_be_read_is_named_once(api: int) -> None:
     (error,) = found.errors
     assert (error.code, error.target.topic) == (DENIED, "__consumer_offsets")
     assert "unknown" in error.message
-    assert error.hint == "It takes the ACL operation READ on topic __consumer_offsets."
+    assert error.hint == "It needs the ACL operation READ on topic __consumer_offsets."
     assert found.groups["simple"].offsets[P] == Expiry()
     # What needs no log is said all the same.
     assert found.groups["live"].offsets[P].rule == "live-group"

@@ -230,7 +230,7 @@ def test_no_fetch_has_a_partition_twice() -> None:
         assert sorted(p.partition for p in topic.partitions) == [0, 1]
     for error in found.values():
         assert isinstance(error, KgError)
-        assert error.hint == "It takes the ACL operation READ on topic t."
+        assert error.hint == "It needs the ACL operation READ on topic t."
 
 
 def test_an_empty_answer_ends_the_search() -> None:

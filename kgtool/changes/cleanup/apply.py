@@ -133,7 +133,7 @@ def settled(item: PlanItem, progress: Progress, back: Back) -> Result | None:
         error = ItemError(
             Target(group=item.group), None, "CHANGED_MEANWHILE",
             "This plan has deleted it before, and it is there again.",
-            "It is left alone; a new plan looks at it afresh.",
+            "It is left alone; a new plan would include it.",
         )  # fmt: skip
         return Result(item, "skipped", error)
     if progress.results.get(item.key) in ("deleted", "rebuilt", "gone"):

@@ -220,7 +220,7 @@ def _last_commit(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int)
 def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
     group, is_empty = facts.description.group, facts.description.is_empty
     if criteria.unsubscribed and facts.description.is_rebalancing:
-        reason = f"it is {facts.description.state}: who subscribes to what is not settled"
+        reason = f"it is {facts.description.state}: its subscriptions are not settled"
         return Decision(left_out=(LeftOut(group, reason),))
     found: dict[TopicPartition, str] = {}
     untold: dict[str, None] = {}

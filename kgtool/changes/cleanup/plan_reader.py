@@ -36,7 +36,7 @@ def read(path: Path) -> Plan:
     except OSError as error:
         raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise BadPlan(f"{path} is no plan of kgtool: it is no UTF-8 text.") from error
+        raise BadPlan(f"{path} is not a kgtool plan: it is not UTF-8 text.") from error
     try:
         head, found = _parse(text)
     except json.JSONDecodeError as error:
@@ -44,7 +44,7 @@ def read(path: Path) -> Plan:
             f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno})."
         ) from error
     except RecursionError as error:
-        raise BadPlan(f"{path} is no plan of kgtool: it is nested too deep.") from error
+        raise BadPlan(f"{path} is not a kgtool plan: it is nested too deep.") from error
     return Plan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
 
 
@@ -85,11 +85,11 @@ def _skip(text: str, at: int) -> int:
 def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
     version = head.get("kgtool_plan")
     if not isinstance(version, int) or isinstance(version, bool):
-        raise BadPlan(f"{path} is no plan of kgtool: it has no kgtool_plan.")
+        raise BadPlan(f"{path} is not a kgtool plan: it has no kgtool_plan.")
     if version > VERSION:
         raise BadPlan(
             f"{path} was made by a newer kgtool (format {version}).",
-            hint="Take that kgtool, or a newer one.",
+            hint="Use that version of kgtool, or a newer one.",
         )
     try:
         # Another tool's plan need only say where it belongs, and from when it is.
@@ -133,7 +133,7 @@ def _items(path: Path, text: str, found: list[tuple[int, Any]] | None) -> tuple[
 
 def _item(value: Any) -> PlanItem:
     if not isinstance(value, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     action = _value(value, "action", str)
     if action not in ACTIONS:
         raise ValueError(f"action is none of {', '.join(ACTIONS)}: {action!r}")
@@ -168,7 +168,7 @@ def _check(item: PlanItem) -> None:
     seen = set()
     for offset in (*item.offsets, *item.keep):
         if offset.at in seen:
-            raise ValueError(f"{offset.at} is there twice")
+            raise ValueError(f"{offset.at} appears twice")
         seen.add(offset.at)
 
 
@@ -178,7 +178,7 @@ def _offsets(value: dict[str, Any], key: str) -> tuple[PlannedOffset, ...]:
 
 def _offset(value: Any, key: str) -> PlannedOffset:
     if not isinstance(value, dict):
-        raise ValueError(f"{key} has something that is no object: {value!r}")
+        raise ValueError(f"{key} has something that is not an object: {value!r}")
     return PlannedOffset(
         _text(value, "topic"),
         _number(value, "partition", 2**31),
@@ -198,7 +198,7 @@ def _left_out(path: Path, head: dict[str, Any]) -> tuple[LeftOut, ...]:
     found = []
     for each in head.get("left_out") or ():
         if not isinstance(each, dict):
-            raise BadPlan(f"{path}: left_out has something that is no object.")
+            raise BadPlan(f"{path}: left_out has something that is not an object.")
         found.append(LeftOut(str(each.get("group")), str(each.get("why"))))
     return tuple(found)
 
@@ -225,14 +225,14 @@ def _text(record: Mapping[str, Any], key: str) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise ValueError(f"{key} is no valid text: {value!r}") from None
+        raise ValueError(f"{key} is not valid text: {value!r}") from None
     return value
 
 
 def _number(record: Mapping[str, Any], key: str, limit: int) -> int:
     value: int = _value(record, key, int)
     if not 0 <= value < limit:
-        raise ValueError(f"{key} is no whole number from 0 on: {value!r}")
+        raise ValueError(f"{key} is not a whole number of 0 or more: {value!r}")
     return value
 
 

@@ -128,7 +128,7 @@ class Progress:
         return JournalError(
             f"The progress {self.path} can't be written ({error.strerror}), so nothing more was "
             "changed.",
-            hint="Make room, or name another folder with KGTOOL_JOURNAL_DIR.",
+            hint="Free some space, or choose another folder with KGTOOL_JOURNAL_DIR.",
         )
 
 

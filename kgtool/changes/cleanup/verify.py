@@ -57,7 +57,7 @@ def changed(
 def _skip(item: PlanItem, reason: str, name: str = CHANGED) -> ItemError:
     return ItemError(
         Target(group=item.group), None, name, reason,
-        None if name == GONE else "It is left alone; a new plan looks at it afresh.",
+        None if name == GONE else "It is left alone; a new plan would include it.",
     )  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def _committed_since(item: PlanItem, since: CommitTimes) -> str | None:
         if found is None or offset.committed_at_ms is None:
             continue
         if found.at_ms > offset.committed_at_ms:
-            return f"Somebody has committed {offset.at} once more since, at {moment(found.at_ms)}."
+            return f"Somebody has committed {offset.at}again since, at {moment(found.at_ms)}."
     return None
 
 

@@ -199,8 +199,9 @@ def change_agreed_configs(
                 going.setdefault(group, {})[name] = value
             else:
                 outcomes[group, name] = ChangedMeanwhile(
-                    "It has another value now than when the plan was shown.",
-                    hint="Look with kgtool configs, and repeat the command if it is to change.",
+                    "Its value has changed since the plan was shown.",
+                    hint="Check with kgtool configs, and repeat the command if it should still "
+                    "change.",
                 )
     if going:
         changed = alter_group_configs(cluster, going, lambda: before_change(going))

@@ -235,7 +235,7 @@ def _unread(description: GroupDescription, found: Committed | KgError) -> ItemEr
 
 def _unasked(group: str, error: KgError) -> ItemError:
     """Say that a transaction is open, and whether it is about this group can't be found out."""
-    said = f"Whether a transaction is about to change offsets of group '{group}' can't be told: "
+    said = f"Whether a transaction is about to change offsets of group '{group}' is unknown: "
     hint = "Try again later, or give --force."
     return ItemError.of(error, Target(group=group))._replace(
         message=said + error.message, hint=hint
@@ -249,7 +249,7 @@ def _moved(seen: _Seen, agreed: Mapping[str, int]) -> dict[str, ItemError]:
             ChangedMeanwhile(
                 f"Somebody has committed to it after the plan was shown: '{one.group}' is left "
                 "alone.",
-                hint="Look with kgtool describe, and repeat the command if it is to go.",
+                hint="Check with kgtool describe, and repeat the command if it should still go.",
             ),
             Target(group=one.group),
         )
@@ -272,14 +272,14 @@ def _undeletable(description: GroupDescription, force: bool) -> ItemError | None
         return ItemError(
             target, None, "WRONG_GROUP_TYPE",
             f"Group '{description.group}' is a {description.type} group, not a consumer group.",
-            f"Use {tool} for it, or --force to delete it all the same.",
+            f"Use {tool} for it, or --force to delete it anyway.",
         )  # fmt: skip
     if description.protocol_type not in ("", "consumer", "share", "streams") and not force:
         return ItemError(
             target, None, "WRONG_GROUP_TYPE",
             f"Group '{description.group}' is a '{description.protocol_type}' group, "
             "not a consumer group.",
-            "Use the tool that made it, or --force to delete it all the same.",
+            "Use the tool that made it, or --force to delete it anyway.",
         )  # fmt: skip
     if not description.is_empty:
         return ItemError.of(
@@ -413,7 +413,7 @@ def _verdict(
         return ChangedMeanwhile(
             f"Somebody has committed to '{group}' since; the answer to the deletion got lost, and "
             "it was not sent again.",
-            hint="Look with kgtool describe, and repeat the command if it is to go.",
+            hint="Check with kgtool describe, and repeat the command if it should still go.",
         ).after_sending()
     if now or isinstance(listed, KgError):
         return SEND_AGAIN if now else listed

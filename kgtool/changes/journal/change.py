@@ -286,7 +286,7 @@ class Change:
         if journal.problem is not None:
             self._say(
                 f"Warning: the journal {journal.path} is not complete "
-                f"({journal.problem.strerror}); what was there before is in it."
+                f"({journal.problem.strerror}); the offsets before the change are in it."
             )
         if self._origin.command == REMOVE_MEMBERS:
             self._say(f"Journal {journal.id}: says who was removed; it can't be undone.")

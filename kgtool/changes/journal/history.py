@@ -100,7 +100,7 @@ def find(folder: Path, name: str) -> Entry:
     :raises KgError: there is none, or several begin so.
     """
     if os.sep in name or name in ("", ".", ".."):
-        raise ConfigError(f"'{name}' is no id of a journal: kgtool history shows them.")
+        raise ConfigError(f"'{name}' is not a journal ID: kgtool history shows them.")
     exact = folder / f"{name}{SUFFIX}"
     paths = [exact] if exact.exists() else sorted(folder.glob(f"{_literal(name)}*{SUFFIX}"))
     if not paths:
@@ -111,7 +111,7 @@ def find(folder: Path, name: str) -> Entry:
         )
     if len(paths) > 1:
         listed = ", ".join(path.stem for path in paths[:5])
-        raise ConfigError(f"Several journals begin with '{name}': {listed}.")
+        raise ConfigError(f"Several journal IDs begin with '{name}': {listed}.")
     return read_entry(paths[0])
 
 
@@ -170,7 +170,7 @@ def read_entry(path: Path) -> Entry:
             header,
         )
     except (KeyError, ValueError) as error:
-        raise Malformed(f"{path} is no journal of kgtool: {error}.") from error
+        raise Malformed(f"{path} is not a kgtool journal: {error}.") from error
 
 
 def _header(path: Path) -> dict[str, Any]:
@@ -178,14 +178,14 @@ def _header(path: Path) -> dict[str, Any]:
     try:
         _, header = next(lines, (0, {}))
     except Malformed as error:
-        raise Malformed(f"{path} is no journal of kgtool.") from error
+        raise Malformed(f"{path} is not a kgtool journal.") from error
     version = header.get("kgtool_journal")
     if header.get("kind") != "journal" or not isinstance(version, int):
-        raise Malformed(f"{path} is no journal of kgtool.")
+        raise Malformed(f"{path} is not a kgtool journal.")
     if version > VERSION:
         raise ConfigError(
             f"{path} was written by a newer kgtool (format {version}).",
-            hint="Take that kgtool, or a newer one, to undo it.",
+            hint="Use that version of kgtool, or a newer one, to undo it.",
         )
     return header
 

@@ -108,7 +108,7 @@ def make_folder(folder: Path) -> None:
     except OSError as error:
         raise JournalError(
             f"The journal {folder} can't be written ({error.strerror}), so nothing was changed.",
-            hint=f"Make room, or name another folder with {FOLDER_VARIABLE}.",
+            hint=f"Free some space, or choose another folder with {FOLDER_VARIABLE}.",
         ) from error
 
 
@@ -321,7 +321,7 @@ class Journal:
         what = "nothing more was changed" if self._is_safe else "nothing was changed"
         return JournalError(
             f"The journal {self.path} can't be written ({error.strerror}), so {what}.",
-            hint=f"Make room, or name another folder with {FOLDER_VARIABLE}.",
+            hint=f"Free some space, or choose another folder with {FOLDER_VARIABLE}.",
         )
 
 

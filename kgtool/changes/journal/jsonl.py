@@ -192,7 +192,7 @@ def _group(record: dict[str, Any], offsets: Any, after: Any) -> Recorded:
 def _take_offset(record: dict[str, Any], offsets: Any, after: Any) -> None:
     partition = TopicPartition(typed(record, "topic", str), number(record, "partition", 2**31))
     if partition in offsets:
-        raise ValueError(f"{partition} is there twice")
+        raise ValueError(f"{partition} appears twice")
     offsets[partition] = OffsetImage(
         _committed(record, bool(record.get("pending_transaction"))),
         typed(record, "topic_id", str, none=True),
@@ -230,7 +230,7 @@ def number(record: dict[str, Any], key: str, limit: int = 2**63) -> int:
     """Return a whole number that is not negative and can be sent; ValueError otherwise."""
     value = record[key]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < limit:
-        raise ValueError(f"{key} is no whole number from 0 on: {value!r}")
+        raise ValueError(f"{key} is not a whole number of 0 or more: {value!r}")
     return value
 
 

@@ -101,5 +101,5 @@ def _sign(group: str) -> int:
 def _failed(path: Path, error: OSError) -> JournalError:
     return JournalError(
         f"Can't lock {path} ({error.strerror}), so nothing was changed.",
-        hint="Name another folder with KGTOOL_JOURNAL_DIR.",
+        hint="Choose another folder with KGTOOL_JOURNAL_DIR.",
     )

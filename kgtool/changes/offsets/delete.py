@@ -210,8 +210,8 @@ def _is_alive(item: _Asked) -> bool:
 
 
 _CHANGED = ChangedMeanwhile(
-    "There is another offset now than when the plan was shown.",
-    hint="Look with kgtool describe, and repeat the command if it is to go.",
+    "The offset has changed since the plan was shown.",
+    hint="Check with kgtool describe, and repeat the command if it should still go.",
 )
 
 
@@ -331,7 +331,7 @@ def _refusal(
             target, None, "WRONG_GROUP_TYPE",
             f"Group '{description.group}' is a '{description.protocol_type}' group, "
             "not a consumer group.",
-            "Use the tool that made it, or --force to delete its offsets all the same.",
+            "Use the tool that made it, or --force to delete its offsets anyway.",
         )  # fmt: skip
     if isinstance(committed, KgError):
         return ItemError.of(committed, target)

@@ -91,7 +91,7 @@ def _verdict(
 def _changed_since(group: str) -> KgError:
     return ChangedMeanwhile(
         f"The answer of group '{group}' to the deletion got lost, and there is another offset now.",
-        hint="Look with kgtool describe, and repeat the command if it is to go.",
+        hint="Check with kgtool describe, and repeat the command if it should still go.",
     ).after_sending()
 
 

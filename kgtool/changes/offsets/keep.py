@@ -189,14 +189,14 @@ def _way(
     if description.protocol_type != CONSUMER_PROTOCOL:
         return ItemError(
             target, None, "WRONG_GROUP_TYPE",
-            f"Only the time since which group '{description.group}' is Empty counts, and kgtool "
+            f"The clock of group '{description.group}' runs from when it became Empty, and kgtool "
             f"can't join a group of protocol type '{description.protocol_type}'.",
             "Start one of its own members and stop it again.",
         ), None  # fmt: skip
     if not join:
         return ItemError(
             target, None, "NEEDS_JOIN",
-            f"Only the time since which group '{description.group}' is Empty counts: committing "
+            f"The clock of group '{description.group}' runs from when it became Empty: committing "
             "its offsets again does not change when they expire.",
             "Give --join to join it and leave it again, which restarts that clock.",
         ), None  # fmt: skip

@@ -436,7 +436,7 @@ def _decided(
     if isinstance(now, KgError) or (refresh and is_same and same_commit(now, write.new)):
         return OutcomeUnknown(
             f"{error.message.rstrip('.')}: it is not known whether the offset was written.",
-            hint="Look with kgtool describe.",
+            hint="Check with kgtool describe.",
         )
     if same_commit(now, write.new):
         return None

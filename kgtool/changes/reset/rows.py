@@ -35,7 +35,7 @@ def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | N
     if error is not None:
         if error.code != codes.GROUP_ID_NOT_FOUND:
             return error
-        hint = "Check the name with kgtool list; with --create a reset makes the group."
+        hint = "Check the name with kgtool list; --create creates the group."
         return None if can_create else error._replace(hint=hint)
     wrong = _wrong_type(description)
     if wrong is not None:

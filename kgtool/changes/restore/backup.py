@@ -217,8 +217,8 @@ def _elsewhere(group: str) -> ItemError:
     """Say of a share group that it has no committed offsets (KIP-932)."""
     return ItemError(
         Target(group), None, "WRONG_GROUP_TYPE",
-        f"Group '{group}' is a share group: its start offsets are no committed offsets, and can't "
-        "be saved or put back.",
+        f"Group '{group}' is a share group: its start offsets are not committed offsets, and "
+        "can't be saved or restored.",
         f"kgtool describe --group {group} shows them.",
     )  # fmt: skip
 
@@ -263,11 +263,11 @@ def open_backup(path: Path) -> Backup:
     try:
         _, header = next(records(path), (0, {}))
     except Malformed as error:
-        raise Malformed(f"{path} is no backup of kgtool.") from error
+        raise Malformed(f"{path} is not a kgtool backup.") from error
     version = header.get("kgtool_backup")
     if header.get("kind") != "backup" or not isinstance(version, int):
         hint = "kgtool undo --from FILE takes journals." if "kgtool_journal" in header else None
-        raise ConfigError(f"{path} is no backup of kgtool.", hint=hint)
+        raise ConfigError(f"{path} is not a kgtool backup.", hint=hint)
     if version > VERSION:
         raise ConfigError(f"{path} was written by a newer kgtool (format {version}).")
     end = _end(path)

@@ -165,13 +165,13 @@ def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError
     if description.error is not None:  # it does not exist: other errors are in the reading
         if policy.create:
             return None
-        hint = "Leave out --no-create to have it made."
+        hint = "Without --no-create it is created."
         return description.error._replace(hint=hint)
     if description.type in ("share", "streams") and not policy.force:
         return ItemError(
             Target(group=wish.group), None, "WRONG_GROUP_TYPE",
             f"Group '{wish.group}' is a {description.type} group now.",
-            "Look at it with kgtool describe; --force tries it all the same.",
+            "Look at it with kgtool describe; --force tries it anyway.",
         )  # fmt: skip
     if not description.is_empty and not policy.as_member:
         return ItemError(
@@ -226,7 +226,7 @@ def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, st
             "TOPIC_RECREATED",
             f"The topic was re-created since (id {before} then, {after} now): its offsets mean "
             "other records.",
-            "--force puts the offset back all the same.",
+            "--force restores the offset anyway.",
         )
     return _range_problem(wish.then, now, policy)
 
@@ -235,8 +235,8 @@ def _committed_since(wish: Wish, now: OffsetImage) -> tuple[str, str, str]:
     return (
         "CHANGED_MEANWHILE",
         f"Somebody committed since: {shown(wish.left)} was left there, {shown(now.committed)} is "
-        f"there now ({shown(wish.then.committed)} would be put back).",
-        "--force puts it back all the same.",
+        f"there now ({shown(wish.then.committed)} would be restored).",
+        "--force restores it anyway.",
     )
 
 
@@ -252,7 +252,7 @@ def _range_problem(
             "RANGE_UNKNOWN",
             f"The leader does not say where the log begins and ends, so it is not known whether "
             f"offset {offset} is still in it.",
-            "Run it again when the leader answers; --force puts the offset back unchecked.",
+            "Run it again when the leader answers; --force restores the offset unchecked.",
         )
     log = f"[{now.log_start}, {now.log_end}]"
     if target.misplaced is not None:
@@ -260,14 +260,14 @@ def _range_problem(
             "OUT_OF_RANGE",
             f"Offset {offset} is outside of its log now, which is {log}"
             + (", as it was then." if then.misplaced else f" (then {_log(then)})."),
-            "--force puts it back all the same; kgtool reset-offsets sets another one.",
+            "--force restores it anyway; kgtool reset-offsets sets another one.",
         )
     if policy.exact and _has_shrunk(then, now):
         return (
             "LOG_TRUNCATED",
             f"The log was {_log(then)} then and is {log} now: it has lost its end, or the "
             "topic was re-created.",
-            "--force puts the offset back all the same.",
+            "--force restores the offset anyway.",
         )
     return None
 

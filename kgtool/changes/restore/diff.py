@@ -114,7 +114,7 @@ class GroupFile:
         if not isinstance(name, str):
             raise Malformed(f"{self.path}, line {number}: group is missing.")
         if name in self.groups:
-            raise Malformed(f"{self.path}, line {number}: group '{name}' is there twice.")
+            raise Malformed(f"{self.path}, line {number}: group '{name}' appears twice.")
         self.groups[name] = (at, number)
 
     def read(self, group: str) -> Recorded | None:

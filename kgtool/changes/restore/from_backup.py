@@ -59,7 +59,7 @@ def wishes(backup: Backup, selecting: Selecting) -> Iterator[GroupWish]:
 def mapping(pairs: Collection[str], option: str) -> dict[str, str]:
     """Read ``OLD=NEW`` arguments; a name with ``=`` in it can't be an old one.
 
-    :raises UsageError: something else, or a name that is there twice.
+    :raises UsageError: something else, or a name that appears twice.
     """
     names: dict[str, str] = {}
     for pair in pairs:

@@ -68,7 +68,7 @@ def check_cluster(path: Path, then: str | None, now: str | None, option: str = "
     if then != now:
         raise OtherCluster(
             f"{path} is about the cluster {then}, but this is the cluster {now}.",
-            hint=f"Check --bootstrap-server; {option} goes on all the same.",
+            hint=f"Check --bootstrap-server; {option} goes on anyway.",
         )
 
 

@@ -54,14 +54,14 @@ class Record(Protocol):
 def parts(wishes: Iterable[GroupWish]) -> Iterator[list[GroupWish]]:
     """Divide wishes into parts that fit into memory.
 
-    :raises ConfigError: a group is there twice.
+    :raises ConfigError: a group appears twice.
     """
     part: list[GroupWish] = []
     size = 0
     seen: set[str] = set()
     for wish in wishes:
         if wish.group in seen:
-            raise ConfigError(f"Group '{wish.group}' is there twice: it can't have both.")
+            raise ConfigError(f"Group '{wish.group}' appears twice: it can't have both.")
         seen.add(wish.group)
         part.append(wish)
         size += len(wish.wishes)

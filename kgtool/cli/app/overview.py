@@ -18,7 +18,7 @@ OWN_OPTIONS = {
     "-o, --output FORMAT": "text, json, ndjson, csv or yaml (default: text).",
     "--no-color": "Never use colours (also NO_COLOR).",
     "--debug": "Show tracebacks, and every message to and from brokers.",
-    "-h, --help": "Show this text; behind a command, the command's.",
+    "-h, --help": "Show this help; after a command, that command's.",
     "--version": "Show the version.",
 }
 
@@ -45,7 +45,7 @@ KAFKA_OPTIONS = {
     "-n, --dry-run": "Show what would be done, and do nothing.",
     "-y, --yes": "Do not ask (Kafka's form never asks).",
     "--reason TEXT": "Why something is changed: kept in the journal.",
-    "--confirm CLUSTER_ID": "Change this cluster, though it is protected (also KGTOOL_CONFIRM).",
+    "--confirm CLUSTER_ID": "Change this cluster, although protected (also KGTOOL_CONFIRM).",
     "--max-delete N": "Change nothing if more than N groups would change.",
     "--canary N": "Change N groups first, and stop if one of them failed.",
     "--force": "Do what Kafka's tool would do, for groups of other types too.",
@@ -70,14 +70,14 @@ VIEW_OPTIONS = {
     "--lagging": "Only partitions with something left to read.",
     "--lag RANGE": "Only partitions whose lag is in a range: '>1000', '>=10', '<5', '=0'.",
     "--by group|topic": "One row a group or a topic: partitions, lag, largest lag.",
-    "--time-lag": "The age of the first unread record too.",
+    "--time-lag": "Also the age of the first unread record.",
     "--expiry": "When each offset was committed, when it expires, and by which rule.",
     "--read-committed": "Lag against the last stable offset: what read_committed reads.",
     "--totals": "Sums per group and topic instead of partitions.",
     "--columns NAME,...": "Only these columns, in this order.",
     "--sort NAME": "One table of all groups, sorted by a column; the largest lag first.",
     "-w, --watch TIME": "Look again every 5s, 1m, and show what changes; Ctrl-C ends it.",
-    "--prometheus FILE": "Write lag, members and states for a Prometheus file collector too.",
+    "--prometheus FILE": "Also write lag, members and states for a Prometheus file collector.",
 }
 """kgtool's own options of ``describe``, in both forms."""
 

@@ -20,6 +20,9 @@ from kgtool.cli.options.shared import (
     selection_options,
 )
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
+from kgtool.columns import keys
+from kgtool.columns.changes import BACKUP
 from kgtool.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
-COLUMNS = ("path", "groups", "offsets", "bytes", "seconds")
 STDOUT = "-"
 
 
@@ -68,12 +70,13 @@ def command(
 
     began = time.monotonic()
     with Session(settings, progress=True) as session:
-        groups, _, missing = choose(session, output, selection, COLUMNS)
+        groups, _, missing = choose(session, output, selection, keys(BACKUP))
         is_stream = str(out) == STDOUT
         with _writer(session, selection, out, is_stream, times) as writer:
             for error in missing:
                 writer.error(error)
-            save(session, writer, groups, output.failed, times=times)
+            with Meter(output, "Saving", len(groups), count=lambda: writer.groups):
+                save(session, writer, groups, output.failed, times=times)
             if not writer.groups and (groups or missing):
                 return output.finish()  # nothing could be read: no file
             writer.finish()

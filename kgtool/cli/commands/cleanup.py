@@ -73,7 +73,7 @@ def command(**_given: Any) -> None:
                    "-o ndjson > FILE) instead of __consumer_offsets.")
 @click.option("--no-lag", is_flag=True, help="Nothing left to read.")
 @click.option("--generated", is_flag=True,
-              help="Names that tools make up: console-consumer-12345, spark-kafka-source-UUID.")
+              help="Generated names: console-consumer-12345, spark-kafka-source-UUID.")
 @click.option("--unsubscribed", is_flag=True,
               help="Offsets of topics that no member of the living group subscribes to.")
 @click.option("--orphaned", is_flag=True,
@@ -124,7 +124,7 @@ def plan(
               help="Also where __consumer_offsets can't be read, so that nothing tells whether a "
                    "group was used since the plan was made.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
-              help="No more groups than N a second.")
+              help="At most N groups a second.")
 @change_options
 @connection_options()
 @output_options

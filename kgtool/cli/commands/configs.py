@@ -22,7 +22,9 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import NAME, Column
+from kgtool.columns import keys as keys_of
+from kgtool.columns import shown
+from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.text import escape
@@ -32,14 +34,6 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
-KEYS = ("group", "name", "value", "default", "source", "type", "documentation")
-COLUMNS = (
-    Column("group", "GROUP", NAME),
-    Column("name", "CONFIG", NAME),
-    Column("value", "VALUE", NAME),
-    Column("default", "DEFAULT", NAME),
-    Column("source", "SOURCE"),
-)
 _TYPES = ("consumer", "share", "streams")
 
 
@@ -63,13 +57,13 @@ class Wanted(NamedTuple):
 @positions
 @click.option("--describe", is_flag=True, help="Show the configs (default).")
 @click.option("--all", "all_", is_flag=True,
-              help="Also those that count for groups of other types.")  # fmt: skip
+              help="Also configs that apply to groups of other types.")  # fmt: skip
 @click.option("--alter", is_flag=True, help="Change configs: --add-config, --delete-config.")
 @click.option("--add-config", "add", multiple=True, metavar="K=V,...",
               help="Set configs; repeatable. [a,b] is a value with a comma.")  # fmt: skip
 @click.option("--delete-config", "delete", multiple=True, metavar="K,...",
-              help="Let the broker's value hold again; repeatable.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Also configs that count for groups of other types.")
+              help="Unset configs, so that the broker's value applies; repeatable.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Also configs that apply to groups of other types.")
 @change_options
 @connection_options()
 @output_options
@@ -95,7 +89,7 @@ def command(
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        keys = configchange.KEYS if alter else KEYS
+        keys = keys_of(CONFIGS_ALTER if alter else CONFIGS)
         groups = choose(session, output, selection, keys).groups
         found = _look(session, groups)
         if alter:
@@ -143,7 +137,7 @@ def _changes(add: Iterable[str], delete: Iterable[str]) -> dict[str, str | None]
 
 def _take(changes: dict[str, str | None], name: str, value: str | None) -> None:
     if name in changes:
-        raise UsageError(f"{name} is there twice.")
+        raise UsageError(f"{name} appears twice.")
     changes[name] = value
 
 
@@ -210,7 +204,7 @@ def _say_classic(output: Output, found: Iterable[Found]) -> None:
     if names:
         output.note(
             f"Note: {', '.join(names[:5])}{' and more' if len(names) > 5 else ''} "
-            f"{'is' if len(names) == 1 else 'are'} classic: configs count from the day on when "
+            f"{'is' if len(names) == 1 else 'are'} classic: configs apply once "
             "the members speak the consumer protocol (KIP-848)."
         )
     missing = [escape(one.group) for one in found if one.is_missing]
@@ -239,12 +233,12 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
     _say_classic(output, [one for one in found if not isinstance(one.configs, KgError)])
     if rows:
         output.page()
-        output.text(draw_for(output, COLUMNS, rows), end="")
+        output.text(draw_for(output, shown(CONFIGS), rows), end="")
 
 
 def _row(config: GroupConfig) -> dict[str, Any]:
     fields = config._asdict()
-    return {key: fields[key] for key in KEYS}
+    return {key: fields[key] for key in keys_of(CONFIGS)}
 
 
 # -- alter ------------------------------------------------------------------------------------
@@ -265,7 +259,7 @@ def _checked(found: Found, item: Item, force: bool) -> Item:
     kind = item.name.partition(".")[0]
     return item.failed(
         Refused(
-            f"It counts for {kind} groups, and '{found.group}' is a {found.type} group.",
-            hint=f"Take {found.counts[0]}.… configs, or --force to set it all the same.",
+            f"It applies to {kind} groups, and '{found.group}' is a {found.type} group.",
+            hint=f"Take {found.counts[0]}.… configs, or --force to set it anyway.",
         )
     )

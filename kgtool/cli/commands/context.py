@@ -9,16 +9,16 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.shared import output_options
-from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import keys, shown
+from kgtool.columns.tools import CONTEXT, CONTEXTS
 from kgtool.errors import UsageError
 from kgtool.text import escape
 
 if TYPE_CHECKING:
     from kgtool.config.contexts import Context
 
-COLUMNS = ("context", "current", "bootstrap", "command_config", "protected", "cluster_id")
-_HEADERS = ("CONTEXT", "CURRENT", "BOOTSTRAP", "PROTECTED", "CLUSTER")
 _EXAMPLES = examples(
     "kgtool context add dev --bootstrap-server localhost:9092 --use",
     "kgtool context add prod-eu --command-config /etc/kafka/client.properties",
@@ -46,7 +46,7 @@ def command() -> None:
 @click.option("--command-config", metavar="FILE", type=click.Path(),
               help="A Java properties file with the client's configuration.")  # fmt: skip
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE",
-              help="A property over those of the file; repeatable.")  # fmt: skip
+              help="A property that overrides the file's; repeatable.")  # fmt: skip
 @click.option("--user", metavar="NAME", help="The user of PLAIN or SCRAM.")
 @click.option("--password", metavar="REF",
               help="Where the password is: env:NAME, file:PATH, keyring:SERVICE/USER.")  # fmt: skip
@@ -55,11 +55,13 @@ def command() -> None:
 @click.option("--protected/--not-protected", default=None,
               help="Ask twice before a change of this cluster, and take --confirm with --yes "
                    "(default: names that begin with prod).")  # fmt: skip
-@click.option("--cluster-id", metavar="ID", help="Which cluster it is, instead of at first use.")
+@click.option(
+    "--cluster-id", metavar="ID", help="The cluster's id (default: learned at first use)."
+)
 @click.option("--policy", metavar="FILE", type=click.Path(),
               help="A TOML file that limits what may be changed on the cluster.")  # fmt: skip
 @click.option("--replace", is_flag=True, help="Replace the context of this name.")
-@click.option("--use", "use_it", is_flag=True, help="Use it where nothing else is said.")
+@click.option("--use", "use_it", is_flag=True, help="Use it by default.")
 @output_options
 def add(
     output: Output,
@@ -139,7 +141,7 @@ def show(output: Output, name: str | None) -> int:
     found = known.get(name or known.current or "")
     row = {**_row(found, known.current), "user": found.user, "policy": found.policy,
            "properties": dict(found.properties), "secrets": dict(found.secrets)}  # fmt: skip
-    output.begin(tuple(row))
+    output.begin(keys(CONTEXT))
     output.done += 1
     output.row(row)
     for key, value in row.items():
@@ -192,7 +194,7 @@ def _check_name(name: str) -> None:
 def _pair(word: str, option: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not equals or not key.strip():
-        raise UsageError(f"{option} wants KEY=VALUE, not what begins with {key[:20]!r}.")
+        raise UsageError(f"{option} takes KEY=VALUE, not what begins with {key[:20]!r}.")
     return key.strip(), value.strip()
 
 
@@ -222,7 +224,7 @@ def _check(made: Context) -> None:
     for key, value in made.properties.items():
         if is_secret(key) and "${" not in value:
             raise UsageError(
-                f"{key} is a secret, and does not belong into a file or a command line: give "
+                f"{key} is a secret, and does not belong in a file or a command line: give "
                 f"--secret {key}=env:NAME (or file:PATH, keyring:SERVICE/USER)."
             )
 
@@ -242,13 +244,13 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
     from kgtool.config.contexts import load
 
     current = load().current
-    output.begin(COLUMNS)
+    output.begin(keys(CONTEXTS))
     for context in found:
         output.done += 1
         output.row(_row(context, current))
     if found and not quiet:
-        cells = [_cells(context, context.name == current) for context in found]
-        output.text(kafka_tables.table(_HEADERS, cells), end="")
+        rows = [_row(context, current) for context in found]
+        output.text(draw_for(output, shown(CONTEXTS), rows), end="")
     return output.finish()
 
 
@@ -261,10 +263,3 @@ def _row(context: Context, current: str | None) -> dict[str, object]:
         "protected": context.is_protected,
         "cluster_id": context.cluster_id,
     }
-
-
-def _cells(context: Context, is_current: bool) -> tuple[object, ...]:
-    return (
-        context.name, "*" if is_current else None, context.bootstrap or context.command_config,
-        "yes" if context.is_protected else "no", context.cluster_id,
-    )  # fmt: skip

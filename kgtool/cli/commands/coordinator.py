@@ -11,36 +11,16 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import connection_options, group_arguments, output_options
-from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.errors import error_object
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import NAME, Column
+from kgtool.columns import keys
+from kgtool.columns.tools import COORDINATOR, COORDINATOR_TEXT
 from kgtool.text import escape
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.queries.cluster.coordinators import Placement
-
-KEYS = (
-    "group", "hash", "partition", "coordinator", "host", "port", "leader", "leader_epoch",
-    "replicas", "isr", "loading", "error",
-)  # fmt: skip
-
-
-def _list(key: str) -> Any:
-    return lambda row: None if row[key] is None else ",".join(map(str, row[key]))
-
-
-COLUMNS = (
-    Column("group", "GROUP", NAME),
-    Column("partition", "PARTITION"),
-    Column("coordinator", "COORDINATOR"),
-    Column("host", "ADDRESS", NAME,
-           lambda row: None if row["host"] is None else f"{row['host']}:{row['port']}"),
-    Column("leader", "LEADER"),
-    Column("isr", "ISR", text=_list("isr")),
-    Column("replicas", "REPLICAS", text=_list("replicas"), spare=1),
-    Column("loading", "LOADING"),
-)  # fmt: skip
 
 
 @click.command(
@@ -65,7 +45,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     from kgtool.queries.cluster.coordinators import locate_groups
 
     with Session(settings) as session:
-        groups = as_named(session, output, selection, KEYS)
+        groups = as_named(session, output, selection, keys(COORDINATOR))
         found = session.run(locate_groups(session.cluster, groups))
     rows = []
     for placement in found.placements:
@@ -91,11 +71,11 @@ def _row(placement: Placement) -> dict[str, Any]:
         "loading": placement.is_loading,
         "error": error_object(placement.error) if placement.error else None,
     }
-    return {key: fields[key] for key in KEYS}
+    return {key: fields[key] for key in keys(COORDINATOR)}
 
 
 def _show(output: Output, placements: Sequence[Placement], rows: list[dict[str, Any]]) -> None:
-    output.text(draw_for(output, COLUMNS, rows), end="")
+    output.text(draw_for(output, COORDINATOR_TEXT, rows), end="")
     for placement in placements:
         broker, name = placement.coordinator, escape(placement.group)
         if broker is not None and placement.leader not in (None, broker.id):

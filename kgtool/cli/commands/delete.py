@@ -21,8 +21,11 @@ from kgtool.cli.options.shared import (
     selection_options,
 )
 from kgtool.cli.output import kafka_tables, rows
-from kgtool.cli.output.output import Output, hint_of
+from kgtool.cli.output.errors import hint_of
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.columns import keys
+from kgtool.columns.changes import DELETE
 from kgtool.model import GroupDeletion
 from kgtool.text import counted, escape
 
@@ -65,9 +68,9 @@ def command(
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        groups = choose(session, output, selection, rows.DELETE).groups
+        groups = choose(session, output, selection, keys(DELETE)).groups
         hidden = HiddenOffsets(groups, refuse=not force)
-        plan = _plan(session, groups, force, hidden)
+        plan = _plan(session, output, groups, force, hidden)
         good = [row.group for row in plan.rows if row.status == "would-delete"]
         if dry_run or not good:
             _say_hidden(output, hidden, good)
@@ -103,7 +106,7 @@ def _show_plan(
             output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
     output.note(NOT_ALL_COMES_BACK)
     if force:
-        output.note("Warning: what share groups have is kept elsewhere: it does not come back.")
+        output.note("Warning: share groups keep their state elsewhere: undo does not restore it.")
 
 
 def kafka_form(
@@ -114,10 +117,10 @@ def kafka_form(
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        groups = choose(session, output, selection, rows.DELETE).groups
+        groups = choose(session, output, selection, keys(DELETE)).groups
         hidden = HiddenOffsets(groups, refuse=False, is_long=False)
         if dry_run:
-            foreseen = _plan(session, groups, force, hidden).rows
+            foreseen = _plan(session, output, groups, force, hidden).rows
             _say_hidden(output, hidden, [row.group for row in foreseen if row.error is None])
             _report(output, foreseen)
             return output.finish()
@@ -135,12 +138,12 @@ def _say_hidden(output: Output, hidden: HiddenOffsets, groups: Sequence[str]) ->
 
 
 def _plan(
-    session: Session, groups: Sequence[str], force: bool, hidden: HiddenOffsets
+    session: Session, output: Output, groups: Sequence[str], force: bool, hidden: HiddenOffsets
 ) -> DeletionPlan:
     """Look at groups, and say what would be deleted."""
     from kgtool.changes.groups.delete import plan_deletions
 
-    with Meter(len(groups), "groups looked at") as meter:
+    with Meter(output, "Looking", len(groups)) as meter:
         looked = plan_deletions(
             session.cluster, groups, force=force, hidden=hidden,
             told=lambda rows: meter.add(len(rows)),
@@ -164,7 +167,7 @@ def _delete(
     """
     from kgtool.changes.groups.delete import delete_groups
 
-    with Change(session, output) as change, Meter(len(groups), "groups") as meter:
+    with Change(session, output) as change, Meter(output, "Deleting", len(groups)) as meter:
 
         def before(changes: Sequence[GroupChange]) -> None:
             _say_hidden(output, hidden, [each.image.group for each in changes])
@@ -184,7 +187,7 @@ def _delete(
             return rows
 
         def count() -> tuple[list[str], int]:
-            plan = _plan(session, groups, force, hidden)
+            plan = _plan(session, output, groups, force, hidden)
             return list(plan.agreed), plan.offsets
 
         change.lock(groups)

@@ -22,8 +22,11 @@ from kgtool.cli.options.shared import (
     selection_options,
 )
 from kgtool.cli.output import kafka_tables, rows
-from kgtool.cli.output.output import Output, hint_of, sentence
+from kgtool.cli.output.errors import hint_of, sentence
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.columns import keys
+from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.errors import UsageError
 from kgtool.model import (
     CommittedOffset,
@@ -87,7 +90,7 @@ def command(
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        groups = choose(session, output, selection, rows.DELETE_OFFSETS).groups
+        groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
         run = _Run(session, output, topics, force)
         agreed = run.plan(groups, dry_run)
         if dry_run:
@@ -133,7 +136,7 @@ class _Run:
         agreed: dict[str, Agreed] = {}
         members: dict[str, int] = {}
         waves = Waves(groups)
-        with Meter(len(groups), "groups looked at") as meter:
+        with Meter(self._output, "Looking", len(groups)) as meter:
             while names := waves.next():
                 requests = dict.fromkeys(names, self._topics)
                 looked = plan_offset_deletions(self._session.cluster, requests, force=self._force)
@@ -186,7 +189,8 @@ class _Run:
         :param agreed: what was shown; what has changed since is left alone.
         """
         course = Course(self._session, self._output, len(groups), yes=yes)
-        with Change(self._session, self._output) as change, Meter(len(groups), "groups") as meter:
+        meter = Meter(self._output, "Deleting", len(groups))
+        with Change(self._session, self._output) as change, meter:
 
             def work(part: list[str]) -> list[bool]:
                 return list(self._delete(change, meter, part, agreed))
@@ -238,7 +242,7 @@ def kafka_form(
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        groups = choose(session, output, selection, rows.DELETE_OFFSETS).groups
+        groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
         run = _Run(session, output, topics, force, is_kafka_form=True)
         if dry_run:
             run.plan(groups, dry_run)

@@ -16,8 +16,10 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.options.group_selection import Selection, java_order
 from kgtool.cli.options.infile import chooser
 from kgtool.cli.options.shared import connection_options, name_options, output_options
-from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import Streamed
+from kgtool.columns import keys, shown
+from kgtool.columns.changes import DIFF
 from kgtool.errors import ConfigError, KgError, UsageError
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 
     Offsets = dict[TopicPartition, OffsetImage]
 
-COLUMNS = ("group", "topic", "partition", "old_offset", "new_offset", "difference", "status")
-_HEADERS = ("GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET", "DIFFERENCE", "STATUS")
 _GROUPS_AT_ONCE = 250
 
 
@@ -97,8 +97,9 @@ def command(
         raise UsageError("diff compares two things: files, clusters, or one of each.")
     with ExitStack() as stack:
         sides = _sides(stack, files, settings, other, selection)
-        output.begin(COLUMNS, next((s.cluster_id for s in sides if s.cluster_id), None))
-        counts = _compare(output, *sides)
+        output.begin(keys(DIFF), next((s.cluster_id for s in sides if s.cluster_id), None))
+        with Streamed(output, shown(DIFF)) as table:
+            counts = _compare(output, table, *sides)
     return _finish(output, counts)
 
 
@@ -241,14 +242,13 @@ class ClusterSide:
 # ---------------------------------------------------------------------------------------------
 
 
-def _compare(output: Output, one: Side, other: Side) -> Counter[str]:
+def _compare(output: Output, table: Streamed, one: Side, other: Side) -> Counter[str]:
     """Put out the differences, group by group."""
     from kgtool.changes.restore.diff import compare
 
     same_cluster = one.cluster_id == other.cluster_id
     names = sorted({*one.groups(), *other.groups()}, key=java_order)
     counts: Counter[str] = Counter()
-    has_header = False
     for at in range(0, len(names), _GROUPS_AT_ONCE):
         part = names[at : at + _GROUPS_AT_ONCE]
         old, new = one.read(part), other.read(part)
@@ -258,21 +258,14 @@ def _compare(output: Output, one: Side, other: Side) -> Counter[str]:
             if before is not None and after is not None:
                 output.done += 1
                 rows += compare(group, before, after, with_topic_ids=same_cluster)
-        _put(output, rows, with_header=not has_header)
-        has_header = has_header or bool(rows)
+        fields = list(_fields(rows))
+        for row in fields:
+            output.row(row)
+        table.add(fields)
         counts.update(row.status for row in rows)
     for error in (*one.errors, *other.errors):
         output.failed(error)
     return counts
-
-
-def _put(output: Output, rows: Iterable[DiffRow], *, with_header: bool) -> None:
-    shown = list(_fields(rows))
-    for row in shown:
-        output.row(row)
-    if shown:
-        table = kafka_tables.table(_HEADERS, [tuple(row[key] for key in COLUMNS) for row in shown])
-        output.text(table if with_header else table.partition("\n")[2], end="")
 
 
 def _fields(rows: Iterable[DiffRow]) -> Iterator[dict[str, Any]]:

@@ -22,9 +22,12 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.options.times import Duration
 from kgtool.cli.output import terminal
-from kgtool.cli.output.output import Output, sentence
+from kgtool.cli.output.errors import sentence
+from kgtool.cli.output.output import Output
 from kgtool.cli.reports import doctor
 from kgtool.cli.reports.doctor import YOU, Connection
+from kgtool.columns import keys
+from kgtool.columns.tools import DOCTOR, FINDINGS
 from kgtool.model import ItemError
 from kgtool.queries.doctor.finding import KINDS, SEVERITIES
 from kgtool.text import addresses, counted
@@ -38,7 +41,7 @@ NEVER = "none"
 
 def _catalogue(output: Output) -> int:
     """Put out what can be found; no cluster is asked."""
-    output.begin(("finding", "title", "meaning"))
+    output.begin(keys(FINDINGS))
     output.text(doctor.catalogue(), end="")
     for kind, (title, meaning) in KINDS.items():
         output.done += 1
@@ -67,15 +70,15 @@ class Wanted(NamedTuple):
 @selection_options
 @positions
 @click.option("--within", type=Duration(), metavar="TIME", default="48h",
-              help="Warn of offsets that expire within that time (default: 48h).")
+              help="Report offsets that expire within this time (default: 48h).")
 @click.option("--fail-on", type=Named([*SEVERITIES, NEVER]), metavar="SEVERITY",
               default="warning",
-              help="Exit status 5 from there on: problem, warning (default), note or none.")
+              help="Exit status 5 from this severity on: problem, warning (default), note, none.")
 @click.option("--ignore", "ignored", multiple=True, metavar="FINDING",
               type=Named(list(KINDS), "a word that kgtool doctor --findings shows"),
-              help="Leave out such findings (beyond-end, ghost-topic, ...); repeatable.")
+              help="Skip findings of this kind (beyond-end, ghost-topic, ...); repeatable.")
 @click.option("--findings", is_flag=True,
-              help="Say what can be found and what it means; no cluster is asked.")
+              help="List the kinds of findings and what they mean; needs no cluster.")
 @connection_options(required=False)
 @output_options
 # fmt: on
@@ -145,7 +148,7 @@ def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
     if not selection.is_given:  # --exclude and --state alone narrow all groups here
         selection = selection._replace(all_groups=True)
     with Session(settings) as session:
-        chosen = choose(session, output, selection, doctor.KEYS)
+        chosen = choose(session, output, selection, keys(DOCTOR))
         family = _family_but(selection.groups)
         ask = Ask(now_ms(), wanted.within_ms, is_whole, family, _waiting(output))
         operation = diagnose(session.cluster, chosen.groups, chosen.kinds, ask)

@@ -13,6 +13,8 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import connection_options, group_arguments, output_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import explain_json, explain_text
+from kgtool.columns import keys
+from kgtool.columns.groups import EXPLAIN
 
 if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation
@@ -37,7 +39,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        groups = as_named(session, output, selection, explain_json.KEYS)
+        groups = as_named(session, output, selection, keys(EXPLAIN))
         output.page()
         for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.shared import connection_options, output_options
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import BYTES, Meter
+from kgtool.columns import keys
+from kgtool.columns.tools import EXPORT
+from kgtool.errors import MissingExtra
+from kgtool.text import counted
+
+if TYPE_CHECKING:
+    from kgtool.queries.log.export import Exported
+
+SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 
 
 @click.command(
@@ -18,44 +29,54 @@ from kgtool.cli.output.output import Output
     epilog=examples(
         "kgtool export --out offsets",
         "kgtool analyze offsets",
+        "kgtool export --out offsets-parquet --format parquet",
     ),
 )
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="DIR",
     help="A new folder, or that of an interrupted export, which is then finished.",
 )  # fmt: skip
+@click.option("--format", "format_", type=click.Choice(FORMATS), default=SEGMENTS,
+              help="segments, the default: the broker's own bytes; parquet: a row a record, "
+                   "decoded.")  # fmt: skip
 @connection_options()
 @output_options
-def command(out: Path, settings: Any, output: Output) -> int:
+def command(out: Path, format_: str, settings: Any, output: Output) -> int:
     """Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.
 
     The record batches come through as the broker stores them, transactional and control batches
     included, and cluster.json keeps what is needed to read them later: the cluster's id, its
     retention settings, topics and groups. Nothing on the cluster is changed. --timeout is the
     longest time without progress. It takes READ on the topic __consumer_offsets.
+
+    With --format parquet the folder has a file for each partition, with the columns of Spark's
+    Kafka source and decoded ones (group, committed offset, times); records of transactions that
+    were aborted or are open are left out. `kgtool analyze` reads it too.
     """
+    begun = time.monotonic()
+    to_parquet = _to_parquet() if format_ == PARQUET else None
+    if to_parquet is not None and to_parquet.is_unfinished(out):
+        return _finish_parquet(output, out, to_parquet, begun)
     from kgtool.net.session import Session
     from kgtool.queries.log.export import ExportDirectory, export
 
     directory = ExportDirectory(out)
-    began = time.monotonic()
     with Session(settings, progress=True) as session:
-        done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
-        seconds = time.monotonic() - began
-        output.begin(("path", "partitions", "bytes", "resumed", "seconds"), session.cluster_id)
+        meter = Meter(
+            output, "Exporting", unit=BYTES, count=lambda: directory.bytes,
+            part=lambda: directory.part,
+        )  # fmt: skip
+        with meter:
+            done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
+        output.begin(keys(EXPORT), session.cluster_id)
     for error in (*done.errors, *done.missing):
         output.failed(error)
     if done.partitions > len(done.errors):
         output.done += 1
-    output.row(
-        {
-            "path": str(out),
-            "partitions": done.partitions,
-            "bytes": done.bytes,
-            "resumed": done.resumed,
-            "seconds": round(seconds, 3),
-        }
-    )
+    if to_parquet is not None and not done.errors:
+        return _finish_parquet(output, out, to_parquet, begun, done)
+    seconds = time.monotonic() - begun
+    output.row(_row(out, done.partitions, done.bytes, done.resumed, seconds))
     if not done.errors:
         what = "Finished the interrupted export of" if done.resumed else "Exported"
         output.text(
@@ -69,3 +90,53 @@ def command(out: Path, settings: Any, output: Output) -> int:
             f"failed. Run the same command again to finish it."
         )
     return output.finish()
+
+
+def _to_parquet() -> Any:
+    """Return what writes Parquet, before anything is read."""
+    try:
+        from kgtool.analysis import to_parquet
+    except ImportError as error:
+        raise MissingExtra(
+            f"--format parquet needs {error.name}, which is not installed.",
+            hint="pip install 'kgtool[analyze]'",
+        ) from None
+    return to_parquet
+
+
+def _finish_parquet(
+    output: Output, out: Path, to_parquet: Any, begun: float, done: Exported | None = None
+) -> int:
+    """Turn the segments that are there into Parquet; ``done`` is None where only that was left."""
+    segments = list((out / "segments").rglob("*.log"))
+    total = sum(path.stat().st_size for path in segments)
+    with Meter(output, "Decoding", total, BYTES) as meter:
+        written = to_parquet.write(out, meter.add)
+    if done is None:
+        manifest = json.loads((out / "cluster.json").read_text(encoding="utf-8"))
+        output.begin(keys(EXPORT), manifest["cluster_id"])
+        output.done += 1
+    files = len(list((out / to_parquet.FOLDER).iterdir()))
+    seconds = time.monotonic() - begun
+    output.row(_row(out, files, written.bytes, done is None or done.resumed, seconds))
+    output.text(
+        f"Exported {files} partitions of __consumer_offsets as Parquet: {written.rows:,} records, "
+        f"{written.bytes:,} bytes in {seconds:.1f} s to {out}"
+    )
+    if written.undecoded:
+        output.note(
+            f"Note: {counted(written.undecoded, 'record')} could not be decoded: of an unknown "
+            "type, or damaged. Key and value are there as bytes."
+        )
+    output.text(f"Next: kgtool analyze {out}")
+    return output.finish()
+
+
+def _row(out: Path, partitions: int, size: int, resumed: bool, seconds: float) -> dict[str, Any]:
+    return {
+        "path": str(out),
+        "partitions": partitions,
+        "bytes": size,
+        "resumed": resumed,
+        "seconds": round(seconds, 3),
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,16 +10,15 @@ from kgtool import timespec
 from kgtool.cli.app.help import examples
 from kgtool.cli.flows.change import folder, now_ms
 from kgtool.cli.options.shared import connection_params, output_options
-from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import keys
+from kgtool.columns.changes import HISTORY, HISTORY_TEXT
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
 
 if TYPE_CHECKING:
     from kgtool.changes.journal.history import Entry
-
-COLUMNS = ("id", "at_ms", "command", "cluster_id", "groups", "changes", "state")
-_HEADERS = ("ID", "TIME", "COMMAND", "CLUSTER", "GROUPS", "CHANGES", "STATE", "BY", "REASON")
 
 
 @click.command(
@@ -41,12 +39,12 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
 
     The journals are files in KGTOOL_JOURNAL_DIR or the user's state folder
     (~/.local/state/kgtool/journal): one for each change, JSON Lines that anybody can read. A change
-    is done, interrupted (what it did can be undone all the same), undone, or, while it is at work,
+    is done, interrupted (what it did can still be undone), undone, or, while it is at work,
     running.
     """
     from kgtool.changes.journal.history import entries
 
-    output.begin(COLUMNS)
+    output.begin(keys(HISTORY))
     age = (
         None if prune is None else timespec.span_ms(prune, "prune", bare_ms=1000, least_ms=0) / 1000
     )
@@ -57,11 +55,12 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
         found = _prune(output, found, now_ms() - int(age * 1000), dry_run)
     for entry in found:
         output.done += 1
-        output.row({key: getattr(entry, key) for key in COLUMNS})
+        output.row({key: getattr(entry, key) for key in keys(HISTORY)})
     if found:
-        output.text(kafka_tables.table(_HEADERS, [_cells(entry) for entry in found]), end="")
+        rows = [_row(entry) for entry in found]
+        output.text(draw_for(output, HISTORY_TEXT, rows), end="")
     elif age is None:
-        output.note(f"Nothing was changed from here yet: there is no journal in {folder()}.")
+        output.note(f"Nothing has been changed from this machine yet: no journal in {folder()}.")
     return output.finish()
 
 
@@ -84,11 +83,9 @@ def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) ->
     return gone
 
 
-def _cells(entry: Entry) -> tuple[Any, ...]:
+def _row(entry: Entry) -> dict[str, Any]:
+    """Return a line of the table: for people, also by whom and why."""
     header = entry.header
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.at_ms // 1000))
     by = f"{header.get('user')}@{header.get('host')}"
-    return (
-        entry.id, when, entry.command, entry.cluster_id, entry.groups, entry.changes, entry.state,
-        by, header.get("reason"),
-    )  # fmt: skip
+    row = {key: getattr(entry, key) for key in keys(HISTORY)}
+    return {**row, "by": by, "reason": header.get("reason")}

@@ -9,7 +9,7 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
-from kgtool.cli.describe.expiry import NEVER, UNKNOWN, explain_rules, now_ms
+from kgtool.cli.describe.expiry import explain_rules, now_ms
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.flows.spool import Spool
@@ -22,54 +22,20 @@ from kgtool.cli.options.shared import (
     positions,
     selection_options,
 )
-from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw, draw_for
-from kgtool.columns import NAME, STATUS, Column
+from kgtool.columns import keys, shown
+from kgtool.columns.changes import KEEP
 from kgtool.model import Target
 from kgtool.queries.offsets.adaptive_batches import Waves
-from kgtool.text import counted, moment
+from kgtool.text import counted
 
 if TYPE_CHECKING:
     from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow
     from kgtool.config import Settings
     from kgtool.net.session import Session
-
-KEYS = (
-    "group", "topic", "partition", "offset", "rule", "old_expires_at_ms", "new_expires_at_ms",
-    "how", "status", "error",
-)  # fmt: skip
-_EXPLAINED = {
-    "would-keep": "would be kept",
-    "kept": "kept",
-    "not-needed": "not needed",
-    "failed": "failed",
-    "changed-meanwhile": "changed meanwhile",
-    "unknown": "unknown",
-}
-
-
-def _time(key: str) -> Any:
-    def text(row: Any) -> str:
-        if row[key] is not None:
-            return moment(row[key])
-        if key == "new_expires_at_ms" and row["status"] != "kept":
-            return "-"
-        return NEVER if row["rule"] is not None else UNKNOWN
-
-    return text
-
-
-COLUMNS = (
-    Column("group", "GROUP", NAME),
-    Column("topic", "TOPIC", NAME),
-    Column("partition", "PARTITION"),
-    Column("offset", "OFFSET"),
-    Column("rule", "RULE"),
-    Column("old_expires_at_ms", "OLD-EXPIRES-AT", text=_time("old_expires_at_ms")),
-    Column("new_expires_at_ms", "NEW-EXPIRES-AT", text=_time("new_expires_at_ms")),
-    Column("status", "STATUS", STATUS, text=lambda row: _EXPLAINED[row["status"]]),
-)
 
 
 @click.command(
@@ -85,7 +51,7 @@ COLUMNS = (
 @click.option(
     "--join",
     is_flag=True,
-    help="Join and leave groups for which only the time counts since when they are Empty.",
+    help="Join and leave groups whose clock runs from when they became Empty.",
 )
 @change_options
 @connection_options()
@@ -100,7 +66,7 @@ def command(
 ) -> int:
     """Keep committed offsets for another full retention.
 
-    Offsets whose own time counts are committed once more, as they are: those of standalone
+    Offsets whose own time counts are committed again, unchanged: those of standalone
     consumers and of KIP-848 groups. A classic group that has gone Empty is kept with --join: only
     since when it is Empty counts there, and joining and leaving it restarts that clock.
     """
@@ -109,7 +75,7 @@ def command(
     from kgtool.net.session import Session
 
     with Session(settings, progress=True) as session, Spool["list[GroupKeep]"]() as plan:
-        groups = choose(session, output, selection, KEYS).groups
+        groups = choose(session, output, selection, keys(KEEP)).groups
         run = _Run(session, output, plan)
         run.look(groups, join)
         if dry_run or not run.going:
@@ -142,13 +108,12 @@ class _Run:
         if waves.are_many:
             first, rest = groups[: self._output.canary or 0], groups[self._output.canary or 0 :]
             waves = Waves([*first, *self._session.run(by_log(self._session.cluster, rest))])
-        with Meter(len(groups), "groups looked at") as meter:
+        with Meter(self._output, "Looking", len(groups)) as meter:
             while names := waves.next():
                 looked = plan_keep(self._session.cluster, names, now_ms(), join=join)
                 found: KeepPlan = self._session.run(looked)
                 self._plan.add(found.groups)
                 waves.learn(len(names), sum(len(group.rows) for group in found.groups))
-                meter.clear()
                 self._show(found, open_rows(found.groups))
                 meter.add(len(names))
 
@@ -166,7 +131,7 @@ class _Run:
         self.joins += len(joined)
         if wanted:
             output.note_once("Committed offsets to keep:")
-            output.note(draw(COLUMNS, [_row(row) for row in wanted]), end="")
+            output.note(draw(shown(KEEP), [_row(row) for row in wanted]), end="")
 
     def change(self, yes: bool) -> None:
         """Do it, with a journal of what was there; there is nothing to undo: offsets stay the
@@ -174,12 +139,11 @@ class _Run:
         course = Course(self._session, self._output, len(self.going), yes=yes)
         with Change(self._session, self._output) as change:
             change.lock(self.going)
-            with Meter(len(self.going), "groups") as meter:
+            with Meter(self._output, "Keeping", len(self.going)) as meter:
                 for wave in self._plan:
                     going = [group for group in wave if group.description.group in self.going]
                     done = course.run(going, self._work(change), _has_failed, _left)
                     outcome = {group.description.group: group for group in done}
-                    meter.clear()
                     self.report([outcome.get(g.description.group, g) for g in wave])
                     meter.add(len(going))
         change.say()
@@ -202,7 +166,7 @@ class _Run:
         output = self._output
         rows = [row for group in groups for row in group.rows]
         if rows and output.is_text:
-            text = draw_for(output, COLUMNS, [_row(row) for row in rows])
+            text = draw_for(output, shown(KEEP), [_row(row) for row in rows])
             output.text(text.partition("\n")[2] if self._has_table else text, end="")
             self._has_table = True
         for group in groups:
@@ -241,7 +205,7 @@ def _left(group: GroupKeep) -> GroupKeep:
 def _question(commits: int, joins: int) -> str:
     parts = []
     if commits:
-        parts.append(f"Commit {counted(commits, 'offset')} once more")
+        parts.append(f"Commit {counted(commits, 'offset')} again")
     if joins:
         verb = "join and leave" if parts else "Join and leave"
         parts.append(f"{verb} {counted(joins, 'group')}")
@@ -249,7 +213,7 @@ def _question(commits: int, joins: int) -> str:
 
 
 def _row(row: KeepRow) -> dict[str, Any]:
-    fields = {key: getattr(row, key) for key in KEYS if key not in ("offset", "error")}
+    fields = {key: getattr(row, key) for key in keys(KEEP) if key not in ("offset", "error")}
     fields["offset"] = row.value.offset
     fields["error"] = error_object(row.error) if row.error is not None else None
-    return {key: fields[key] for key in KEYS}
+    return {key: fields[key] for key in keys(KEEP)}

@@ -20,6 +20,7 @@ from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import Column
+from kgtool.columns.groups import EXPIRING, LIST
 from kgtool.model import GroupListing
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class Wanted(NamedTuple):
     def row_keys(self) -> Sequence[str]:
         """The keys of the rows of the machine formats."""
         if self.columns:
-            return [column.key for column in self.columns]
-        return rows.LIST if self.horizon is None else list_expiring.KEYS
+            return columns_of.keys(self.columns)
+        return columns_of.keys(LIST if self.horizon is None else EXPIRING)
 
 
 @click.command(
@@ -104,18 +105,18 @@ def command(
     if wanted.horizon is not None:
         return _expiring(settings, output, wanted, wanted.horizon)
     found = fetch(settings, output, wanted)
-    _table(output, found, _columns(columns) or columns_of.LIST)
+    _table(output, found, _columns(columns) or LIST)
     return output.finish()
 
 
 def _columns(text: str | None) -> tuple[Column, ...]:
-    return () if text is None else columns_of.parse(text, columns_of.LIST, "--columns")
+    return () if text is None else columns_of.parse(text, LIST, "--columns")
 
 
 def _wanted(
     selection: Selection, columns: str | None, sort: str | None, within: str | None
 ) -> Wanted:
-    known = columns_of.LIST if within is None else list_expiring.COLUMNS
+    known = LIST if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
     by = columns_of.parse(sort, known, "--sort")[0] if sort is not None else None
     horizon = list_expiring.Horizon.parse(within) if within is not None else None

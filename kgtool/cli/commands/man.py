@@ -24,7 +24,7 @@ def command(name: str | None) -> int:
     page = shipped.path("man", "kgtool.1" if name is None else f"kgtool-{name}.1")
     if shutil.which("man") is None:
         raise KgError(
-            "There is no program man on this machine.",
+            "The program man is not installed.",
             hint=f"kgtool help {name or ''}".rstrip() + " shows the options.",
         )
     return subprocess.run(["man", "-l", str(page)], check=False).returncode

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,8 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import NAME, Column
+from kgtool.columns import keys
+from kgtool.columns.tools import PEEK, PEEK_TEXT
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.text import counted, escape
@@ -31,54 +31,6 @@ if TYPE_CHECKING:
     from kgtool.queries.peek import Place, Record
 
 FORMATS = ("auto", "text", "json", "hex")
-KEYS = (
-    "group", "topic", "partition", "offset", "committed_offset", "is_next", "timestamp_ms",
-    "timestamp_type", "leader_epoch", "key", "key_encoding", "value", "value_encoding", "headers",
-)  # fmt: skip
-_NULL = "(null)"
-
-
-def _shown(key: str) -> Any:
-    import json
-
-    def text(row: Any) -> str:
-        value, encoding = row[key], row[f"{key}_encoding"]
-        if encoding is None:
-            return _NULL
-        if encoding == "json":
-            return json.dumps(value)
-        return f"0x{value}" if encoding == "hex" else value or '""'
-
-    return text
-
-
-def _headers(row: Any) -> str | None:
-    found = []
-    for header in row["headers"]:
-        value = header["value"] if header["encoding"] is not None else _NULL
-        found.append(f"{header['name']}={'0x' if header['encoding'] == 'hex' else ''}{value}")
-    return " ".join(found) or None
-
-
-def _time(row: Any) -> str | None:
-    at_ms = row["timestamp_ms"]
-    if at_ms is None:
-        return None
-    try:
-        then = time.gmtime(at_ms // 1000)
-    except (OverflowError, ValueError, OSError):
-        return str(at_ms)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', then)}.{at_ms % 1000:03d}Z"
-
-
-COLUMNS = (
-    Column("is_next", "", text=lambda row: "->" if row["is_next"] else ""),
-    Column("offset", "OFFSET"),
-    Column("timestamp_ms", "TIME", text=_time),
-    Column("key", "KEY", NAME, _shown("key")),
-    Column("headers", "HEADERS", NAME, _headers, spare=1),
-    Column("value", "VALUE", NAME, _shown("value")),
-)
 
 
 class Wanted(NamedTuple):
@@ -140,7 +92,7 @@ def command(
 
     wanted = Wanted(before, after, key_format or format_, format_)
     with Session(settings) as session:
-        groups = as_named(session, output, selection, KEYS)
+        groups = as_named(session, output, selection, keys(PEEK))
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()
     for group in groups:
@@ -207,7 +159,7 @@ def _explained(error: KgError, place: Place) -> KgError:
 def _show(output: Output, place: Place, rows: list[dict[str, Any]]) -> None:
     output.text(f"{escape(str(place.partition))}: committed {place.offset}, {_what_is_left(place)}")
     if rows:
-        output.text(draw_for(output, COLUMNS, rows), end="")
+        output.text(draw_for(output, PEEK_TEXT, rows), end="")
     output.text("")
 
 

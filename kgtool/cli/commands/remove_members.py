@@ -20,9 +20,11 @@ from kgtool.cli.options.shared import (
     group_arguments,
     output_options,
 )
-from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.errors import error_object
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw, draw_for
-from kgtool.columns import NAME, Column
+from kgtool.columns import keys, shown
+from kgtool.columns.changes import MEMBERS
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, ItemError, Member, Target
 from kgtool.text import counted, escape
@@ -32,15 +34,6 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
-KEYS = ("group", "member_id", "group_instance_id", "client_id", "host", "status", "error")
-COLUMNS = (
-    Column("group", "GROUP", NAME),
-    Column("member_id", "CONSUMER-ID", NAME, spare=3),
-    Column("group_instance_id", "GROUP-INSTANCE-ID", NAME, spare=2),
-    Column("client_id", "CLIENT-ID", NAME),
-    Column("host", "HOST", NAME, spare=1),
-    Column("status", "STATUS"),
-)
 NO_WAY_BACK = (
     "This can't be undone: a client that is alive joins again by itself, and the others have to "
     "be started. The group rebalances, and its committed offsets stay as they are."
@@ -93,7 +86,7 @@ def command(
     from kgtool.net.session import Session
 
     with Session(settings) as session:
-        groups = as_named(session, output, selection, KEYS)
+        groups = as_named(session, output, selection, keys(MEMBERS))
         found = _find(session, output, groups, choice)
         if dry_run or not found:
             _report(output, [r for d, m in found.values() for r in _foreseen(d, m)])
@@ -144,7 +137,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
 
     foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
     output.note("Members to remove:")
-    output.note(draw(COLUMNS[:-1], [_row(row) for row in foreseen]), end="")
+    output.note(draw(shown(MEMBERS)[:-1], [_row(row) for row in foreseen]), end="")
     output.note(NO_WAY_BACK)
     count = len(foreseen)
     consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=found)
@@ -188,9 +181,7 @@ def _row(row: MemberRemoval) -> dict[str, Any]:
 def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
     rows = [_row(row) for row in removed]
     if rows and output.is_text:
-        words = {"would-remove": "would be removed"}
-        shown = [{**row, "status": words.get(row["status"], row["status"])} for row in rows]
-        output.text(draw_for(output, COLUMNS, shown), end="")
+        output.text(draw_for(output, shown(MEMBERS), rows), end="")
     for row, item in zip(rows, removed, strict=True):
         if item.error is None:
             output.done += 1
@@ -221,6 +212,6 @@ def _wait(session: Session, output: Output, groups: list[str], seconds: float) -
         error = ItemError(
             Target(group=group.group), None, "NON_EMPTY_GROUP",
             f"Group '{group.group}' is still {group.state}. {members(group)}",
-            "They live, and join again: stop their clients.",
+            "Their clients are alive and join again: stop them.",
         )  # fmt: skip
         output.failed(error, row=_empty(group, error))

@@ -14,9 +14,12 @@ from kgtool.changes.raw.message import check_version, find_api, make_request, sc
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.options.shared import connection_options, consent_options, output_options
-from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.errors import error_object
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.cli.reports import request_schema
+from kgtool.columns import keys, shown
+from kgtool.columns.tools import APIS, FIELDS, REQUEST
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.api import load, names
@@ -27,11 +30,6 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.net.session import Session
     from kgtool.protocol.as_json import Coded
-
-KEYS = (
-    "api", "api_key", "version", "broker", "request", "response", "header_hex", "request_hex",
-    "response_hex", "error",
-)  # fmt: skip
 
 
 class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
@@ -77,8 +75,8 @@ class Wanted(NamedTuple):
 @click.option("--version", "--api-version", "version", type=click.IntRange(0, 32767), metavar="N",
               help="In this version (default: the highest that both sides speak).")  # fmt: skip
 @click.option("--broker", type=click.IntRange(0), metavar="ID",
-              help="To this broker, wherever it belongs.")  # fmt: skip
-@click.option("--hex", "hex_", is_flag=True, help="Show the bytes of request and response too.")
+              help="Send it to this broker, not to where it belongs.")  # fmt: skip
+@click.option("--hex", "hex_", is_flag=True, help="Also show the bytes of request and response.")
 @click.option("--list", "list_", is_flag=True, help="Show all APIs that kgtool knows.")
 @click.option("--schema", is_flag=True, help="Show the fields of the API's request and response.")
 @click.option("--dry-run", is_flag=True,
@@ -132,24 +130,24 @@ def command(
 
 
 def _list(output: Output) -> int:
-    output.begin(request_schema.LIST_KEYS)
+    output.begin(keys(APIS))
     rows = request_schema.api_rows()
     output.page()
-    output.text(draw_for(output, request_schema.LIST_COLUMNS, rows), end="")
+    output.text(draw_for(output, shown(APIS), rows), end="")
     for row in rows:
         output.row(row)
     return output.finish()
 
 
 def _schema(output: Output, wanted: Wanted) -> int:
-    output.begin(request_schema.FIELD_KEYS)
+    output.begin(keys(FIELDS))
     module = load(wanted.api)
     output.page()
     output.text((module.__doc__ or "").replace("``", "").strip())
     for message, cls in (("request", module.Request), ("response", module.Response)):
         rows = list(request_schema.field_rows(message, cls, wanted.version))
         output.text(f"\n{message.capitalize()}, versions {cls.VERSIONS}, flexible {cls.FLEXIBLE}")
-        output.text(draw_for(output, request_schema.FIELD_COLUMNS, rows), end="")
+        output.text(draw_for(output, shown(FIELDS), rows), end="")
         for row in rows:
             output.row(row)
     return output.finish()
@@ -172,18 +170,18 @@ def _body(text: str | None) -> Any:
         except OSError as error:
             raise ConfigError(f"Can't read {where}: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{where} is no UTF-8 text.") from error
+            raise ConfigError(f"{where} is not UTF-8 text.") from error
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is no JSON: {error}.") from error
+        raise UsageError(f"{where} is not JSON: {error}.") from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
-        raise ValueError(f'"{twice}" is there twice')
+        raise ValueError(f'"{twice}" appears twice')
     return found
 
 
@@ -200,7 +198,7 @@ def _only_show(output: Output, wanted: Wanted) -> int:
     from kgtool.changes.raw.request import ANYBODY, Part
 
     version = wanted.cls.VERSIONS.high if wanted.version is None else wanted.version
-    output.begin(KEYS)
+    output.begin(keys(REQUEST))
     output.note(
         f"Without a cluster: where it goes ({request_schema.GOES_TO[wanted.cls.ROUTE]}) is open."
     )
@@ -216,7 +214,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
         _consent(wanted, _request(wanted, wanted.version))
     with Session(settings) as session:
         session.connect()
-        output.begin(KEYS, session.cluster_id)
+        output.begin(keys(REQUEST), session.cluster_id)
         version = _version(session, wanted)
         request = _request(wanted, version)
         _consent(wanted, request)
@@ -228,7 +226,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
             _would_send(output, wanted, parts, version, settings.client_id)
             return output.finish()
         if changes(request):
-            output.note("A raw request is kept in no journal: kgtool can't undo it.")
+            output.note("A raw request is not in the journal: kgtool can't undo it.")
             question = f"Send {wanted.api} version {version}?"
             consent.ask(session, output, question, wanted.yes, is_raw=True)
         for answer in session.run(send_parts(session.cluster, parts, version)):
@@ -274,7 +272,7 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
     from kgtool.protocol.frame import encode_request
     from kgtool.protocol.plan import encode
 
-    row: dict[str, Any] = dict.fromkeys(KEYS)
+    row: dict[str, Any] = dict.fromkeys(keys(REQUEST))
     row |= {
         "api": wanted.api,
         "api_key": wanted.cls.KEY,

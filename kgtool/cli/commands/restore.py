@@ -26,7 +26,8 @@ from kgtool.cli.options.shared import (
     output_options,
 )
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports.restore import COLUMNS
+from kgtool.columns import keys
+from kgtool.columns.changes import RESTORE
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
 
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     "--create/--no-create",
     default=True,
     show_default=True,
-    help="Make groups that do not exist (any more).",
+    help="Create missing groups.",
 )
 @click.option(
     "--verify/--no-verify",
@@ -150,7 +151,7 @@ def command(
 
     with Session(settings, progress=True) as session:
         session.connect()
-        output.begin(COLUMNS, session.cluster_id)
+        output.begin(keys(RESTORE), session.cluster_id)
         if not (force or other_cluster):
             check_cluster(file, backup.cluster_id, session.cluster_id, "--other-cluster")
         _name_missing(output, backup, selection)

@@ -13,6 +13,8 @@ import click
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
+from kgtool.columns import keys
+from kgtool.columns.tools import SANDBOX
 
 if TYPE_CHECKING:
     from kgtool.sandbox.cluster import Cluster
@@ -85,7 +87,7 @@ def up(
 @name_option
 @output_options
 def seed(output: Output, name: str) -> int:
-    """Fill it with the topics and groups that an admin really meets."""
+    """Create realistic topics and groups in it."""
     from kgtool.sandbox.seeding.seed import seed as run
 
     cluster = _running(name)
@@ -102,7 +104,7 @@ def status(output: Output, name: str) -> int:
     from kgtool.sandbox.cluster import Cluster
 
     facts = _facts(Cluster.attach(name), name)
-    output.begin(tuple(facts), facts["cluster_id"])
+    output.begin(keys(SANDBOX), facts["cluster_id"])
     output.done += 1
     output.row(facts)
     for key, value in facts.items():
@@ -124,7 +126,7 @@ def down(output: Output, name: str, keep_data: bool) -> int:
 
     cluster = Cluster.attach(name)
     facts = _facts(None, name)
-    output.begin(tuple(facts))
+    output.begin(keys(SANDBOX))
     output.done += 1
     if cluster is None:
         output.note(f"no sandbox {name!r} is running")
@@ -139,7 +141,7 @@ def down(output: Output, name: str, keep_data: bool) -> int:
 def _report(output: Output, cluster: Cluster) -> int:
     """Put out where it is: in text, only the bootstrap address."""
     facts = _facts(cluster, cluster.name)
-    output.begin(tuple(facts), facts["cluster_id"])
+    output.begin(keys(SANDBOX), facts["cluster_id"])
     output.done += 1
     output.row(facts)
     output.text(cluster.bootstrap)
@@ -151,7 +153,7 @@ def _settings(words: tuple[str, ...]) -> Mapping[str, str]:
     for word in words:
         key, separator, value = word.partition("=")
         if not separator or not key.strip():
-            raise click.UsageError(f"--config wants KEY=VALUE, not {word!r}")
+            raise click.UsageError(f"--config takes KEY=VALUE, not {word!r}")
         settings[key.strip()] = value.strip()
     return settings
 

@@ -16,8 +16,10 @@ from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change, folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.shared import change_options, connection_options, output_options
-from kgtool.cli.output.output import Output, sentence
-from kgtool.cli.reports.restore import COLUMNS
+from kgtool.cli.output.errors import sentence
+from kgtool.cli.output.output import Output
+from kgtool.columns import keys
+from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.text import escape
@@ -38,7 +40,7 @@ def living_options(function: Any) -> Any:
         click.option("--wait-empty", metavar="TIME",
                      help="Wait up to this long (60s, 5m) for the groups to become empty."),
         click.option("--all-or-nothing", is_flag=True,
-                     help="Do nothing if anything can't be put back."),
+                     help="Do nothing if anything can't be restored."),
     ):  # fmt: skip
         function = option(function)
     return function
@@ -106,7 +108,7 @@ def _run(
 
     with Session(settings or _where(entry), progress=True) as session:
         session.connect()
-        output.begin(COLUMNS, session.cluster_id)
+        output.begin(keys(RESTORE), session.cluster_id)
         entry = entry or _last(session, output)
         size = entry.path.stat().st_size
         status = _undo(session, output, entry, options)
@@ -196,9 +198,9 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
         lambda: wishes(entry.path, is_refusal),
         lambda: Change(session, output, undoes=entry.id),
     )
-    work.run("Put back {}?")
+    work.run("Restore {}?")
     if not work.done and not work.failed:
-        output.note("There is nothing to put back.")
+        output.note("There is nothing to restore.")
     if not (options.dry_run or work.failed or is_lost):
         _mark(output, entry, work.journal_id)
     return output.finish()
@@ -224,10 +226,10 @@ def _undo_configs(
     """Set configs of groups as they were."""
     from kgtool.cli.flows import configs
 
-    output.begin(configs.KEYS, session.cluster_id)
+    output.begin(keys(CONFIGS_ALTER), session.cluster_id)
     items = configs.undo_items(session, entry.path, force=options.policy.force)
     work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
-    work.run(items, "Put back {}?")
+    work.run(items, "Restore {}?")
     if not (options.dry_run or work.failed or is_lost):
         _mark(output, entry, work.journal_id)
     return output.finish()

@@ -72,7 +72,11 @@ def ask(
     if yes:
         return
     began = time.monotonic()
-    _ask(session, output, question, names, used)
+    output.is_asking = True
+    try:
+        _ask(session, output, question, names, used)
+    finally:
+        output.is_asking = False
     session.loop.extend(time.monotonic() - began)
     output.confirm = said.confirm
 

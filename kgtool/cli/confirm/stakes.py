@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli.flows.change import now_ms
-from kgtool.cli.output.output import Output, sentence
+from kgtool.cli.output.errors import sentence
+from kgtool.cli.output.output import Output
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.text import counted, escape, moment

@@ -7,45 +7,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.output.output import Sink
-from kgtool.columns import Column, duration
+from kgtool.columns import duration
+from kgtool.columns.groups import EXPIRY_KEYS
 from kgtool.errors import KgError
 from kgtool.model import GroupOffsets, ItemError, Target, TopicPartition
-from kgtool.text import moment
 
 if TYPE_CHECKING:
     from kgtool.net.session import Session
     from kgtool.queries.cluster.broker_rules import BrokerRules
     from kgtool.queries.log.expiry import Expiries, Expiry, Question
 
-KEYS = ("committed_at_ms", "expires_at_ms", "rule")
-NEVER, UNKNOWN, EARLIER = "never", "unknown", "earlier"
-
 Row = Mapping[str, Any]
-
-
-def committed_text(row: Row) -> str | None:
-    """Return the cell of COMMITTED-AT; ``earlier`` was not read, because nothing hangs on it."""
-    at = row.get("committed_at_ms")
-    if at is not None:
-        return moment(at)
-    return EARLIER if row.get("rule") is not None else None
-
-
-def expires_text(row: Row) -> str | None:
-    """Return the cell of EXPIRES-AT: a time, ``never`` (as things stand) or ``unknown``."""
-    at = row.get("expires_at_ms")
-    if at is not None:
-        return moment(at)
-    if row.get("rule") is not None:
-        return NEVER
-    return UNKNOWN if row.get("current_offset") is not None else None
-
-
-COLUMNS = (
-    Column("committed_at_ms", "COMMITTED-AT", text=committed_text),
-    Column("expires_at_ms", "EXPIRES-AT", text=expires_text),
-    Column("rule", "RULE"),
-)
 
 
 def now_ms() -> int:
@@ -104,8 +76,8 @@ def of_groups(
 def as_row(expiry: Expiry | None) -> dict[str, Any]:
     """Return the keys that a row gets."""
     if expiry is None:
-        return dict.fromkeys(KEYS)
-    return {key: getattr(expiry, key) for key in KEYS}
+        return dict.fromkeys(EXPIRY_KEYS)
+    return {key: getattr(expiry, key) for key in EXPIRY_KEYS}
 
 
 def explain_rules(brokers: Iterable[BrokerRules | None]) -> list[str]:

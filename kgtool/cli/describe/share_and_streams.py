@@ -16,7 +16,7 @@ from kgtool.cli.describe.query import Expiries, Found
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output, Sink
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import NAME, STATUS, Column
+from kgtool.columns import Column, groups
 from kgtool.errors import KgError
 from kgtool.model import Assignment, ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
@@ -30,60 +30,10 @@ KINDS = ("share", "streams")
 
 Row = dict[str, Any]
 
-_GROUP = Column("group", "GROUP", NAME)
-_START = (
-    _GROUP,
-    Column("topic", "TOPIC", NAME),
-    Column("partition", "PARTITION"),
-    Column("leader_epoch", "LEADER-EPOCH"),
-    Column("start_offset", "START-OFFSET"),
-    Column("log_end_offset", "LOG-END-OFFSET"),
-    Column("lag", "LAG"),
-    Column("status", "STATUS", STATUS),
-)
-_COMMITTED = (
-    *_START[:4],
-    Column("current_offset", "CURRENT-OFFSET"),
-    *_START[5:7],
-    Column("member_id", "MEMBER", NAME, spare=2),
-    Column("client_id", "CLIENT-ID", NAME, spare=1),
-    _START[7],
-)
-_SHARE_MEMBERS = (
-    _GROUP,
-    Column("consumer_id", "CONSUMER-ID", NAME, spare=2),
-    Column("host", "HOST", NAME),
-    Column("client_id", "CLIENT-ID", NAME),
-    Column("partitions", "#PARTITIONS"),
-    Column("current_epoch", "MEMBER-EPOCH"),
-    Column("current_assignment", "ASSIGNMENT", NAME),
-)
-_STREAMS_MEMBERS = (
-    _GROUP,
-    Column("consumer_id", "MEMBER", NAME, spare=3),
-    Column("host", "HOST", NAME, spare=1),
-    Column("client_id", "CLIENT-ID", NAME),
-    Column("process_id", "PROCESS", NAME, spare=2),
-    Column("topology_epoch", "TOPOLOGY-EPOCH"),
-    Column("current_epoch", "MEMBER-EPOCH"),
-    Column("current_assignment", "TASKS", NAME),
-    Column("target_assignment", "TARGET-TASKS", NAME),
-)
-_STATE = (
-    _GROUP,
-    columns_of.LIST[1],
-    columns_of.STATE[1],
-    Column("assignment_strategy", "ASSIGNMENT-STRATEGY", NAME, spare=1),
-    Column("state", "STATE", STATUS),
-    Column("group_epoch", "GROUP-EPOCH"),
-    Column("target_assignment_epoch", "ASSIGNMENT-EPOCH"),
-    Column("topology_epoch", "TOPOLOGY-EPOCH"),
-    Column("members", "#MEMBERS"),
-)
 _TABLES = {
-    ("share", "offsets"): _START, ("streams", "offsets"): _COMMITTED,
-    ("share", "members"): _SHARE_MEMBERS, ("streams", "members"): _STREAMS_MEMBERS,
-    ("share", "state"): _STATE, ("streams", "state"): _STATE,
+    ("share", "offsets"): groups.SHARE_OFFSETS, ("streams", "offsets"): groups.STREAMS_OFFSETS,
+    ("share", "members"): groups.SHARE_MEMBERS, ("streams", "members"): groups.STREAMS_MEMBERS,
+    ("share", "state"): groups.OTHER_STATES, ("streams", "state"): groups.OTHER_STATES,
 }  # fmt: skip
 _VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "topology_epoch",
             "current_epoch", "target_assignment"}  # fmt: skip
@@ -140,7 +90,7 @@ def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> S
     """Return the columns of a table of one type of groups: its own, or those asked for."""
     if view.columns or view.is_summed:
         return view.text_columns(found)
-    extra = expiry.COLUMNS if view.expiry else ()
+    extra = groups.EXPIRY if view.expiry else ()
     return [*_own(view, kind, found), *extra]
 
 

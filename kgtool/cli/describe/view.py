@@ -7,21 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import columns as columns_of
-from kgtool.cli.describe import expiry as expiry_of
-from kgtool.cli.output import rows
-from kgtool.columns import Column
+from kgtool.columns import Column, groups
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
 
 _KNOWN = {
-    "offsets": (*columns_of.OFFSETS, *expiry_of.COLUMNS),
-    "members": columns_of.MEMBERS,
-    "state": columns_of.STATE,
-    "totals": columns_of.TOTALS,
-    "by group": columns_of.BY_GROUP,
-    "by topic": columns_of.BY_TOPIC,
+    "offsets": groups.OFFSETS_TEXT,
+    "members": groups.MEMBERS,
+    "state": groups.STATE,
+    "totals": groups.TOTALS,
+    "by group": groups.BY_GROUP,
+    "by topic": groups.BY_TOPIC,
 }
-_ROW_KEYS = {"offsets": rows.OFFSETS, "members": rows.MEMBERS, "state": rows.STATE}
+_ROWS = {"offsets": groups.OFFSETS, "members": groups.MEMBERS, "state": groups.STATE}
 _VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "current_epoch",
             "current_assignment", "target_epoch", "target_assignment", "upgraded"}  # fmt: skip
 """Columns of Kafka's tables that only ``--verbose`` shows."""
@@ -130,12 +128,12 @@ class View(NamedTuple):
     def row_keys(self) -> tuple[str, ...]:
         """The keys of the rows of the machine formats."""
         if self.columns:
-            return tuple(column.key for column in self.columns)
+            return columns_of.keys(self.columns)
         if self.is_summed:
-            return tuple(column.key for column in _KNOWN[self.table])
-        keys: tuple[str, ...] = _ROW_KEYS[self.name]
+            return columns_of.keys(_KNOWN[self.table])
+        keys = columns_of.keys(_ROWS[self.name])
         keys = (*keys, "last_stable_offset") if self.committed else keys
-        return (*keys, *expiry_of.KEYS) if self.expiry else keys
+        return (*keys, *groups.EXPIRY_KEYS) if self.expiry else keys
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -148,7 +146,7 @@ class View(NamedTuple):
             return list(self.columns)
         shown = [column for column in _KNOWN[self.table] if self._is_shown(column.key, found)]
         if self.name == "state" and not self.kafka_form:
-            shown.insert(1, columns_of.STATE_TYPE)
+            shown.insert(1, groups.STATE_TYPE)
         return shown
 
     def _is_shown(self, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
@@ -158,7 +156,7 @@ class View(NamedTuple):
             return self.time_lag
         if key == "last_stable_offset":
             return self.committed
-        if key in expiry_of.KEYS:
+        if key in groups.EXPIRY_KEYS:
             return self.expiry
         if key == "status":
             return not self.kafka_form
@@ -190,7 +188,7 @@ def make(
     return view._replace(
         time_lag=view.time_lag or "lag_ms" in asked,
         committed=view.committed or "last_stable_offset" in asked,
-        expiry=view.expiry or not asked.isdisjoint(expiry_of.KEYS),
+        expiry=view.expiry or not asked.isdisjoint(groups.EXPIRY_KEYS),
     )
 
 

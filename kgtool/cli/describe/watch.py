@@ -1,4 +1,4 @@
-"""``describe --watch SECONDS``: looks again and again, and says what has changed.
+"""``describe --watch SECONDS``: looks again and again, says what has changed and how fast.
 
 On a terminal the table is drawn over the last one, nothing else on the screen is touched, and the
 last one stays when Ctrl-C ends it. Elsewhere each look follows the one before.
@@ -10,17 +10,21 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kgtool import columns as columns_of
 from kgtool.cli.app import exits
 from kgtool.cli.describe import share_and_streams
 from kgtool.cli.describe.held_back import HeldBack
 from kgtool.cli.describe.present import arranged
 from kgtool.cli.describe.query import Found, look
+from kgtool.cli.describe.rates import Rates
 from kgtool.cli.describe.view import View
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output import prometheus, terminal
-from kgtool.cli.output.output import Output, sentence
+from kgtool.cli.output.errors import sentence
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw, fit
-from kgtool.columns import CHANGE, Column
+from kgtool.columns import Column
+from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
@@ -94,6 +98,7 @@ class Watch:
         self._seconds = view.watch
         self._screen = Screen(output) if output.is_terminal else None
         self._before: Snapshot | None = None
+        self._rates = Rates(view.identity) if view.table == "offsets" else None
 
     def run(self) -> int:
         """Look until Ctrl-C; return the exit status.
@@ -139,6 +144,8 @@ class Watch:
         look(self._session, held, self._selection, self._view, show, ordered=True)
         for found in held.find(self._session, self._view):
             show(found)
+        if self._rates is not None:
+            taken.rows[""] = list(self._rates.add(taken.rows.get("", ())))
         if exporter is not None:
             exporter.write(taken.cluster_id, len(taken.errors), int(time.time() * 1000))
         return taken
@@ -147,7 +154,7 @@ class Watch:
         """Compare two looks, table by table; those that nothing is in are left out."""
         parts = []
         for kind in ("", *share_and_streams.KINDS):
-            there = arranged(now.rows.get(kind, ()), self._view)
+            there = self._arranged(now.rows.get(kind, ()))
             old = None if before is None else arranged(before.rows.get(kind, ()), self._view)
             changed = changes(old, there, self._view.identity)
             rows: list[Row] = [{**row, "change": changed.get(at)} for at, row in enumerate(there)]
@@ -155,6 +162,13 @@ class Watch:
             if rows:
                 parts.append(Part(kind, rows))
         return parts or [Part("", [])]
+
+    def _arranged(self, rows: Sequence[Row]) -> list[Row]:
+        """Sort as asked; on a screen, which may be small, the largest lag first."""
+        there = arranged(rows, self._view)
+        if self._screen is not None and self._view.sort is None and there and "lag" in there[0]:
+            there.sort(key=lambda row: (row["lag"] is None, -(row["lag"] or 0)))
+        return there
 
     def _gone(self, before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
         there = {_identity(row, self._view.identity) for row in now}
@@ -177,12 +191,14 @@ class Watch:
 
     def _columns(self, part: Part) -> list[Column]:
         if not part.kind:
-            return [*self._view.text_columns(part.rows), CHANGE]
+            rates = RATES if self._rates is not None and not self._view.columns else ()
+            return [*self._view.text_columns(part.rows), *rates, CHANGE]
         return [*share_and_streams.text_columns(self._view, part.kind, part.rows), CHANGE]
 
     def _put_out(self, now: Snapshot, parts: Sequence[Part]) -> None:
         looked_at_ms = int(time.time() * 1000)
-        keys = (*self._view.row_keys, "change")
+        rates = () if self._rates is None or self._view.columns else columns_of.keys(RATES)
+        keys = (*self._view.row_keys, *rates, "change")
         self._output.begin(("looked_at_ms", *keys), now.cluster_id)
         for part in parts:
             for row in part.rows:

@@ -28,7 +28,9 @@ from kgtool.cli.flows.change import Change, folder, now_ms, origin
 from kgtool.cli.flows.course import Course
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.reports.cleanup import KEYS, report_table, row_of, show_plan
+from kgtool.cli.reports.cleanup import report_table, row_of, show_plan
+from kgtool.columns import keys
+from kgtool.columns.changes import CLEANUP_APPLY
 from kgtool.errors import ConfigError
 from kgtool.text import counted, escape
 
@@ -68,7 +70,7 @@ class Apply:
     def run(self) -> int:
         """Do it; return the exit status."""
         plan, output = self._plan, self._output
-        output.begin(KEYS, self._session.cluster_id)
+        output.begin(keys(CLEANUP_APPLY), self._session.cluster_id)
         if plan.header.cluster_id is None:
             raise ConfigError(
                 f"{self._options.path} does not say which cluster it is about.",
@@ -137,16 +139,15 @@ class Apply:
             self._take(self._part(items).look())
 
     def _work(self, left: Sequence[PlanItem], progress: Progress) -> None:
-        meter = Meter(len(left), "groups")
+        meter = Meter(self._output, "Cleaning up", len(left))
         course = Course(self._session, self._output, len(left), yes=self._options.yes)
         done: list[PlanItem] = []
         try:
-            with Change(self._session, self._output) as change:
+            with Change(self._session, self._output) as change, meter:
                 for items in course.parts(self._parts(left)):
                     began = time.monotonic()
-                    meter.show(len(done), *self._troubles())
+                    meter.set(len(done), *self._troubles())
                     results = self._apply(items, change, progress)
-                    meter.clear()
                     self._take(results)
                     done += items
                     skipped, failed = self._troubles()
@@ -155,7 +156,6 @@ class Apply:
                         break
                     self._wait(len(items), began, len(done) < len(left))
         except BaseException as error:
-            meter.clear()
             how = "Stopped" if isinstance(error, Exception) else "Interrupted"
             self._output.note(
                 f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. The same "
@@ -223,7 +223,7 @@ class Apply:
         older = self._journals if self._change is None else self._journals[:-1]
         if older:
             listed = ", then ".join(f"kgtool undo {journal}" for journal in reversed(older))
-            self._output.note(f"Earlier runs of this plan are taken back by {listed}.")
+            self._output.note(f"Earlier runs of this plan are undone by {listed}.")
 
     def _report(self) -> int:
         report_table(self._output, self._results)

@@ -20,8 +20,10 @@ from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import NAME, Column
+from kgtool.columns import keys, shown
+from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
@@ -33,32 +35,10 @@ if TYPE_CHECKING:
     from kgtool.changes.cleanup.facts import Survey, Told
     from kgtool.net.session import Session
 
-KEYS = (
-    "action", "group", "type", "state", "offsets", "lag", "last_commit_ms", "expires_at_ms", "why",
-)  # fmt: skip
 WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
 REASONS = 5
 """So many reasons for leaving groups out are listed, each with the names of ``NAMES`` groups."""
 NAMES = 3
-
-
-def _when(key: str) -> Any:
-    return lambda row: None if row[key] is None else moment(row[key])
-
-
-def _lag(row: Any) -> str:
-    return "unknown" if row["lag"] is None else str(row["lag"])
-
-
-COLUMNS = (
-    Column("action", "ACTION"),
-    Column("group", "GROUP", NAME),
-    Column("offsets", "OFFSETS"),
-    Column("lag", "LAG", text=_lag),
-    Column("last_commit_ms", "LAST-COMMIT", text=_when("last_commit_ms"), spare=2),
-    Column("expires_at_ms", "EXPIRES-AT", text=_when("expires_at_ms"), spare=1),
-    Column("why", "WHY", NAME, text=lambda row: "; ".join(row["why"]), spare=3),
-)
 
 
 class Request(NamedTuple):
@@ -86,12 +66,13 @@ def make(session: Session, output: Output, request: Request) -> int:
     selection = request.selection
     if not selection.is_given:
         selection = selection._replace(all_groups=True)
-    chosen = choose(session, output, selection, KEYS)
+    chosen = choose(session, output, selection, keys(CLEANUP_PLAN))
     at_ms = now_ms()
     since_ms = at_ms - (request.criteria.idle_ms or 0) - _SLACK_MS
     told = None if request.times is None else _teller(request.times)
     looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
-    found = session.run(looked)
+    with Meter(output, f"Looking at {counted(len(chosen.groups), 'group')}"):
+        found = session.run(looked)
     _say_missing(output, selection.groups, found)
     _count_failures(output, found)
     skew = clock_skew(found.newest_ms, at_ms, idle=request.criteria.idle_ms is not None)
@@ -213,7 +194,7 @@ def header(
 def row_of(item: PlanItem) -> dict[str, Any]:
     """Return an item as a row of ``cleanup plan``."""
     fields = item._asdict()
-    return {**{key: fields[key] for key in KEYS}, "offsets": len(item.offsets),
+    return {**{key: fields[key] for key in keys(CLEANUP_PLAN)}, "offsets": len(item.offsets),
             "why": list(item.why)}  # fmt: skip
 
 
@@ -223,7 +204,7 @@ def _show(output: Output, plan: Plan, looked_at: int) -> None:
         output.row(row)
     if rows and output.is_text:
         output.page()
-        output.text(draw_for(output, COLUMNS, rows), end="")
+        output.text(draw_for(output, shown(CLEANUP_PLAN), rows), end="")
     output.note(summary(plan.items, looked_at))
     say_left_out(output, plan.left_out)
 
@@ -252,7 +233,7 @@ def say_left_out(output: Output, left_out: Iterable[LeftOut]) -> None:
     total = len({name for names in groups.values() for name in names})
     if not total:
         return
-    output.note(f"Left out, because it can't be told: {counted(total, 'group')}.")
+    output.note(f"Skipped, not enough information: {counted(total, 'group')}.")
     by_reason = Counter({why: len(names) for why, names in groups.items()})
     for why, count in by_reason.most_common(REASONS):
         shown = ", ".join(groups[why][:NAMES]) + (", …" if count > NAMES else "")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
-from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.errors import error_object
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw, draw_for
-from kgtool.columns import NAME, Column
+from kgtool.columns import keys, shown
+from kgtool.columns.changes import CONFIGS_ALTER
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
@@ -19,23 +21,8 @@ if TYPE_CHECKING:
     from kgtool.changes.groups.configs import Configs, Wanted
     from kgtool.net.session import Session
 
-KEYS = ("group", "name", "old_value", "new_value", "status", "error")
 PENDING = "would-alter"
 WAY_BACK = "The current values are saved in the journal: kgtool undo restores them."
-
-
-def _status(row: Mapping[str, Any]) -> str:
-    error = row["error"]
-    return str(row["status"]) if error is None else f"failed: {error['name']}"
-
-
-COLUMNS = (
-    Column("group", "GROUP", NAME),
-    Column("name", "CONFIG", NAME),
-    Column("old_value", "OLD-VALUE", NAME),
-    Column("new_value", "NEW-VALUE", NAME),
-    Column("status", "STATUS", text=_status),
-)
 
 
 class Refused(KgError):
@@ -71,7 +58,11 @@ class Item(NamedTuple):
         """Return the row of the machine formats."""
         error = error_object(self.error) if self.error else None
         return dict(
-            zip(KEYS, (self.group, self.name, self.old, self.new, self.status, error), strict=True)
+            zip(
+                keys(CONFIGS_ALTER),
+                (self.group, self.name, self.old, self.new, self.status, error),
+                strict=True,
+            )
         )
 
 
@@ -136,7 +127,9 @@ class Work:
     def _show(self, items: Sequence[Item]) -> None:
         self._output.note("Configs to change:")
         rows = [one.row() for one in items]
-        self._output.note(draw(COLUMNS[:-1], rows), end="")
+        self._output.note(
+            draw(shown(CONFIGS_ALTER, "group name old_value new_value"), rows), end=""
+        )
         self._output.note(WAY_BACK)
 
     def _changed(self, items: Sequence[Item], open_: Sequence[Item]) -> list[Item]:
@@ -188,7 +181,7 @@ class Work:
     def _report(self, items: Sequence[Item]) -> None:
         rows = [one.row() for one in items]
         if rows:
-            self._output.text(draw_for(self._output, COLUMNS, rows), end="")
+            self._output.text(draw_for(self._output, shown(CONFIGS_ALTER), rows), end="")
         if self._dry_run and any(one.status == PENDING for one in items):
             self._output.note("Dry run: nothing was changed.")
         for one, row in zip(items, rows, strict=True):

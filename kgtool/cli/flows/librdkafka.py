@@ -75,7 +75,7 @@ def _roots(store: Store) -> str:
 
     texts = "".join(read_trusted(store))
     if any(c.subject != c.issuer for c in load_pem_x509_certificates(texts.encode())):
-        raise ConfigError("librdkafka can't trust a certificate that is no root.")
+        raise ConfigError("librdkafka can't trust a certificate that is not a root.")
     return texts
 
 

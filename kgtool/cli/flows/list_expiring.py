@@ -12,6 +12,7 @@ from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import Column, duration
+from kgtool.columns.groups import EXPIRING
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupListing, ItemError, Target
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
@@ -21,14 +22,6 @@ from kgtool.timespec import span_ms
 if TYPE_CHECKING:
     from kgtool.net.session import Session
     from kgtool.queries.log.expiry import GroupExpiry, Question
-
-COLUMNS = (
-    *columns_of.LIST,
-    Column("expiring_offsets", "EXPIRING"),
-    Column("expires_at_ms", "EXPIRES-AT", text=expiry.expires_text),
-    Column("rule", "RULE"),
-)
-KEYS = (*rows.LIST, "expiring_offsets", "expires_at_ms", "rule")
 
 Row = dict[str, Any]
 
@@ -121,10 +114,10 @@ def show(
     for row in found:
         output.row(columns_of.pick(row, wanted) if wanted else row)
     if not found:
-        what = "Nothing" if not output.errors else "Nothing of what could be looked at"
+        what = "Nothing" if not output.errors else "Nothing that could be checked"
         of = counted(groups, "group")
         output.note(f"{what} expires within {horizon.shown} ({of} looked at).")
     elif output.is_text:
-        output.text(draw_for(output, wanted or COLUMNS, found), end="")
+        output.text(draw_for(output, wanted or EXPIRING, found), end="")
     status = output.finish()
     return exits.FOUND if found else status

@@ -161,7 +161,7 @@ class Reader:
             why = f" ({self._said})" if self._said else ""
             raise TimedOut(
                 f"No record came within {self._settings.timeout_ms} ms{why}.",
-                hint="Give it more time with --timeout.",
+                hint="Allow more time with --timeout.",
             )
 
 
@@ -195,5 +195,5 @@ def _translated(error: Any) -> KgError:
 
         return broker_error(error.code(), error.str())
     if error.name() == "_AUTO_OFFSET_RESET":
-        return KgError("The records are gone from the log since it was looked at.")
+        return KgError("The records were removed from the log meanwhile.")
     return NetworkError(f"librdkafka: {error.str().rstrip('.')}.")

@@ -18,6 +18,8 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.reports import reset as reset_report
+from kgtool.columns import keys
+from kgtool.columns.changes import RESET
 from kgtool.model import TopicSpec
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape
@@ -56,7 +58,7 @@ def run(settings: Settings, output: Output, selection: Selection, reset: Reset) 
     plan = Spool["list[GroupReset]"]()
     rows = Spool["list[reset_report.KafkaRow]"]()
     with Session(settings) as session, plan, rows:
-        groups = choose(session, output, selection, reset_report.COLUMNS).groups
+        groups = choose(session, output, selection, keys(RESET)).groups
         _wait(session, output, groups, reset.wait_seconds)
         return _Run(session, output, reset, groups, plan, rows).run()
 
@@ -112,7 +114,7 @@ class _Run:
         reset = self._reset
         request = ResetRequest((), reset.strategy, reset.topics, reset.create, reset.force)
         waves = Waves(self._groups)
-        with Meter(len(self._groups), "groups looked at") as meter:
+        with Meter(self._output, "Looking", len(self._groups)) as meter:
             while names := waves.next():
                 looked = plan_resets(self._session.cluster, request._replace(groups=tuple(names)))
                 wave = settle(self._session.run(looked), reset.all_or_nothing)
@@ -123,7 +125,6 @@ class _Run:
                 self._going |= going
                 self._offsets += reset_report.count(wave, "would-reset")
                 waves.learn(len(names), sum(len(group.rows) for group in wave))
-                meter.clear()
                 self._show(wave, is_change=bool(going) and (reset.execute or reset.asks))
                 meter.add(len(names))
         if (
@@ -172,11 +173,10 @@ class _Run:
         work = self._work(change)
         total = len(self._groups if reset.all_or_nothing else self._going)
         course = Course(self._session, self._output, total, yes=reset.yes or reset.is_kafka_form)
-        with Meter(total, "groups") as meter:
+        with Meter(self._output, "Resetting", total) as meter:
             for wave in self._plan:
                 going = [g for g in wave if reset.all_or_nothing or g.group in self._going]
                 done = course.run(going, work, _has_failed, _left)
-                meter.clear()
                 outcome = {group.group: group for group in done}
                 self._report([outcome.get(group.group, group) for group in wave])
                 meter.add(len(going))

@@ -16,9 +16,13 @@ from kgtool.changes.restore.run import Putter, parts
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
-from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.output import Output, sentence
-from kgtool.cli.reports.restore import HEADERS, LINES, Plan, cells, row_of
+from kgtool.cli.output.errors import sentence
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.tables import Streamed
+from kgtool.cli.reports.restore import LINES, Plan, row_of
+from kgtool.columns import shown
+from kgtool.columns.changes import RESTORE
 from kgtool.errors import NotDone
 from kgtool.model import ItemError, Target
 from kgtool.text import escape
@@ -58,18 +62,25 @@ class PutBack:
         self._putter = Putter(session, options.policy, verify=options.verify)
         self._plan = Plan()
         self._wait_until: float | None = None
-        self._has_header = False
+        self._meter = Meter(output, "Restoring")
+        self._table = Streamed(output, shown(RESTORE))
         self.done = 0
         self.failed = 0
         self.journal_id: str | None = None
 
     def run(self, question: str) -> None:
         """Do all of it. ``question`` is what is asked; ``{}`` stands for the offsets."""
+        with self._table:
+            self._run(question)
+
+    def _run(self, question: str) -> None:
         total = 0
-        for part in self._parts():
-            self._wait(part)
-            self._plan.add(self._putter.look(part))
-            total += len(part)
+        with Meter(self._output, "Looking") as meter:
+            for part in self._parts():
+                self._wait(part)
+                self._plan.add(self._putter.look(part))
+                total += len(part)
+                meter.add(len(part))
         self._plan.show_lost(self._output)
         if self._options.dry_run or not self._plan.count:
             self._only_report()
@@ -82,7 +93,8 @@ class PutBack:
             self._session, self._output, question.format(self._plan.words), self._options.yes,
             groups=self._plan.groups, offsets=self._plan.count,
         )  # fmt: skip
-        with self._new_change() as change:
+        self._meter = Meter(self._output, "Restoring", total)
+        with self._new_change() as change, self._meter:
             self._change(change, total)
         self.journal_id = change.journal_id
         change.say()
@@ -154,6 +166,7 @@ class PutBack:
     def _apply(self, part: Sequence[GroupWish], change: Change) -> int:
         """Put a part back; return in how many groups something failed."""
         groups = self._putter.put(part, change)
+        self._meter.add(len(part))
         for group in groups:
             self._report(group)
         return sum(map(_has_failed, groups))
@@ -196,10 +209,7 @@ class PutBack:
         else:
             for row in group.rows:
                 self._report_row(row)
-        if group.rows:
-            lines = kafka_tables.table(HEADERS, [cells(row) for row in group.rows])
-            output.text(lines if not self._has_header else lines.partition("\n")[2], end="")
-            self._has_header = True
+        self._table.add([row_of(row) for row in group.rows])
 
     def _report_row(self, row: PutRow) -> None:
         if row.error is not None:

@@ -48,7 +48,7 @@ class Spool(Generic[T]):
             raise SpoolError(
                 f"The plan can't be kept in {tempfile.gettempdir()} ({error.strerror}), so nothing "
                 "was changed.",
-                hint="Make room, or name another folder with TMPDIR.",
+                hint="Free some space, or choose another folder with TMPDIR.",
             ) from error
 
     def __iter__(self) -> Iterator[T]:

@@ -44,7 +44,7 @@ class Name(_Text):
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            self.fail("the name is no valid UTF-8 text.", param, ctx)
+            self.fail("the name is not valid UTF-8 text.", param, ctx)
         return text
 
 

@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
+from kgtool.cli.output.errors import error_object, sentence
 from kgtool.errors import KgError
 from kgtool.json_rows import Form, encode
 from kgtool.model import ItemError, Target
-from kgtool.text import cell, escape
+from kgtool.text import cell
 
 if TYPE_CHECKING:
     from kgtool.cli.output.pager import Pager
 
 ENVELOPE_VERSION = 1
+_WORDS = {"Error:": terminal.RED, "Warning:": terminal.YELLOW, "Note:": terminal.BOLD}
 
 Row = Mapping[str, Any]
 
@@ -70,6 +72,8 @@ class Output:
         self.use_color: bool | None = None
         self.before_writing: Callable[[bool], None] | None = None
         """Told before anything is put out, whether it is results: a line of progress goes."""
+        self.is_asking = False
+        """A question waits for its answer: no line of progress is drawn."""
         self._stdout, self._stderr = stdout, stderr
         self._pager: Pager | None = None
         self._said: set[str] = set()
@@ -83,6 +87,11 @@ class Output:
     def is_text(self) -> bool:
         """Whether the command prints tables for people."""
         return self.format == "text"
+
+    @property
+    def stderr(self) -> TextIO:
+        """Where notes go."""
+        return self._stderr or sys.stderr
 
     @property
     def is_terminal(self) -> bool:
@@ -186,16 +195,25 @@ class Output:
 
     def note(self, text: str, end: str = "\n") -> None:
         """Print on stderr, whatever the format."""
-        stream = self._stderr or sys.stderr
+        stream = self.stderr
         if self.before_writing is not None:
             self.before_writing(False)
         if self.is_text and self._is_one_place:
             self._flush()
         try:
-            stream.write(text + end)
+            stream.write(self._painted(text) + end)
             stream.flush()
         except OSError:  # a full disk, or nobody listens: there is no other place to say it
             _point_at_nothing(stream)
+
+    def _painted(self, text: str) -> str:
+        """Colour the word that a remark begins with, for people only."""
+        word = text.partition(" ")[0]
+        if word not in _WORDS or self.is_kafka_form or self.use_color is False:
+            return text
+        if not (terminal.is_terminal(self.stderr) and terminal.has_color()):
+            return text
+        return terminal.paint(word, _WORDS[word]) + text[len(word) :]
 
     def note_once(self, text: str) -> None:
         """Print a remark that would be said of every table, the first time only."""
@@ -309,7 +327,7 @@ class Output:
     def _is_one_place(self) -> bool:
         """Whether notes and results go to the same terminal, pipe or file, in their order."""
         if self._one_place is None:
-            streams = (self._stdout or sys.stdout, self._stderr or sys.stderr)
+            streams = (self._stdout or sys.stdout, self.stderr)
             try:
                 one, other = (os.fstat(stream.fileno()) for stream in streams)
                 self._one_place = os.path.samestat(one, other)
@@ -360,53 +378,3 @@ def _point_at_nothing(stream: TextIO) -> None:
 
 def _flat(value: object) -> object:
     return encode(value) if isinstance(value, (dict, list, tuple)) else value
-
-
-def error_object(error: ItemError) -> dict[str, Any]:
-    """Return an error as the contract's section 4 shows it."""
-    return {
-        "target": error.target._asdict(),
-        "code": error.code,
-        "name": error.name,
-        "message": error.message,
-        "hint": error.hint,
-    }
-
-
-def sentence(error: ItemError | KgError, prefix: str = "Error: ") -> str:
-    """Return one line for stderr: what failed, why, and what to do about it."""
-    message = error.message
-    if isinstance(error, ItemError):
-        where = place(error.target)
-        if where and not _names(error.target, message):
-            message = f"{where}: {message}"
-    if error.hint:
-        message = f"{message.rstrip('.')}. {error.hint}"
-    return prefix + escape(" ".join(message.split("\n")))
-
-
-def hint_of(error: ItemError) -> str:
-    """Return the hint as the end of a sentence, with a blank before it."""
-    return f" {error.hint}" if error.hint else ""
-
-
-def place(target: Target) -> str:
-    """Return ``group g, t1-0, broker 2``: the parts of a target that are known."""
-    parts = []
-    if target.group is not None:
-        parts.append(f"group {target.group}")
-    if target.topic is not None:
-        partition = "" if target.partition is None else f"-{target.partition}"
-        parts.append(f"{target.topic}{partition}")
-    if target.broker is not None:
-        parts.append(f"broker {target.broker}")
-    return ", ".join(parts)
-
-
-def _names(target: Target, message: str) -> bool:
-    """Whether the message itself says what it is about."""
-    if target.topic is not None:
-        return target.topic in message and (target.group or "") in message
-    if target.group is not None:
-        return f" {target.group} " in f" {message} " or f"'{target.group}'" in message
-    return False

@@ -1,65 +1,228 @@
-"""A line that says how far a long command is: on a terminal only, on stderr."""
+"""The line that says how far a long work is: on a terminal only, on stderr, after a second.
+
+It goes away before anything else is said, and stays away while a question waits for its answer.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
 
+from kgtool.cli.output import terminal
 from kgtool.columns import duration
+from kgtool.text import size
+
+if TYPE_CHECKING:
+    from kgtool.cli.output.output import Output
+
+EVERY_S = 0.2
+AFTER_S = 1.0
+"""Shorter work needs no line."""
+AFTER_NOTES_S = 0.5
+"""How long the line stays away when something was said on the same terminal."""
+BAR = 20
+BYTES = "bytes"
+_ERASE = "\r\x1b[K"
 
 
-class Meter:
-    """``1200 of 2000 groups, 3 left alone, 240/s, about 3s left``; redrawn in place.
+class Line:
+    """Draws what ``text`` says while the ``with`` lasts; nothing where nobody looks.
 
-    :param total: how many there are; ``done`` counts those of this run, for the rate.
+    :param text: given the columns of the terminal, and whether it shows ASCII only; None: nothing.
+    :param output: of the run; what it says goes before the line.
     """
 
-    def __init__(self, total: int, what: str) -> None:
-        self._total = total
-        self._what = what
-        self._began = time.monotonic()
-        self._done = 0
-        self._shown = False
-        self._is_on = sys.stderr.isatty()
+    def __init__(
+        self, text: Callable[[int, bool], str | None], output: Output | None = None,
+        stream: TextIO | None = None, after_s: float = AFTER_S,
+    ) -> None:  # fmt: skip
+        self._text, self._output = text, output
+        self._stream = stream or (sys.stderr if output is None else output.stderr)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._quiet_until = time.monotonic() + after_s
+        self._is_drawn = False
+        self._drawn = ""
+        self._before: Callable[[bool], None] | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> Line:
+        if self._output is not None:
+            self._before, self._output.before_writing = (
+                self._output.before_writing, lambda _: self.make_way(),
+            )  # fmt: skip
+        if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
+            try:
+                self.begin()
+                self._thread.start()
+            except BaseException:  # an interruption: nobody calls __exit__ then
+                self.close()
+                raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.clear()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+        if self._output is not None:
+            self._output.before_writing = self._before
+
+    def begin(self) -> None:
+        """Do what comes before the first look."""
+
+    def close(self) -> None:
+        """Take the line away, and draw no other."""
+        self._stop.set()
+        with self._lock:
+            self._erase()
+
+    def make_way(self) -> None:
+        """Take the line away for a moment: something else is about to be said."""
+        with self._lock:
+            until = time.monotonic() + AFTER_NOTES_S
+            self._quiet_until = max(self._quiet_until, until)
+            self._erase()
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY_S):
+            if time.monotonic() < self._quiet_until:
+                continue
+            columns = terminal.size()[0] - 1
+            text = self._text(columns, terminal.mark_for(self._stream) != "…")
+            if text is not None:
+                self.draw(text)
+
+    def draw(self, text: str) -> None:
+        """Put the line there, over the last one."""
+        is_asking = self._output is not None and self._output.is_asking
+        with self._lock:
+            is_quiet = is_asking or time.monotonic() < self._quiet_until
+            if not self._stop.is_set() and not is_quiet:
+                is_new = not self._is_drawn or text != self._drawn
+                self._is_drawn, self._drawn = True, text  # first: an interruption may come
+                if is_new:
+                    self._put(_ERASE + text)
+
+    def _erase(self) -> None:
+        if self._is_drawn:
+            self._put(_ERASE)
+            self._is_drawn = False
+
+    def _put(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal is gone
+            self._stop.set()
+
+
+class Meter(Line):
+    """``Deleting [####....] 1,200 of 2,000 groups, 240/s, about 3s left``.
+
+    :param what: the work, as a participle.
+    :param total: how many there are, if that is known.
+    :param unit: what is counted; ``BYTES`` are written as such.
+    :param count: asked how many are finished, instead of ``add`` and ``set``.
+    :param part: asked how much of the work is done, 0 to 1, where the total is not known.
+    """
+
+    def __init__(
+        self, output: Output, what: str, total: int | None = None, unit: str = "groups",
+        count: Callable[[], int] | None = None, part: Callable[[], float] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(self._line, output)
+        self._what, self._total, self._unit = what, total, unit
+        self._count, self._part = count, part
+        self._began = time.monotonic()
+        self._done = self._skipped = self._failed = 0
+
+    def __enter__(self) -> Meter:
+        super().__enter__()
+        return self
 
     def add(self, done: int) -> None:
-        """Count more of them; the line goes away with the last one."""
+        """Count more of them."""
         self._done += done
-        if self._done < self._total:
-            self.show(self._done)
-        else:
-            self.clear()
 
-    def show(self, done: int, skipped: int = 0, failed: int = 0) -> None:
-        """Draw the line anew."""
-        if not self._is_on:
-            return
-        line = f"{done} of {self._total} {self._what}"
-        line += f", {skipped} left alone" if skipped else ""
-        line += f", {failed} failed" if failed else ""
-        line += self._pace(done)
-        sys.stderr.write(f"\r\x1b[K{line[:79]}")
-        sys.stderr.flush()
-        self._shown = True
+    def set(self, done: int, skipped: int = 0, failed: int = 0) -> None:
+        """Say how many are finished, and how many of them were left alone or failed."""
+        self._done, self._skipped, self._failed = done, skipped, failed
 
-    def _pace(self, done: int) -> str:
+    def _line(self, columns: int, ascii_only: bool) -> str | None:
         seconds = time.monotonic() - self._began
-        if not done or seconds <= 0:
-            return ""
-        rate = done / seconds
-        left = duration(max(int((self._total - done) / rate), 1) * 1000)
-        shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
-        return f", {shown}/s" + (f", about {left} left" if done < self._total else "")
+        done = self._done if self._count is None else self._count()
+        part = self._part() if self._part is not None else done / (self._total or done or 1)
+        words = progress_words(done, self._total, self._unit, seconds, part)
+        words += f", {self._skipped} left alone" if self._skipped else ""
+        words += f", {self._failed} failed" if self._failed else ""
+        colored = self._output is None or self._output.use_color is not False
+        if not self._total and self._part is None:
+            return f"{self._what}: {words}"[:columns]
+        return fitted(f"{self._what} ", part, words, columns, ascii_only,
+                      colored=colored and terminal.has_color())  # fmt: skip
 
-    def clear(self) -> None:
-        """Take the line away, so that something else can be said."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._shown = False
+
+def progress_words(done: int, total: int | None, unit: str, seconds: float, part: float) -> str:
+    """Return how far it is, how fast, and how long the rest takes at that rate.
+
+    >>> progress_words(1200, 2000, "groups", 5.0, 0.6)
+    '1,200 of 2,000 groups, 240/s, about 3s left'
+    >>> progress_words(1_500_000, None, "bytes", 1.0, 0.25)
+    '1.5 MB, 1.5 MB/s, about 3s left'
+    """
+
+    def shown(number: float) -> str:
+        if unit == BYTES:
+            return size(number)
+        return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+
+    if not done and not total:
+        return duration(int(seconds) * 1000) if seconds >= 1 else ""
+    words = shown(done) + (f" of {shown(total)}" if total else "")
+    words += "" if unit == BYTES else f" {unit}"
+    if done <= 0 or seconds <= 0:
+        return words
+    words += f", {shown(done / seconds)}/s"
+    if not 0 < part < 1:
+        return words
+    left = duration(max(int(seconds / part * (1 - part)), 1) * 1000)
+    return f"{words}, about {left} left"
+
+
+def fitted(
+    head: str, part: float, words: str, columns: int, ascii_only: bool, *, colored: bool = False
+) -> str:
+    """Return one line of head, bar and words; a narrow terminal has the words alone."""
+    if len(head) + BAR + 3 + len(words) > columns:
+        return words[: max(columns, 0)]
+    return f"{head}{bar(part, ascii_only=ascii_only, colored=colored)} {words}"
+
+
+def bar(part: float, *, ascii_only: bool, colored: bool = False) -> str:
+    """Return a bar of ``BAR`` columns and two brackets, or rich's where there are colours."""
+    part = min(max(part, 0.0), 1.0)
+    if colored and not ascii_only:
+        return _rich_bar(part)
+    done = round(BAR * part)
+    full, rest = ("#", ".") if ascii_only else ("█", "░")
+    return f"[{full * done}{rest * (BAR - done)}]"
+
+
+def _rich_bar(part: float) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
+
+    drawn = StringIO()
+    console = Console(file=drawn, force_terminal=True, color_system="standard", width=BAR + 2)
+    console.print(
+        ProgressBar(1.0, part, BAR + 2, complete_style="green", finished_style="green"), end=""
+    )
+    return drawn.getvalue()

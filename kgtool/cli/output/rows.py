@@ -6,26 +6,13 @@ from operator import attrgetter
 from typing import Any
 
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.output import error_object
+from kgtool.cli.output.errors import error_object
+from kgtool.columns import keys
+from kgtool.columns.groups import OFFSETS
 from kgtool.model import GroupDeletion, GroupDescription, GroupListing, OffsetDeletion, OffsetRow
 
-LIST = ("group", "type", "state", "protocol_type", "coordinator")
-OFFSETS = (
-    "group", "topic", "partition", "current_offset", "log_start_offset", "log_end_offset", "lag",
-    "lag_ms", "leader_epoch", "metadata", "member_id", "host", "client_id", "subscribed", "status",
-)  # fmt: skip
-MEMBERS = (
-    "group", "consumer_id", "group_instance_id", "host", "client_id", "partitions",
-    "current_epoch", "current_assignment", "target_epoch", "target_assignment", "upgraded",
-)  # fmt: skip
-STATE = (
-    "group", "coordinator", "coordinator_id", "assignment_strategy", "state", "group_epoch",
-    "target_assignment_epoch", "members",
-)  # fmt: skip
-DELETE = ("group", "status", "error")
-DELETE_OFFSETS = ("group", "topic", "partition", "status", "error")
-REGEX = ("regex", "valid", "message")
-offset_values = attrgetter(*OFFSETS)
+_OFFSETS = keys(OFFSETS)
+offset_values = attrgetter(*_OFFSETS)
 """Returns the values of a row of ``describe --offsets``, in the order of its keys."""
 
 
@@ -36,7 +23,7 @@ def listing(group: GroupListing) -> dict[str, Any]:
 
 def offset(row: OffsetRow) -> dict[str, Any]:
     """Return a row of ``describe --offsets``."""
-    return dict(zip(OFFSETS, offset_values(row), strict=True))
+    return dict(zip(_OFFSETS, offset_values(row), strict=True))
 
 
 def members(group: GroupDescription) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
-from kgtool.columns import NAME, STATUS, Column, Row
+from kgtool.columns import LAG, NAME, STATUS, Column, Row
 
 _GAP = "  "
 _LEAST, _READABLE = 8, 24
@@ -73,6 +73,56 @@ def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> 
     )
 
 
+class Streamed:
+    """A table that comes in parts, its columns where they were (``with``): restore, diff.
+
+    The first rows are held back to measure it; a name that is longer than all of them moves the
+    rest of its table to the right, and none is cut where nobody looks.
+    """
+
+    HELD = 500
+
+    def __init__(self, output: Output, columns: Sequence[Column]) -> None:
+        self._output, self._columns = output, columns
+        self._held: list[Row] = []
+        self._sizes: dict[Column, int] | None = None
+
+    def __enter__(self) -> Streamed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._put()
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Take more rows."""
+        if self._output.is_text:
+            self._held += rows
+            if len(self._held) >= self.HELD:
+                self._put()
+
+    def _put(self) -> None:
+        held, self._held = self._held, []
+        if not held:
+            return
+        if self._sizes is None:
+            text = draw_for(self._output, self._columns, held)
+            self._sizes = fit(self._columns, held, self._output.table_width).sizes
+        else:
+            self._grow(held)
+            drawn = draw(
+                self._columns, held, sizes=self._sizes, colored=self._output.is_colored,
+                mark=terminal.mark_for(),
+            )  # fmt: skip
+            text = drawn.partition("\n")[2]
+        self._output.text(text, end="")
+
+    def _grow(self, rows: Sequence[Row]) -> None:
+        assert self._sizes is not None
+        for column, size in self._sizes.items():
+            if self._output.table_width is None or column.kind != NAME:
+                self._sizes[column] = max(size, _size(column, rows))
+
+
 def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None) -> Fit:
     """Measure a table, and make it fit into so many columns of a terminal as far as that goes.
 
@@ -124,6 +174,12 @@ def _shrink(fitting: Fit, width: int, names: Sequence[Column], least: int) -> No
         excess -= 1
 
 
+def _color(column: Column, cell: str) -> str | None:
+    if column.kind == LAG and cell != "-":
+        return terminal.RED if cell[0] == "-" else terminal.DIM if cell == "0" else terminal.YELLOW
+    return _COLORS.get(cell) if column.kind == STATUS else None
+
+
 def _line(
     cells: Mapping[Column, str], sizes: Mapping[Column, int], mark: str, color: str | None
 ) -> str:
@@ -133,7 +189,7 @@ def _line(
         text = terminal.shorten(cell, size, mark)
         room = " " * (size - terminal.columns_of(text))
         if color == "status":
-            text = terminal.paint(text, _COLORS.get(cell) if column.kind == STATUS else None)
+            text = terminal.paint(text, _color(column, cell))
         else:
             text = terminal.paint(text, color)
         parts.append(text + room)

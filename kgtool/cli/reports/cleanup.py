@@ -10,25 +10,12 @@ from kgtool.changes.cleanup.apply import Result
 from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK
 from kgtool.cli.flows.cleanup_plan import say_left_out, summary
-from kgtool.cli.output.output import Output, error_object
+from kgtool.cli.output.errors import error_object
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import NAME, Column
+from kgtool.columns import shown
+from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
 from kgtool.text import counted, escape
-
-KEYS = ("action", "group", "offsets", "status", "reason", "error")
-COLUMNS = (
-    Column("action", "ACTION"),
-    Column("group", "GROUP", NAME),
-    Column("offsets", "OFFSETS"),
-    Column("status", "STATUS"),
-    Column("reason", "REASON", NAME, spare=1),
-)
-_WORDS = {
-    "deleted": "deleted", "rebuilt": "rebuilt", "gone": "gone already", "skipped": "left alone",
-    "failed": "failed", "waiting": "to wait for", "done-before": "done before",
-    "would-delete": "would be deleted", "would-rebuild": "would be rebuilt",
-    "not-reached": "not reached",
-}  # fmt: skip
 
 
 def row_of(result: Result) -> dict[str, Any]:
@@ -67,8 +54,7 @@ def report_table(output: Output, results: Sequence[Result]) -> None:
     """Put out what came of each item, and the sum."""
     rows = [row_of(result) for result in results]
     if rows and output.is_text:
-        shown = [{**row, "status": _WORDS[row["status"]]} for row in rows]
-        output.text(draw_for(output, COLUMNS, shown), end="")
-    by_word = Counter(_WORDS[result.status] for result in results)
+        output.text(draw_for(output, shown(CLEANUP_APPLY), rows), end="")
+    by_word = Counter(APPLIED[result.status] for result in results)
     said = ", ".join(f"{count} {words}" for words, count in by_word.items())
     output.note(f"{said or 'Nothing is in the plan'}.")

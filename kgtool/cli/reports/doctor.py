@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.cli.output import terminal
-from kgtool.cli.output.output import Output, place
+from kgtool.cli.output.errors import place
+from kgtool.cli.output.output import Output
 from kgtool.cli.output.terminal import columns_of
 from kgtool.model import Target
 from kgtool.text import counted, escape
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from kgtool.queries.doctor.examine import Diagnosis
     from kgtool.queries.doctor.finding import Finding
 
-KEYS = (
-    "finding", "severity", "group", "topic", "partition", "broker", "message", "evidence", "fix",
-)  # fmt: skip
 MOST = 20
 """So many findings of a kind are shown to people; the rest is counted."""
 WIDTH = 80

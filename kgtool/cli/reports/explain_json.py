@@ -6,20 +6,13 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry as expiry_of
-from kgtool.cli.output.output import error_object
+from kgtool.cli.output.errors import error_object
 from kgtool.model import ItemError, Member
 from kgtool.retention import rules as r
 
 if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation, TopicUse
     from kgtool.retention.audit import Removal
-
-KEYS = (
-    "group", "exists", "type", "state", "state_since_ms", "protocol_type", "coordinator",
-    "offsets_partition", "members", "topics", "offsets", "actions", "retention_ms",
-    "check_interval_ms", "rules", "next_expires_at_ms", "removals", "removals_since_ms",
-    "missing_acls", "next",
-)  # fmt: skip
 
 
 def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.output.tables import draw
 from kgtool.cli.reports.explain_json import next_commands, offset_row
 from kgtool.columns import NAME, Column, duration
+from kgtool.columns.groups import EXPIRY
 from kgtool.model import GroupDescription, ItemError, Member
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.retention import rules as r
@@ -27,7 +28,7 @@ RULES = {
         "a new commit for the partition (kgtool keep makes one)",
     ),
     r.RULE_EMPTY_SINCE: (
-        "counts, like all others of the group, from the time since which the group is Empty",
+        "counts, like all others of the group, from when it became Empty",
         "a member that joins, even if it leaves again (kgtool keep --join); no commit does",
     ),
     r.RULE_EXPLICIT: (
@@ -59,11 +60,11 @@ RULES = {
 """Of each rule: what it says of an offset, and what would change it."""
 
 CAUSES = {
-    r.CAUSE_EXPIRED: "expired: its time had come",
+    r.CAUSE_EXPIRED: "expired: its retention was over",
     r.CAUSE_GROUP_EMPTY: "the group was Empty and had nothing left",
-    r.CAUSE_CONVERTED: "the group became one of another type",
-    r.CAUSE_EXPLICIT: "somebody deleted it, or its topic",
-    None: "unknown: the log does not have any more what was removed",
+    r.CAUSE_CONVERTED: "the group was converted to another type",
+    r.CAUSE_EXPLICIT: "it, or its topic, was deleted",
+    None: "unknown: the log no longer has what was removed",
 }
 
 
@@ -180,7 +181,7 @@ def _expiry(found: Explanation, now_ms: int) -> str:
     rows = [offset_row(found, partition) for partition in found.committed]
     columns = (
         Column("topic", "TOPIC", NAME), Column("partition", "PARTITION"),
-        Column("current_offset", "OFFSET"), *expiry_of.COLUMNS,
+        Column("current_offset", "OFFSET"), *EXPIRY,
     )  # fmt: skip
     broker = [found.broker] if found.broker is not None else []
     lines = expiry_of.explain_rules(broker)
@@ -202,7 +203,7 @@ def _reasons(found: Explanation) -> Iterable[str]:
             count = used.count(rule)
             what, change = RULES[rule]
             which = "one offset" if count == 1 else f"{count} offsets, each"
-            yield f"{rule}: {which} {what}. What would change it: {change}."
+            yield f"{rule}: {which} {what}. To change that: {change}."
 
 
 def _loses_at_once(found: Explanation, now_ms: int) -> bool:
@@ -224,7 +225,7 @@ def _actions(found: Explanation) -> str:
     for name, error in (("delete", found.delete_refusal), ("reset-offsets", found.reset_refusal)):
         hint = f" {error.hint}" if error is not None and error.hint else ""
         lines.append(f"  {name}: {escape(_verdict(error) + hint)}\n")
-    return f"What kgtool could do now:\n{''.join(lines)}"
+    return f"What kgtool can do now:\n{''.join(lines)}"
 
 
 def _past(found: Explanation) -> str:
@@ -233,7 +234,7 @@ def _past(found: Explanation) -> str:
         return ""
     since = "" if past.begin_ms is None else f" since {moment(past.begin_ms)}"
     if not past.removals:
-        return "" if found.exists else f"Its log says nothing of it{since}.\n"
+        return "" if found.exists else f"The log does not mention it{since}.\n"
     columns = (
         Column("at", "REMOVED-AT"), Column("what", "WHAT", NAME), Column("cause", "WHY", NAME),
     )  # fmt: skip

@@ -6,45 +6,15 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from kgtool.columns import NAME, Column
 from kgtool.protocol import api
 from kgtool.protocol.as_json import element, is_struct
 from kgtool.protocol.schema import Field, changes
 from kgtool.text import counted
 
-LIST_KEYS = ("api", "api_key", "versions", "flexible", "route", "changes", "about")
-LIST_COLUMNS = (
-    Column("api", "API"),
-    Column("api_key", "KEY"),
-    Column("versions", "VERSIONS"),
-    Column("flexible", "FLEXIBLE"),
-    Column("route", "GOES TO"),
-    Column("changes", "CHANGES", text=lambda row: "yes" if row["changes"] else "-"),
-    Column("about", "WHAT IT IS", NAME, spare=1),
-)
-FIELD_KEYS = (
-    "message", "depth", "field", "type", "versions", "nullable", "tag", "default", "ignorable",
-    "note",
-)  # fmt: skip
-FIELD_COLUMNS = (
-    Column("field", "FIELD", NAME, lambda row: "  " * row["depth"] + row["field"]),
-    Column("type", "TYPE", NAME),
-    Column("versions", "VERSIONS"),
-    Column("nullable", "NULL"),
-    Column("tag", "TAG"),
-    Column("default", "DEFAULT", NAME, lambda row: _default_text(row["default"])),
-    Column("note", "NOTE", NAME, spare=1),
-)
 GOES_TO = {
     "any": "any broker", "all": "every broker", "coordinator": "coordinator",
     "leader": "leader", "controller": "controller",
 }  # fmt: skip
-
-
-def _default_text(value: Any) -> str | None:
-    import json
-
-    return None if value in (None, [], {}) else json.dumps(value)
 
 
 def about(module: Any) -> str:

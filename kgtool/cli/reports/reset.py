@@ -10,19 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw
 from kgtool.cli.reports import reset_file
+from kgtool.columns.changes import RESET
 from kgtool.protocol import codes
 from kgtool.text import counted, escape
 from kgtool.timespec import shown_time
 
 if TYPE_CHECKING:
     from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
-
-COLUMNS = (
-    "group", "topic", "partition", "old_offset", "new_offset", "records_replayed",
-    "records_skipped", "clamped", "status",
-)  # fmt: skip
 
 NO_EXECUTE = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this "
@@ -33,10 +31,6 @@ NO_EXECUTE = (
 """Kafka's warning, word for word."""
 
 _DONE = ("reset", "would-reset")
-_HEADERS = (
-    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "REPLAYED", "SKIPPED",
-    "CLAMPED", "STATUS",
-)  # fmt: skip
 _LINES = 20
 """At most so many notes of one kind; the rest is counted."""
 
@@ -62,14 +56,11 @@ def table(resets: Iterable[GroupReset], *, is_first: bool = True) -> str:
     :param is_first: with the header.
     """
     rows = [
-        (
-            row.group, row.topic, row.partition, row.old_offset, row.new_offset,
-            row.records_replayed, row.records_skipped, _clamped(row), _status(row),
-        )
+        row_of(row) | {"clamped": _clamped(row), "status": _status(row)}
         for reset in resets
         for row in reset.rows
-    ]  # fmt: skip
-    text = kafka_tables.table(_HEADERS, rows) if rows else ""
+    ]
+    text = draw(RESET, rows) if rows else ""
     return text if is_first else text.partition("\n")[2]
 
 
@@ -77,7 +68,7 @@ def _clamped(row: ResetRow) -> str | None:
     if row.clamp is None:
         return None
     if row.clamp == "late":
-        return "no record so late: log end"
+        return "no record that late: log end"
     return f"{row.asked} is outside: log {row.clamp}"
 
 

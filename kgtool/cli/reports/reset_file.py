@@ -39,7 +39,7 @@ def read(path: str, group: str | None) -> ResetFile:
     except OSError as error:
         raise ConfigError(f"Unable to read file {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"Unable to read file {path}: it is no UTF-8 text.") from error
+        raise ConfigError(f"Unable to read file {path}: it is not UTF-8 text.") from error
     return parse(text, path, group)
 
 

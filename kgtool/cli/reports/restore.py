@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.changes.restore.decide import PutGroup, PutRow
-from kgtool.cli.output import kafka_tables
-from kgtool.cli.output.output import Output, error_object, sentence
+from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw
+from kgtool.columns import shown
+from kgtool.columns.changes import RESTORE
 from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
     from kgtool.model import ItemError
 
-COLUMNS = ("group", "topic", "partition", "old_offset", "new_offset", "status", "note", "error")
-HEADERS = ("GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET", "STATUS")
 LINES = 40
 """At most so many rows of a plan, and so many notes, are shown; the rest is counted."""
 
@@ -78,28 +79,29 @@ class Plan:
         """Name the groups that can't come back."""
         if self.lost:
             names = ", ".join(self.lost[:LINES]) + (", …" if len(self.lost) > LINES else "")
-            said = f"Note: had no committed offsets, so there is nothing to make them of: {names}."
+            said = f"Note: nothing to restore, these groups had no committed offsets: {names}."
             output.note(escape(said))
 
     def show(self, output: Output) -> None:
         """Say on stderr what is about to happen."""
         groups = counted(len(self.groups), "group")
-        output.note(f"To put back: {self.words} of {groups}.")
+        output.note(f"To restore: {self.words} of {groups}.")
         if self.deletions:
-            output.note(f"{self.deletions} of them did not exist then: they are deleted.")
-        output.note(kafka_tables.table(HEADERS, [cells(row) for row in self._rows]), end="")
+            output.note(f"{self.deletions} of them did not exist then and are deleted.")
+        output.note(draw(shown(RESTORE), [row_of(row) for row in self._rows]), end="")
         if self.count > len(self._rows):
             output.note(f"… and {self.count - len(self._rows)} more.")
         if self.made:
             what = "group does" if self.made == 1 else "groups do"
-            output.note(f"{self.made} {what} not exist, and will be made.")
+            output.note(f"{self.made} {what} not exist and will be created.")
         if self.unchanged:
-            output.note(f"{self.unchanged} already have what they should have.")
+            output.note(f"{self.unchanged} already have the right offset.")
         if self.living:
             names = ", ".join(self.living[:5]) + (", …" if len(self.living) > 5 else "")
             output.note(escape(
-                f"Note: {names}: written in a member's name. Members go on from where they are: "
-                "they read this only when they start or get a partition, and commit over it."
+                f"Note: {names}: written in a member's name. Running members keep their position: "
+                "they read the new offset only when they start or are assigned the partition, and "
+                "may commit over it."
             ))  # fmt: skip
         for text in self._notes[:LINES]:
             output.note(f"Note: {escape(text)}")
@@ -119,11 +121,3 @@ def row_of(row: PutRow) -> dict[str, Any]:
         "note": row.note,
         "error": error_object(row.error) if row.error else None,
     }
-
-
-def cells(row: PutRow) -> tuple[object, ...]:
-    """Return a line of the table."""
-    fields = row_of(row)
-    status = f"failed: {row.error.name}" if row.error else row.status
-    cells = tuple(fields[key] for key in ("group", "topic", "partition", "old_offset"))
-    return (*cells, fields["new_offset"], status)

@@ -76,7 +76,7 @@ def read_store(data: bytes, password: str | None) -> KeyStore:
     :raises ValueError: it is no key store.
     """
     if data[:4] != MAGIC or len(data) < 12 + _DIGEST:
-        raise ValueError("it is no JKS store")
+        raise ValueError("it is not a JKS store")
     if password is not None:
         body, digest = data[:-_DIGEST], data[-_DIGEST:]
         found = hashlib.sha1(_utf16(password) + _WHITENER + body).digest()

@@ -55,7 +55,7 @@ def trusted_certificates(context: ssl.SSLContext, store: Store) -> None:
     texts = "".join(read_trusted(store))
     try:
         if not texts.isascii():
-            raise ValueError("something in it is no ASCII")
+            raise ValueError("something in it is not ASCII")
         context.load_verify_locations(cadata=texts)
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error)
@@ -243,7 +243,7 @@ def _pkcs12(data: bytes, password: str | None, store: Store) -> Any:
         raise _unreadable(store, "it is a JCEKS store", "Convert it: keytool -importkeystore "
                           "-deststoretype pkcs12.")  # fmt: skip
     if data[:1] != b"\x30":
-        raise _unreadable(store, "it is no PEM, PKCS12 or JKS store")
+        raise _unreadable(store, "it is not a PEM, PKCS12 or JKS store")
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     try:

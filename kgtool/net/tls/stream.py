@@ -216,7 +216,7 @@ def make_context(settings: Tls, where: str) -> ssl.SSLContext:
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.check_host
-    # Java trusts any certificate in the store, also one that is no root.
+    # Java trusts any certificate in the store, also one that is not a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _limit_versions(context, settings.protocols)
     if settings.ciphers:

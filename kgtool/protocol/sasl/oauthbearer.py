@@ -83,7 +83,7 @@ def _number(key: str, text: str) -> float:
         number = float(text)
         return int(number) if number == int(number) else number
     except (ValueError, OverflowError):  # also NaN and infinity
-        raise ConfigError(f"{key}={text} in sasl.jaas.config is no number.") from None
+        raise ConfigError(f"{key}={text} in sasl.jaas.config is not a number.") from None
 
 
 def _string(_key: str, text: str) -> str:

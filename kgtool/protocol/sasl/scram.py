@@ -102,14 +102,14 @@ class Scram:
         try:
             text = message.decode()
         except UnicodeDecodeError:
-            raise self._refusal("it is no UTF-8 text") from None
+            raise self._refusal("it is not UTF-8 text") from None
         return {part[:1]: part[2:] for part in text.split(",") if part[1:2] == "="}
 
     def _decode(self, text: str) -> bytes:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            raise self._refusal("it is no base64") from None
+            raise self._refusal("it is not base64") from None
 
     def _refusal(self, reason: str) -> AuthenticationError:
         return AuthenticationError(f"The broker's {self.name} message is wrong: {reason}.")

@@ -102,5 +102,5 @@ def _explained(error: KgError) -> KgError:
     return broker_error(
         codes.CLUSTER_AUTHORIZATION_FAILED,
         f"Not allowed to read {RETENTION} of the broker, so when offsets expire is unknown.",
-        hint="It takes the ACL operation DESCRIBE_CONFIGS on the cluster.",
+        hint="It needs the ACL operation DESCRIBE_CONFIGS on the cluster.",
     )

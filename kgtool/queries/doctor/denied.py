@@ -55,7 +55,7 @@ def _configs_denied(rules: BrokerRules | KgError) -> bool:
 def _log(facts: Facts) -> Iterator[Finding]:
     errors = [each for each in facts.times.values() if isinstance(each, KgError)]
     seen = {error.code for error in [*errors, facts.brokers.home.error] if error is not None}
-    costs = f"not looked for without it: {', '.join(OF_THE_LOG)}"
+    costs = f"not checked without it: {', '.join(OF_THE_LOG)}"
     if seen & set(_DENIED):
         yield Finding(
             "denied", NOTE, f"{TOPIC}: {costs}", _evidence("READ", "topic", TOPIC, OF_THE_LOG),
@@ -69,7 +69,7 @@ def _log(facts: Facts) -> Iterator[Finding]:
 
 
 def _cluster(operation: str, what: str, costs: tuple[str, ...]) -> Finding:
-    without = f": not looked for without it: {', '.join(costs)}" if costs else ""
+    without = f": not checked without it: {', '.join(costs)}" if costs else ""
     return Finding(
         "denied", NOTE, f"{what}{without}", _evidence(operation, "cluster", "kafka-cluster", costs),
         _acl("".join(part.capitalize() for part in operation.split("_")), "--cluster"),

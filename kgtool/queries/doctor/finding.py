@@ -30,7 +30,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "offsets-not-compacted": (
         "__consumer_offsets is not compacted",
-        "The log cleaner deletes committed offsets of groups that are well.",
+        "The log cleaner deletes committed offsets of healthy groups.",
     ),
     "offsets-under-replicated": (
         "partitions of __consumer_offsets with replicas out of sync",
@@ -69,7 +69,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "KIP-848 groups have no grace: commits older than the retention go at the next check.",
     ),
     "retention-gap": (
-        "commits almost as rare as the retention is long",
+        "commits almost as far apart as the retention is long",
         "A partition with little traffic loses its offset while the group goes on working.",
     ),
     "retention-short": (
@@ -81,7 +81,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "When an offset goes depends on which broker coordinates the group.",
     ),
     "check-interval": (
-        "expired offsets are looked for rarely",
+        "brokers rarely check for expired offsets",
         "They, and their lags, stay that much longer than the retention says.",
     ),
     "ghost-topic": (
@@ -93,7 +93,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "They can't be deleted one by one: brokers refuse it for topics that are gone.",
     ),
     "rebalancing": (
-        "groups that don't get out of a rebalance",
+        "groups stuck in a rebalance",
         "No member reads. The coordinator evicts who does not rejoin in time: within "
         "max.poll.interval.ms (default 5m). remove-members is for what is stuck after that.",
     ),

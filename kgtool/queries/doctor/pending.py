@@ -62,7 +62,7 @@ def _hanging(facts: Facts, found: GroupOffsets, writer: Writer, many: str) -> Fi
     }  # fmt: skip
     who = f"{many} held by producer {writer.producer_id} for {span(age)}"
     if not seen.is_complete:
-        return _finding(found, NOTE, f"{who}; its transaction is not to be seen", evidence)
+        return _finding(found, NOTE, f"{who}; its transaction can't be seen", evidence)
     if seen.longest_ms is None:
         why = "no coordinator knows the transaction, and transaction.max.timeout.ms is unknown"
         return _finding(found, NOTE, f"{who}; {why}", evidence)

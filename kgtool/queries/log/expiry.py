@@ -189,7 +189,7 @@ def denied_log(error: KgError) -> KgError:
     return broker_error(
         codes.TOPIC_AUTHORIZATION_FAILED,
         f"Not allowed to read {TOPIC}, so when offsets expire is unknown.",
-        hint=f"It takes the ACL operation READ on topic {TOPIC}.",
+        hint=f"It needs the ACL operation READ on topic {TOPIC}.",
     )
 
 
@@ -349,7 +349,7 @@ class _Work:
                 continue
             if not group.finish().is_known:
                 error = KgError(
-                    f"{TOPIC} has not all that it takes to say when the offsets of group "
+                    f"{TOPIC} lacks what is needed to say when the offsets of group "
                     f"{group.name} expire.",
                     hint="Ask again: it may have changed while it was read.",
                 )

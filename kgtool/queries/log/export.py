@@ -210,6 +210,7 @@ class ExportDirectory:
         self.manifest: dict[str, Any] | None = None
         self.bytes = 0
         self._files: dict[TopicPartition, Any] = {}
+        self._reached: dict[TopicPartition, int] = {}
         if path.exists() and not path.is_dir():
             raise ConfigError(f"{path} is a file: name a folder for the export.")
         if path.is_dir() and any(path.iterdir()):
@@ -301,6 +302,21 @@ class ExportDirectory:
             self._files[partition] = file
         file.write(data)
         self.bytes += len(data)
+        self._reached[partition] = base
+
+    @property
+    def part(self) -> float:
+        """How much of all offsets is there, 0 to 1."""
+        rows = self.manifest["partitions"] if self.manifest is not None else []
+        known = [row for row in rows if row["start_offset"] is not None]
+        total = sum(row["end_offset"] - row["start_offset"] for row in known)
+        reached = dict(self._reached)  # the loop goes on meanwhile
+        done = sum(
+            reached.get(TopicPartition(TOPIC, row["partition"]), row["start_offset"])
+            - row["start_offset"]
+            for row in known
+        )
+        return done / total if total else 0.0
 
     def _sync(self) -> None:
         """Put everything on the disk, also what an interrupted run had written."""

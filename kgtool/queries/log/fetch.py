@@ -215,7 +215,7 @@ def _on_error(state: _Copy, partition: TopicPartition, row: Any) -> None:
     if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
         error = broker_error(
             row.error_code, f"Not allowed to read {partition.topic}.",
-            hint=f"It takes the ACL operation READ on topic {partition.topic}.",
+            hint=f"It needs the ACL operation READ on topic {partition.topic}.",
         )  # fmt: skip
     if row.error_code == codes.OFFSET_OUT_OF_RANGE and row.log_start_offset > state.next[partition]:
         state.next[partition] = row.log_start_offset  # the log was cut at its beginning meanwhile

@@ -162,7 +162,7 @@ def _answer(row: Any, offset: int, partition: TopicPartition) -> Any:
     if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
         return broker_error(
             row.error_code, f"Not allowed to read {partition.topic}, so not to tell its time lag.",
-            hint=f"It takes the ACL operation READ on topic {partition.topic}.",
+            hint=f"It needs the ACL operation READ on topic {partition.topic}.",
         )  # fmt: skip
     if row.error_code == codes.OFFSET_OUT_OF_RANGE:  # the log's beginning moved on meanwhile
         return ReadOn(max(row.log_start_offset, offset + 1))

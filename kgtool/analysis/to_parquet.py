@@ -1,0 +1,195 @@
+"""An export's segments as Parquet: Spark's Kafka-source columns, and what the bytes say.
+
+``key, value, topic, partition, offset, timestamp, timestampType`` are what Spark's Kafka source
+gives, so that ``analyze`` and any other reader of such dumps take the files; the others are decoded
+from them. Like ``read_committed``, no record of a transaction that was aborted or is still open is
+there, and no control record: such columns cannot tell one from an ordinary commit.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+from kgtool.durable import sync
+from kgtool.errors import DecodeError
+from kgtool.protocol.as_json import to_json
+from kgtool.protocol.wire import id_text
+from kgtool.records import Record, decode
+from kgtool.records.batch import Batch, RawRecord, batches, read_records
+from kgtool.records.control import COMMIT, decode_marker
+
+FOLDER, SEGMENTS = "parquet", "segments"
+ROWS = 50_000
+"""Of a row group: what is in memory at a time, besides the open transactions."""
+SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+        pa.field("record_type", pa.int16()),
+        pa.field("group", pa.string()),
+        pa.field("committed_topic", pa.string()),
+        pa.field("committed_partition", pa.int32()),
+        pa.field("committed_offset", pa.int64()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("metadata", pa.string()),
+        pa.field("commit_timestamp", pa.timestamp("ms", tz="UTC")),
+        pa.field("expire_timestamp", pa.timestamp("ms", tz="UTC")),
+        pa.field("topic_id", pa.string()),
+        pa.field("json", pa.string()),
+    ]
+)
+"""``json`` is the value of every record that is no committed offset; null for a null value."""
+Row = tuple[Any, ...]
+
+
+class Written(NamedTuple):
+    """What became of an export."""
+
+    rows: int
+    undecoded: int
+    """Records whose decoded columns are null: of an unknown type, or damaged."""
+    bytes: int
+
+
+def write(export: Path, told: Callable[[int], None] = lambda _bytes: None) -> Written:
+    """Turn the segments of a finished export into ``parquet/``, partition by partition.
+
+    What was interrupted goes on with the first partition that still has segments.
+
+    :param told: how many bytes of segments have been read.
+    :raises DecodeError: a batch is damaged; its partition's segments are still there.
+    """
+    target = export / FOLDER
+    target.mkdir(exist_ok=True)
+    rows = undecoded = 0
+    for folder in sorted((export / SEGMENTS).iterdir()):
+        file = target / f"{folder.name}.parquet"
+        part = file.with_suffix(".tmp")
+        with parquet.ParquetWriter(part, SCHEMA, compression="zstd") as writer:
+            found = _Partition(folder, told)
+            for batch in _groups(found):
+                writer.write_batch(batch)
+        sync(part)
+        part.replace(file)
+        sync(target)
+        for segment in sorted(folder.iterdir()):
+            segment.unlink()
+        folder.rmdir()
+        rows, undecoded = rows + found.rows, undecoded + found.undecoded
+    (export / SEGMENTS).rmdir()
+    return Written(rows, undecoded, sum(each.stat().st_size for each in target.iterdir()))
+
+
+def is_unfinished(export: Path) -> bool:
+    """Whether a folder holds an export whose conversion was interrupted."""
+    return (export / FOLDER).is_dir() and (export / SEGMENTS).is_dir()
+
+
+def _groups(partition: _Partition) -> Iterator[Any]:
+    held: list[Row] = []
+    for row in partition.read():
+        held.append(row)
+        if len(held) >= ROWS:
+            yield _arrow(held)
+            held = []
+    if held:
+        yield _arrow(held)
+
+
+def _arrow(rows: list[Row]) -> Any:
+    columns = [
+        pa.array(values, field.type)
+        for values, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)
+    ]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+class _Partition:
+    """The rows of one partition's segments, in the order in which they took effect."""
+
+    def __init__(self, folder: Path, told: Callable[[int], None]) -> None:
+        self._folder, self._told = folder, told
+        self._topic, _, number = folder.name.rpartition("-")
+        self._number = int(number)
+        self._open: dict[int, list[Row]] = {}
+        """By producer id: what counts only once its transaction is committed."""
+        self.rows = self.undecoded = 0
+
+    def read(self) -> Iterator[Row]:
+        """Yield the rows."""
+        for path in sorted(self._folder.glob("*.log")):
+            if not path.stat().st_size:
+                continue
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+                at = 0
+                for batch in batches(data):  # type: ignore[arg-type]
+                    yield from self._of_batch(data, batch)
+                    self._told(batch.end - at)
+                    at = batch.end
+
+    def _of_batch(self, data: Any, batch: Batch) -> Iterator[Row]:
+        if batch.is_control:
+            for record in read_records(data, batch):
+                if record.key is not None and decode_marker(record.key, record.value).type in (
+                    0,
+                    1,
+                ):
+                    held = self._open.pop(batch.producer_id, [])
+                    is_committed = decode_marker(record.key, record.value).type == COMMIT
+                    yield from self._counted(held if is_committed else [])
+            return
+        kind = int(batch.is_append_time)
+        rows = [self._row(record, kind) for record in read_records(data, batch)]
+        if batch.is_transactional:
+            self._open.setdefault(batch.producer_id, []).extend(rows)
+        else:
+            yield from self._counted(rows)
+
+    def _counted(self, rows: list[Row]) -> list[Row]:
+        self.rows += len(rows)
+        return rows
+
+    def _row(self, record: RawRecord, kind: int) -> Row:
+        return (
+            record.key, record.value, self._topic, self._number, record.offset,
+            record.timestamp_ms, kind, *self._decoded(record),
+        )  # fmt: skip
+
+    def _decoded(self, record: RawRecord) -> Row:
+        try:
+            found = decode(record.key or b"", record.value)
+        except DecodeError:
+            found = None
+        if not isinstance(found, Record):
+            self.undecoded += 1
+            return (None,) * 11
+        group = getattr(found.key, "group", None)
+        if found.type in (0, 1):
+            at = (found.key.topic, found.key.partition)
+            return (found.type, group, *at, *_commit(found.value), None)
+        text = None if found.value is None else json.dumps(to_json(found.value, found.version or 0))
+        return (found.type, group, *[None] * 8, text)
+
+
+def _commit(value: Any) -> Row:
+    """Return offset, leader epoch, metadata, both times and the topic id of a committed offset."""
+    if value is None:
+        return (None,) * 6
+    epoch, expires = getattr(value, "leader_epoch", -1), getattr(value, "expire_timestamp", -1)
+    topic_id = getattr(value, "topic_id", None)
+    return (
+        value.offset, None if epoch < 0 else epoch, value.metadata, value.commit_timestamp,
+        None if expires < 0 else expires, id_text(topic_id) if topic_id is not None else None,
+    )  # fmt: skip

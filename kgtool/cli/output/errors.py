@@ -1,0 +1,59 @@
+"""An error as one sentence for people, and as the object of the contract's section 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
+from kgtool.text import escape
+
+
+def error_object(error: ItemError) -> dict[str, Any]:
+    """Return an error as the contract's section 4 shows it."""
+    return {
+        "target": error.target._asdict(),
+        "code": error.code,
+        "name": error.name,
+        "message": error.message,
+        "hint": error.hint,
+    }
+
+
+def sentence(error: ItemError | KgError, prefix: str = "Error: ") -> str:
+    """Return one line for stderr: what failed, why, and what to do about it."""
+    message = error.message
+    if isinstance(error, ItemError):
+        where = place(error.target)
+        if where and not _names(error.target, message):
+            message = f"{where}: {message}"
+    if error.hint:
+        message = f"{message.rstrip('.')}. {error.hint}"
+    return prefix + escape(" ".join(message.split("\n")))
+
+
+def hint_of(error: ItemError) -> str:
+    """Return the hint as the end of a sentence, with a blank before it."""
+    return f" {error.hint}" if error.hint else ""
+
+
+def place(target: Target) -> str:
+    """Return ``group g, t1-0, broker 2``: the parts of a target that are known."""
+    parts = []
+    if target.group is not None:
+        parts.append(f"group {target.group}")
+    if target.topic is not None:
+        partition = "" if target.partition is None else f"-{target.partition}"
+        parts.append(f"{target.topic}{partition}")
+    if target.broker is not None:
+        parts.append(f"broker {target.broker}")
+    return ", ".join(parts)
+
+
+def _names(target: Target, message: str) -> bool:
+    """Whether the message itself says what it is about."""
+    if target.topic is not None:
+        return target.topic in message and (target.group or "") in message
+    if target.group is not None:
+        return f" {target.group} " in f" {message} " or f"'{target.group}'" in message
+    return False

@@ -1,0 +1,134 @@
+"""The columns of every table and row, each declared once: ``groups``, ``changes``, ``tools``.
+
+Text, JSON, CSV, ``--columns``, ``--sort``, completions and the JSON Schemas (``schemas``) take them
+from there. A column has one name everywhere: the key of the JSON row, which is also accepted the
+way Kafka's tables write it (``LOG-END-OFFSET``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from kgtool.errors import UsageError
+from kgtool.text import escape, span
+
+NAME, PLAIN, STATUS, LAG = "name", "plain", "status", "lag"
+"""What a column holds: a name, which may be shortened to fit; anything else; a status or state, or
+a lag, which have a colour."""
+
+TEXT, TEXT_OR_NULL, INT, INT_OR_NULL = "string", "string?", "integer", "integer?"
+FLAG, FLAG_OR_NULL = "boolean", "boolean?"
+"""The JSON types of most columns."""
+
+Row = Mapping[str, Any]
+Text = Callable[[Row], str | None]
+T = TypeVar("T")
+
+
+class Column(NamedTuple):
+    """One column: its key in rows, its header in tables, and how its cells are written."""
+
+    key: str
+    header: str = ""
+    """Empty: text tables do not have it."""
+    kind: str = PLAIN
+    text: Text | None = None
+    spare: int = 0
+    """More than 0: a narrow terminal can do without, the lowest first."""
+    json: str = TEXT_OR_NULL
+    """The JSON type, with a ``?`` where it may be null. Besides JSON's own: ``error`` is an error
+    object, ``strings`` and ``integers`` are arrays, ``rows`` is one of objects (``inner``), ``any``
+    is anything."""
+    words: tuple[str, ...] = ()
+    """All values that there are."""
+    inner: tuple[Column, ...] = ()
+    """The keys of an object, or of the objects of an array."""
+
+    def cell(self, row: Row) -> str:
+        """Return the cell as text: ``-`` for what is unknown, names made harmless."""
+        value = self.text(row) if self.text is not None else row.get(self.key)
+        if value is None:
+            return "-"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return escape(value) if isinstance(value, str) else str(value)
+
+
+def keys(columns: Iterable[Column]) -> tuple[str, ...]:
+    """Return the keys of rows, in their order."""
+    return tuple(column.key for column in columns)
+
+
+def shown(columns: Sequence[Column], names: str = "") -> tuple[Column, ...]:
+    """Return the columns of the text table: those with a header, or these in this order."""
+    known = {column.key: column for column in columns}
+    if names:
+        return tuple(known[name] for name in names.split())
+    return tuple(column for column in columns if column.header)
+
+
+def age(key: str) -> Text:
+    """Return how a column of time spans is written."""
+
+    def text(row: Row) -> str | None:
+        return None if row.get(key) is None else duration(row[key])
+
+    return text
+
+
+def duration(ms: int) -> str:
+    """Return a time span in its two largest units.
+
+    >>> duration(250), duration(61_000), duration(90_000_000)
+    ('250ms', '1m 1s', '1d 1h')
+    """
+    return span(ms) if ms >= 1000 else f"{ms}ms"
+
+
+_LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown", "max_lag"}
+
+
+def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]:
+    """Read ``group,LOG-END-OFFSET``; UsageError for a column that there isn't."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise UsageError(f"{option} takes names of columns: {_listed(known)}.")
+    # What was asked for by name is never left out.
+    return tuple(dict.fromkeys(_find(word, known, option)._replace(spare=0) for word in words))
+
+
+def _find(word: str, known: Sequence[Column], option: str) -> Column:
+    wanted = _plain(word)
+    for column in known:
+        if wanted in (_plain(column.key), _plain(column.header)):
+            return column
+    raise UsageError(f"{option}: there is no column '{word}' here. There are: {_listed(known)}.")
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_").replace(" (id)", "").lstrip("#")
+
+
+def _listed(known: Sequence[Column]) -> str:
+    return ", ".join(column.key for column in known)
+
+
+def pick(row: Row, chosen: Iterable[Column]) -> dict[str, Any]:
+    """Return a row with the chosen columns only."""
+    return {column.key: row.get(column.key) for column in chosen}
+
+
+def sort(items: Iterable[T], column: Column, as_row: Callable[[T], Row]) -> list[T]:
+    """Sort by a column: lags and counts largest first, the rest ascending, unknown last."""
+    largest_first = column.key in _LARGEST_FIRST
+
+    def key(item: T) -> tuple[bool, Any]:
+        value = as_row(item).get(column.key)
+        if value is None:
+            return True, 0
+        if isinstance(value, str):
+            return False, value.encode("utf-16-be", "surrogatepass")  # as Java sorts strings
+        return False, -value if largest_first else value
+
+    return sorted(items, key=key)

@@ -1,0 +1,151 @@
+"""JSON Schemas of what ``-o json`` prints, one for each command, made of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kgtool.columns import Column, changes, groups, tools
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_ERROR = {"$ref": "#/$defs/error"}
+_NULL = {"type": "null"}
+
+
+class Results(NamedTuple):
+    """What the rows of a command may be."""
+
+    kinds: dict[str, Sequence[Column]]
+    chosen: Sequence[Column] = ()
+    """Those of which ``--columns`` takes some."""
+    is_open: bool = False
+    """Rows may also be objects of other kinds (``analyze``)."""
+
+
+_OFFSETS = {
+    f"offsets{name}": (*first, *middle, *last)
+    for kind, first in (("", groups.OFFSETS), ("-of-other-types", groups.OTHER_OFFSETS))
+    for stable, middle in (("", ()), ("-read-committed", (groups.STABLE_END,)))
+    for expiry, last in (("", ()), ("-expiry", groups.EXPIRY))
+    for name in [kind + stable + expiry]
+}
+_DESCRIBE = Results(
+    {
+        **_OFFSETS,
+        "members": groups.MEMBERS,
+        "members-of-other-types": groups.OTHER_MEMBERS,
+        "state": groups.STATE,
+        "state-of-other-types": groups.OTHER_STATE,
+        "totals": groups.TOTALS,
+        "by-group": groups.BY_GROUP,
+        "by-topic": groups.BY_TOPIC,
+    },
+    # Of two with the same key the one that may be null.
+    chosen=sorted(
+        (*groups.OFFSETS_TEXT, *groups.MEMBERS, *groups.STATE, *groups.TOTALS, *groups.BY_GROUP),
+        key=lambda column: column.json.endswith("?"),
+    ),
+)
+RESULTS: dict[str, Results] = {
+    "list": Results({"groups": groups.LIST, "expiring": groups.EXPIRING}, groups.EXPIRING),
+    "describe": _DESCRIBE,
+    "lag": _DESCRIBE,
+    "delete": Results({"groups": changes.DELETE}),
+    "delete-offsets": Results({"offsets": changes.DELETE_OFFSETS}),
+    "reset-offsets": Results({"offsets": changes.RESET}),
+    "validate-regex": Results({"regex": tools.REGEX}),
+    "explain": Results({"groups": groups.EXPLAIN}),
+    "backup": Results({"file": changes.BACKUP}),
+    "restore": Results({"offsets": changes.RESTORE}),
+    "undo": Results({"offsets": changes.RESTORE, "configs": changes.CONFIGS_ALTER}),
+    "diff": Results({"offsets": changes.DIFF}),
+    "history": Results({"changes": changes.HISTORY}),
+    "cleanup": Results({"plan": changes.CLEANUP_PLAN, "apply": changes.CLEANUP_APPLY}),
+    "configs": Results({"describe": changes.CONFIGS, "alter": changes.CONFIGS_ALTER}),
+    "request": Results({"request": tools.REQUEST, "apis": tools.APIS, "fields": tools.FIELDS}),
+    "peek": Results({"records": tools.PEEK}),
+    "coordinator": Results({"groups": tools.COORDINATOR}),
+    "export": Results({"folder": tools.EXPORT}),
+    "analyze": Results({}, is_open=True),
+    "doctor": Results({"findings": tools.DOCTOR, "kinds": tools.FINDINGS}),
+    "keep": Results({"offsets": changes.KEEP}),
+    "remove-members": Results({"members": changes.MEMBERS}),
+    "context": Results({"contexts": tools.CONTEXTS, "context": tools.CONTEXT}),
+    "sandbox": Results({"sandbox": tools.SANDBOX}),
+}
+"""By command, as the envelope names it; ``analyze`` prints its summary, or one of its tables."""
+
+
+def schema(command: str) -> dict[str, Any]:
+    """Return the JSON Schema of a command's document (contract, section 4)."""
+    results = RESULTS[command]
+    kinds = {kind: _object(columns) for kind, columns in results.kinds.items()}
+    if results.chosen:
+        kinds["chosen-columns"] = {**_object(results.chosen, needed=False), "minProperties": 1}
+    if results.is_open:
+        kinds["table-or-summary"] = {"type": "object"}
+    rows = [{"$ref": f"#/$defs/{kind}"} for kind in kinds]
+    return {
+        "$schema": DIALECT,
+        "title": f"kgtool {command} -o json",
+        **_closed(
+            {
+                "command": {"const": command},
+                "version": {"const": 1},
+                "cluster_id": {"type": ["string", "null"]},
+                "results": {"type": "array", "items": {"anyOf": rows}},
+                "errors": {"type": "array", "items": _ERROR},
+            }
+        ),
+        "$defs": {"error": _error(), **kinds},
+    }
+
+
+def _error() -> dict[str, Any]:
+    target = {
+        "group": {"type": ["string", "null"]},
+        "topic": {"type": ["string", "null"]},
+        "partition": {"type": ["integer", "null"]},
+        "broker": {"type": ["integer", "null"]},
+    }
+    return _closed(
+        {
+            "target": _closed(target),
+            "code": {"type": ["integer", "null"]},
+            "name": {"type": "string"},
+            "message": {"type": "string"},
+            "hint": {"type": ["string", "null"]},
+        }
+    )
+
+
+def _object(columns: Sequence[Column], *, needed: bool = True) -> dict[str, Any]:
+    return _closed({column.key: _value(column) for column in columns}, needed=needed)
+
+
+def _closed(properties: dict[str, Any], *, needed: bool = True) -> dict[str, Any]:
+    required = {"required": list(properties)} if needed else {}
+    return {
+        "type": "object", "properties": properties, **required, "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _value(column: Column) -> dict[str, Any]:
+    """Return the schema of a column's values."""
+    kind = column.json.removesuffix("?")
+    may_be_null = kind != column.json
+    if column.words:
+        words: list[str | None] = [*column.words, *([None] if may_be_null else [])]
+        return {"enum": words}
+    inner = _object(column.inner) if column.inner else {"type": "object"}
+    special = {
+        "any": {},
+        "error": _ERROR,
+        "object": inner,
+        "rows": {"type": "array", "items": inner},
+        "strings": {"type": "array", "items": {"type": "string"}},
+        "integers": {"type": "array", "items": {"type": "integer"}},
+    }
+    if kind in special:
+        return {"anyOf": [special[kind], _NULL]} if may_be_null else special[kind]
+    return {"type": [kind, "null"] if may_be_null else kind}

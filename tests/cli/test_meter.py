@@ -1,0 +1,106 @@
+"""The line of progress of long changes and copies: on a real terminal, and in small."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+
+from kgtool.cli.output import progress
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import BAR, BYTES, Meter, bar, progress_words
+from kgtool.sandbox.cluster import Cluster
+from tests.cli import run
+from tests.cli.pseudo import Terminal, screen
+from tests.cli.test_progress import Tty, until
+from tests.support import clients
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "unit", "part", "said"),
+    [
+        (0, 2000, "groups", 0.0, "0 of 2,000 groups"),
+        (1200, 2000, "groups", 0.6, "1,200 of 2,000 groups, 120/s, about 6s left"),
+        (2000, 2000, "groups", 1.0, "2,000 of 2,000 groups, 200/s"),
+        (5, 9, "groups", 5 / 9, "5 of 9 groups, 0.5/s, about 8s left"),
+        (25_000_000, None, BYTES, 0.25, "25.0 MB, 2.5 MB/s, about 30s left"),
+        (25_000_000, 50_000_000, BYTES, 0.5, "25.0 MB of 50.0 MB, 2.5 MB/s, about 10s left"),
+        (0, None, "groups", 0.0, "10s"),
+    ],
+)
+def test_what_it_says(done: int, total: int | None, unit: str, part: float, said: str) -> None:
+    assert progress_words(done, total, unit, 10.0, part) == said
+
+
+def test_the_bar_has_colours_where_there_are_any() -> None:
+    assert bar(0.5, ascii_only=True) == f"[{'#' * (BAR // 2)}{'.' * (BAR // 2)}]"
+    assert bar(2.0, ascii_only=False) == f"[{'█' * BAR}]"
+    colored = bar(0.5, ascii_only=False, colored=True)
+    assert "\x1b[" in colored
+    assert screen(colored, 80, 1) == ["━" * 11 + "━" * 11] or "━" in screen(colored, 80, 1)[0]
+
+
+@pytest.fixture
+def tty(monkeypatch: pytest.MonkeyPatch) -> Tty:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(progress, "AFTER_NOTES_S", 0.3)
+    return Tty()
+
+
+def test_short_work_has_none(tty: Tty) -> None:
+    with Meter(Output(stderr=tty), "Deleting", 10) as meter:
+        meter.add(3)
+        time.sleep(0.4)
+    assert tty.getvalue() == ""
+
+
+def test_it_makes_way_for_notes_and_questions(tty: Tty) -> None:
+    output = Output(stdout=io.StringIO(), stderr=tty)
+    with Meter(output, "Deleting", 10) as meter:
+        meter.add(3)
+        until(lambda: "3 of 10 groups" in tty.getvalue())
+        output.note("Error: a remark")
+        assert screen(tty.getvalue(), 80, 3)[:2] == ["Error: a remark", ""]
+        meter.set(4, skipped=1, failed=1)
+        until(lambda: "1 left alone, 1 failed" in tty.getvalue())
+        output.note("Go on?", end=" ")
+        output.is_asking = True
+        there = tty.getvalue()
+        meter.add(1)
+        time.sleep(0.8)
+        assert tty.getvalue() == there
+        output.is_asking = False
+        until(lambda: "5 of 10" in tty.getvalue())
+    assert output.before_writing is None
+    assert screen(tty.getvalue(), 80, 3) == ["Error: a remark", "Go on?", ""] or (
+        screen(tty.getvalue(), 80, 3)[1] == ""
+    )
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("color", [True, False])
+def test_a_cleanup_on_a_terminal(kafka: Cluster, tmp_path: Path, color: bool) -> None:
+    topic = clients.create_topic(kafka.bootstrap, clients.unique("meter"), 1)
+    groups = [clients.unique("meter") for _ in range(4)]
+    for group in groups:
+        clients.commit(kafka.bootstrap, group, {(topic, 0): 0})
+    plan = str(tmp_path / "plan.json")
+    named = [word for group in groups for word in ("--group", group)]
+    made = run.kgtool(
+        "cleanup", "plan", *named, "--state", "Empty", "--out", plan, "-b", kafka.bootstrap
+    )
+    assert made.status == 0, made.err
+    argv = run.command_line("cleanup", "apply", plan, "--yes", "--rate", "1", "-b", kafka.bootstrap)
+    env = {} if color else {"NO_COLOR": "1"}
+    with Terminal(argv, columns=100, env=env) as terminal:
+        came = terminal.read_until(r"2 of 4 groups, 0\.\d/s, about \ds left")
+        assert terminal.read_all() == 0
+        assert "Cleaning up" in came
+        assert ("━" in came, "█" in came) == (color, not color)
+        shown = "\n".join(terminal.screen)
+        assert "Cleaning up" not in shown  # it has gone
+        assert shown.count("deleted") >= 4
