@@ -115,7 +115,7 @@ def test_what_is_wrong_fails_alone_before_anything_is_changed(kgtool: Kgtool, gr
     wrong = {
         SESSION: ("10", "greater than or equal"),
         "consumer.hartbeat.interval.ms": ("5", f"Did you mean {HEARTBEAT}?"),
-        "share.isolation.level": ("read_committed", "it counts for share groups"),
+        "share.isolation.level": ("read_committed", "it applies to share groups"),
     }
     argv = [f"{name}={value}" for name, (value, _) in wrong.items()]
     added = [word for one in argv for word in ("--add-config", one)]
