@@ -72,8 +72,11 @@ RESULTS: dict[str, Results] = {
     "remove-members": Results({"members": changes.MEMBERS}),
     "context": Results({"contexts": tools.CONTEXTS, "context": tools.CONTEXT}),
     "sandbox": Results({"sandbox": tools.SANDBOX}),
+    "exporter": Results({}),
+    "mcp": Results({}),
 }
-"""By command, as the envelope names it; ``analyze`` prints its summary, or one of its tables."""
+"""By command, as the envelope names it; ``analyze`` prints its summary, or one of its tables, and
+servers print errors only."""
 
 
 def schema(command: str) -> dict[str, Any]:
@@ -93,12 +96,16 @@ def schema(command: str) -> dict[str, Any]:
                 "command": {"const": command},
                 "version": {"const": 1},
                 "cluster_id": {"type": ["string", "null"]},
-                "results": {"type": "array", "items": {"anyOf": rows}},
+                "results": {"type": "array", **(_any(rows) if rows else {"maxItems": 0})},
                 "errors": {"type": "array", "items": _ERROR},
             }
         ),
         "$defs": {"error": _error(), **kinds},
     }
+
+
+def _any(rows: list[dict[str, str]]) -> dict[str, Any]:
+    return {"items": {"anyOf": rows}}
 
 
 def _error() -> dict[str, Any]:

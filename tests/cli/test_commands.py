@@ -254,7 +254,7 @@ class TestDelete:
 
         def plan(groups: Any, **_options: Any) -> DeletionPlan:
             calls.append((list(groups), True))
-            return DeletionPlan(rows(groups, "would-delete"), {})
+            return DeletionPlan(rows(groups, "would-delete"), {}, 0)
 
         def delete(groups: Any, **_options: Any) -> list[GroupDeletion]:
             calls.append((list(groups), False))

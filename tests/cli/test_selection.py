@@ -42,7 +42,7 @@ def cluster(canned: Canned) -> None:
         return _emitting(found)(groups, emit=emit)
 
     def plan_deletions(groups: Any, **_options: Any) -> DeletionPlan:
-        return DeletionPlan([GroupDeletion(name, "would-delete") for name in groups], {})
+        return DeletionPlan([GroupDeletion(name, "would-delete") for name in groups], {}, 0)
 
     canned(
         listing__list_groups=list_groups,
