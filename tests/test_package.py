@@ -29,7 +29,7 @@ SHARED = {
     "share/fish/vendor_completions.d/kgtool.fish",
 }
 
-pytestmark = pytest.mark.starts_first
+pytestmark = [pytest.mark.starts_first, pytest.mark.timeout(1800)]
 
 
 class Built(NamedTuple):

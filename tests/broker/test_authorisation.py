@@ -342,6 +342,7 @@ def test_offsets_that_may_not_be_kept(here: Guarded, outcome: Outcome) -> None:
 
 def test_the_export_says_what_it_takes(here: Guarded, outcome: Outcome, tmp_path: Path) -> None:
     with outcome(TABLE, "export, without READ on __consumer_offsets", "outcome") as cell:
+        here.group("DESCRIBE")  # so that there is something to export
         here.allow(ResourceType.TOPIC, "__consumer_offsets", "DESCRIBE")
         try:
             result = here.run("export", "--out", str(tmp_path / "export"))

@@ -229,14 +229,23 @@ def test_a_broker_that_stays_away_is_named_within_the_timeout(settled: Three) ->
 MOVED = "leaders and coordinators moved"
 
 
-def in_the_middle(three: Three, argv: list[str], fail: Callable[[], Any], after: float) -> Run:
-    """Run a change, and let something happen to a broker while it is under way."""
+def in_the_middle(
+    three: Three, argv: list[str], fail: Callable[[], Any], *, journal: Path | None = None
+) -> Run:
+    """Run a command, and let something happen to a broker while it is under way.
+
+    :param journal: where a change writes its journal: it is under way as soon as that is there.
+    """
     command = [sys.executable, "-c", MAIN, *argv, "--bootstrap-server", three.bootstrap]
     began = time.monotonic()
     with subprocess.Popen(
         [*command, "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(after)
+        if journal is None:
+            time.sleep(0.3)
+        else:
+            clients.wait_for(lambda: any(journal.glob("*.jsonl")), "the journal", every=0.001)
+            assert process.poll() is None, "it still runs"
         fail()
         out, err = process.communicate(timeout=90)
     return Run(tuple(argv[:3]), process.returncode, out, err, time.monotonic() - began)
@@ -269,9 +278,8 @@ def test_a_bulk_change_tells_exactly_what_was_done(
     if command == "reset-offsets":
         argv += ["--to-offset", "9", "--execute"]
     with outcome(TABLE, command, failure) as cell:
-        # Reading takes a moment, the change itself another: this is somewhere in them.
         with failing(settled, failure) as fail:
-            done = in_the_middle(settled, argv, fail, after=0.35)
+            done = in_the_middle(settled, argv, fail, journal=tmp_path / "journal")
         settled.settle()
         _compare(done, settled.offsets(groups), command)
         if failure == MOVED:
@@ -306,7 +314,7 @@ def test_what_moves_while_it_is_described_is_followed(
     argv = ["describe", "--match", "known-*", "--timeout", "30000"]
     with outcome(TABLE, "describe, in the middle", failure) as cell:
         with failing(settled, failure) as fail:
-            done = in_the_middle(settled, argv, fail, after=0.3)
+            done = in_the_middle(settled, argv, fail)
         assert done.status == 0, done
         rows = done.document["results"]
         assert {(row["group"], row["partition"], row["lag"]) for row in rows} == {

@@ -32,7 +32,9 @@ def admin(bootstrap: str) -> AdminClient:
     return ready.admin(bootstrap)
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = 30.0) -> Any:
+def wait_for(
+    condition: Callable[[], Any], what: str, timeout: float = 30.0, every: float = 0.1
+) -> Any:
     """Poll until ``condition`` returns something true, and return that."""
     deadline = time.monotonic() + timeout
     while True:
@@ -40,7 +42,7 @@ def wait_for(condition: Callable[[], Any], what: str, timeout: float = 30.0) -> 
         if value:
             return value
         assert time.monotonic() < deadline, f"timed out waiting for {what}"
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def create_topic(
