@@ -1,4 +1,4 @@
-"""A broker that refuses ListGroups: what its groups are is not known, and never "not there"."""
+"""A broker that refuses to list its groups, or to show its log: unknown is never "not there"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgtool import GroupAdmin
-from kgtool.protocol.api import list_groups
+from kgtool.protocol.api import fetch, list_groups
 from tests.support import clients, faulty
 from tests.support.faulty import FaultyKafka, client_config, kgtool
 from tests.support.proxy import Fault, Plan, Proxies
@@ -17,7 +17,7 @@ from tests.support.rewriting import rewriting
 
 pytestmark = pytest.mark.broker
 
-CLUSTER_AUTHORIZATION_FAILED = 31
+CLUSTER_AUTHORIZATION_FAILED, DENIED = 31, 29
 
 
 def refused(answer: Any) -> Any:
@@ -109,3 +109,39 @@ def test_a_plan_of_all_groups_names_the_brokers_that_it_lacks(scene: Scene) -> N
     scene.proxies.plans.pop(scene.name)
     assert plan.items == ()
     assert {error.code for error in plan.errors} == {CLUSTER_AUTHORIZATION_FAILED}
+
+
+def unreadable(answer: Any) -> Any:
+    return answer.replace(
+        topics=[
+            topic.replace(
+                partitions=[row.replace(error_code=DENIED, records=b"") for row in topic.partitions]
+            )
+            for topic in answer.topics
+        ]
+    )
+
+
+def test_only_the_groups_whose_log_can_not_be_read_are_left_alone(
+    scene: Scene,
+) -> None:
+    """One broker refuses Fetch: nothing tells if its groups were used since the plan was made."""
+    groups = [f"{scene.name}-{number}" for number in range(12)]
+    for group in groups:
+        clients.commit(scene.bootstrap, group, {(scene.topic, 0): 3})
+    admin = clients.admin(scene.bootstrap)
+    described = admin.describe_consumer_groups(groups)
+    homes = {group: described[group].result(30).coordinator.id for group in groups}
+    blind = {group for group, broker in homes.items() if broker == homes[groups[0]]}
+    assert blind < set(groups), "other brokers have some, too"
+    plan = str(scene.folder / "plan.json")
+    words = [word for group in groups for word in ("--group", group)]
+    assert scene.run("cleanup", "plan", *words, "--out", plan, silent=False).status == 0
+    rewrite = rewriting(fetch, unreadable, version=12)  # topics by name
+    scene.plan = Plan(Fault("rewrite", homes[groups[0]], api=1, times=99, rewrite=rewrite))
+    done = scene.run("cleanup", "apply", plan, "--yes")
+    assert done.status == 3, done
+    rows = {row["group"]: row["status"] for row in done.document["results"]}
+    assert {group for group, status in rows.items() if status != "deleted"} == blind, done
+    assert {error["name"] for error in done.document["errors"]} == {"BLIND"}
+    assert {group for group in groups if scene.offset(group) == 3} == blind

@@ -113,3 +113,29 @@ def test_memory_does_not_grow_with_the_number_of_groups(
         used.append([held(lambda argv=argv: kgtool(*argv, "-o", "ndjson")) for argv in steps])  # type: ignore[misc]
     for less, more, argv in zip(*used, steps, strict=True):
         assert more < less + 0.5, (argv, less, more)
+
+
+def test_an_interruption_between_two_waves_can_be_undone(
+    topic: str, kgtool: Callable[..., int], bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the journal has is what was changed."""
+    names = [f"{PREFIX}-few-{number:03}" for number in range(FEW)]
+
+    def places() -> list[int | None]:
+        return [clients.committed(bootstrap, name).get((topic, 0)) for name in names]
+
+    real, parts = Change.before, iter(range(100))
+
+    def before(change: Change, changes: Any, *more: Any) -> None:
+        if next(parts) == 1:
+            raise KeyboardInterrupt
+        real(change, changes, *more)
+
+    argv = ["--match", f"{PREFIX}-few-*", "--all-topics", "--execute", "--yes"]
+    kgtool("reset-offsets", *argv, "--to-offset", "3")
+    monkeypatch.setattr(Change, "before", before)
+    with pytest.raises(AssertionError, match="assert 130 == 0"):
+        kgtool("reset-offsets", *argv, "--to-offset", "4")
+    assert places() == WAVE * [4] + WAVE * [3]
+    kgtool("undo", "last", "--yes")
+    assert places() == FEW * [3]
