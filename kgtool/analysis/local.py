@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -103,15 +102,9 @@ class Local:
         import pyarrow.parquet as parquet  # type: ignore[import-untyped]
 
         folder = Path(place)
-        staging = folder.with_name(f".{folder.name}.writing")
-        for old in (staging, folder):
-            shutil.rmtree(old, ignore_errors=True)
-        staging.mkdir(parents=True)
-        table = self._finished(name, finish)
-        table = table.cast(schema.arrow(schema.TABLES[name]))
-        parquet.write_table(table, staging / "part-0.parquet")
-        (staging / "_SUCCESS").touch()
-        staging.rename(folder)
+        folder.mkdir(parents=True)
+        table = self._finished(name, finish).cast(schema.arrow(schema.TABLES[name]))
+        parquet.write_table(table, folder / "part-0.parquet")
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""

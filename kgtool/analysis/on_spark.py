@@ -134,7 +134,8 @@ class OnSpark:
 
     def write(self, name: str, finish: Finish, place: str) -> None:
         """Write a table as Parquet files in a folder or at a URL."""
-        self.frame(name, finish).write.mode("overwrite").parquet(place)
+        url = place if place.split("/")[0].endswith(":") else f"file://{place}"
+        self.frame(name, finish).write.mode("overwrite").parquet(url)
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""

@@ -44,7 +44,7 @@ class Store:
     """One URL, seen through Hadoop's FileSystem. Every method may raise OSError."""
 
     def __init__(self, session: SparkSession, url: str) -> None:
-        self.url = url
+        self.url, self.base = url, url.rstrip("/")
         jvm: Any = session.sparkContext._jvm
         conf = session.sparkContext._jsc.hadoopConfiguration()
         self._path_class = jvm.org.apache.hadoop.fs.Path
@@ -58,6 +58,27 @@ class Store:
         if self._call(lambda: self._system.getFileStatus(self._path).isFile()):
             return "file"
         return "full" if self._call(lambda: len(self._system.listStatus(self._path))) else "empty"
+
+    def names(self) -> list[str]:
+        """What is in that folder."""
+        return [
+            str(status.getPath().getName())
+            for status in self._call(lambda: self._system.listStatus(self._path))
+        ]
+
+    def remove(self, name: str) -> None:
+        """Delete a file or folder in it, if it is there."""
+        self._call(lambda: self._system.delete(self._path_class(self._path, name), True))
+
+    def rename(self, name: str, to: str) -> None:
+        """Move a folder in it to where nothing is."""
+        before, behind = (self._path_class(self._path, each) for each in (name, to))
+        if not self._call(lambda: self._system.rename(before, behind)):
+            raise OSError(f"{name} could not be renamed to {to}")
+
+    def touch(self, name: str) -> None:
+        """Make an empty file in it."""
+        self._call(lambda: self._system.create(self._path_class(self._path, name), True).close())
 
     def listing(self) -> Listing:
         """Every file below it, or the file itself."""

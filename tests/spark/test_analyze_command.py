@@ -104,7 +104,7 @@ def test_an_export_tells_what_expires_next(engine: str, export: Path, tmp_path: 
     refused = analyze(export, "--out", out, "--engine", engine)
     assert refused.returncode == 2
     assert "--overwrite" in refused.stderr and refused.stderr.count("\n") == 1
-    assert {path.name for path in out.iterdir()} == set(schema.TABLES)
+    assert {path.name for path in out.iterdir()} == {*schema.TABLES, "_SUCCESS"}
     assert tuple(schema.TABLES) == TABLES
 
 
@@ -114,7 +114,7 @@ def test_only_some_tables(engine: str, export: Path, tmp_path: Path) -> None:
     result = analyze(export, "--out", out, "--only", "live", "--only", "whatif", "--engine", engine)
     assert result.returncode == 0, result.stderr
     assert result.stderr == f"Wrote live, whatif to {out}\n"
-    assert {path.name for path in out.iterdir()} == {"live", "whatif"}
+    assert {path.name for path in out.iterdir()} == {"live", "whatif", "_SUCCESS"}
 
     import pyarrow.parquet as parquet
 

@@ -156,6 +156,7 @@ def _analyze(
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
     from kgtool.analysis import scenarios
     from kgtool.analysis.pipeline import Analysis
+    from kgtool.analysis.tables_out import out_place
 
     basis, played = scenarios.choose(
         inputs.manifest, options["rules"], options["retention"], options["check_interval"],
@@ -173,6 +174,9 @@ def _analyze(
         wanted, as_of_ms = _wanted(options, played, asks), options["as_of"]
         engine, tally = _engine(spark, inputs, options, settings, progress)
         wanted = wanted._replace(tally=tally)
+        if options["out"] is not None:
+            session = getattr(engine, "session", None)
+            options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
         analysis = Analysis(engine, inputs.files, basis, as_of_ms, wanted)
         return _run(analysis, output, options)
 
@@ -191,11 +195,7 @@ def _engine(
         progress.look = local.counted.look
         return local, None
     from kgtool.analysis.on_spark import OnSpark
-    from kgtool.analysis.tables_out import check_url
-
     session = spark.start(sum(file.size for file in inputs.files))
-    if options["out"] is not None:
-        check_url(session, options["out"], overwrite=options["overwrite"])
     tally = Tally.of(session)
     progress.look = Watch(session, tally, _total_bytes(inputs)).look
     engine = OnSpark(session, settings)
@@ -297,8 +297,8 @@ def _check(inputs: Any, options: dict[str, Any]) -> None:
 
 def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     """Put out what was asked for; whether any --fail-on is met."""
-    from kgtool.analysis import tables_out
     from kgtool.analysis.summary import damaged_files
+    from kgtool.analysis.tables_out import write_tables
     from kgtool.analysis.words import when
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)
@@ -324,7 +324,7 @@ def _run(analysis: Any, output: Output, options: dict[str, Any]) -> bool:
     if options["report"] is not None:
         output.note(f"Wrote {options['report']}")
     if options["out"] is not None:
-        written = tables_out.write_tables(analysis, options["out"], options["only"])
+        written = write_tables(analysis, options["place"], options["only"])
         output.note(f"Wrote {', '.join(written)} to {options['out']}")
     if options["plan"] is not None:
         write_plan(analysis, output, options["plan"], options["idle"])

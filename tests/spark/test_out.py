@@ -1,0 +1,134 @@
+"""``--out``: every table or none of them, whatever ends the run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from kgtool.analysis import sources
+from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.tables_out import out_place, write_tables
+from kgtool.errors import AnalysisError, UsageError
+from tests.analysis import writer
+from tests.analysis.writer import Raw
+from tests.support.tables import Make
+
+pytestmark = pytest.mark.spark
+NOW_MS = 1_795_265_000_000
+KILLED = """
+import os, signal, sys
+from kgtool.analysis.pipeline import Analysis
+from kgtool.cli.app.main import main
+
+write, done = Analysis.write, []
+def writes(self, name, place):
+    if len(done) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.append(name)
+    write(self, name, place)
+Analysis.write = writes
+sys.exit(main(["analyze", *sys.argv[1:], "--engine", "local"]))
+"""
+
+
+def log(folder: Path, *groups: str) -> Path:
+    raws = [Raw(writer.offset_key(group), writer.offset_value(5, NOW_MS), NOW_MS)
+            for group in groups]  # fmt: skip
+    writer.segment(folder, writer.batch(0, raws), partition=7)
+    return folder
+
+
+def analysis(engine: Make, path: Path) -> Analysis:
+    basis = sources.basis(None, "4.1", None, None)
+    return Analysis(engine(), sources.find([str(path)]).files, basis)
+
+
+def there(out: Path) -> set[str]:
+    names = {path.name for path in out.iterdir()}
+    return names - {"._SUCCESS.crc"}  # Hadoop's
+
+
+def groups(out: Path) -> list[str]:
+    return sorted(parquet.read_table(out / "live")["group"].to_pylist())
+
+
+def test_killed_in_the_middle(tmp_path: Path) -> None:
+    """The tables that were there are whole, and the next run needs no cleaning up."""
+    out = tmp_path / "out"
+    asked = [str(log(tmp_path / "log", "mine")), "--out", str(out)]
+    killed = [sys.executable, "-c", KILLED, *asked]
+    assert subprocess.run(killed, check=False, timeout=300).returncode == -9
+    assert len(there(out)) == 1 and there(out).pop().startswith(".")
+    run = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
+    done = [sys.executable, "-c", run, "analyze", *asked, "--engine", "local"]
+    again = subprocess.run(done, check=False, timeout=300, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    before = there(out)
+    assert {"live", "removals", "_SUCCESS"} < before and groups(out) == ["mine"]
+    log(tmp_path / "log", "mine", "more")
+    assert subprocess.run([*killed, "--overwrite"], check=False, timeout=300).returncode == -9
+    assert {name for name in there(out) if name[0] != "."} == before
+    assert groups(out) == ["mine"]
+
+
+@pytest.mark.parametrize("scheme", ["", "file:"])
+def test_a_run_replaces_all_or_nothing(
+    engine: Make, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheme and "Local" in str(engine):
+        scheme = ""  # only Spark writes to URLs
+    folder = tmp_path / "a b%20c"
+    out = f"{scheme}{folder}"
+    one = analysis(engine, log(tmp_path / "one", "one"))
+    session = getattr(one.engine, "session", None)
+    place = out_place(session, out, overwrite=False)
+    names = write_tables(one, place)
+    assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["one"]
+    with pytest.raises(UsageError, match="give --overwrite"):
+        out_place(session, out, overwrite=False)
+
+    two = analysis(engine, log(tmp_path / "two", "two", "three"))
+    write, written = Analysis.write, list[str]()
+
+    def fails(self: Analysis, name: str, place: str) -> None:
+        if len(written) == 2:
+            raise OSError("No space left on device")
+        written.append(name)
+        write(self, name, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Analysis, "write", fails)
+        with pytest.raises(AnalysisError, match="overdue could not be written: No space left"):
+            write_tables(two, out_place(session, out, overwrite=True))
+    assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["one"]
+
+    assert write_tables(two, out_place(session, out, overwrite=True)) == names
+    assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["three", "two"]
+    # Some: the others stay. All: a table that this run has not is none of it.
+    (folder / "whatif").mkdir()
+    (folder / "mine.txt").write_text("kept")
+    assert write_tables(one, out_place(session, out, overwrite=True), ["live"]) == ["live"]
+    assert there(folder) == {*names, "_SUCCESS", "whatif", "mine.txt"}
+    write_tables(one, out_place(session, out, overwrite=True))
+    assert there(folder) == {*names, "_SUCCESS", "mine.txt"} and groups(folder) == ["one"]
+
+
+def test_workers_whose_disks_are_their_own(tmp_path: Path) -> None:
+    """They write what this machine does not see."""
+
+    class Far:
+        session = None
+
+        def write(self, *_: Any) -> None:
+            pass
+
+    one = Analysis(Far(), [], sources.basis(None, "4.1", None, None))  # type: ignore[arg-type]
+    one._made.add("live")
+    with pytest.raises(AnalysisError, match="name a URL that every worker can write to"):
+        write_tables(one, out_place(None, str(tmp_path / "out"), overwrite=False), ["live"])
+    assert not (tmp_path / "out" / "live").exists()
