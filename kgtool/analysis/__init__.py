@@ -1,8 +1,38 @@
-"""The Spark job over ``__consumer_offsets``: what is live, what was removed and why.
+"""What ``__consumer_offsets`` tells: what is live, what expires when, what was removed and why.
 
-``pyspark`` is imported only in this package. From the bytes up: ``crc32c``, ``segments``,
-``batches``, ``lockstep`` (numpy; split, check and step through record batches), ``offsets``,
-``group_records``, ``decode`` (keys and values, many at a time), ``sources`` (what to read),
-``history`` (an offset's life), ``timeline`` (a group's life), ``expire`` (the retention rules as
-columns), ``live``, ``removals``, ``report``, and ``pipeline``, which puts them together.
+::
+
+    from kgtool.analysis import analyze
+
+    with analyze(spark, "export/") as tables:
+        tables.live.where("expires_at_ms < …").show()
+
+``pyspark`` is imported only in this package. ``find`` and ``readers`` give record batches,
+``decode`` makes arrays of them, ``fold`` all that one partition of the log says, ``tables`` its
+tables; ``pipeline`` puts them together on an engine: ``on_spark`` or ``local``.
 """
+
+from __future__ import annotations
+
+# Type checkers know these names; importing them takes pyarrow.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kgtool.analysis.api import Tables, analyze
+    from kgtool.analysis.data_source import register
+
+__all__ = ["Tables", "analyze", "register"]
+
+_PLACES = {
+    "Tables": "kgtool.analysis.api",
+    "analyze": "kgtool.analysis.api",
+    "register": "kgtool.analysis.data_source",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a part of the public API when it is first used (PEP 562)."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'kgtool.analysis' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PLACES[name]), name)

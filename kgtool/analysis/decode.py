@@ -19,6 +19,7 @@ from kgtool.analysis import group_records, offsets, schema
 from kgtool.analysis.batches import REASON_CRC, Decoded, read_chunk
 from kgtool.analysis.lockstep import Bools, Ints
 from kgtool.analysis.rows import Source, batches, epoch_rows, file_row, note_rows, read_row, rows
+from kgtool.analysis.seen import Seen, without_batches, without_records
 from kgtool.analysis.segments import Chunk, Note, chunks
 from kgtool.analysis.tally import Tally
 from kgtool.records import types
@@ -55,6 +56,8 @@ class Detail(NamedTuple):
     by_producer: bool = True
     """Whether a producer id makes a commit transactional, as for the new coordinator; else the
     batch's transactional bit does."""
+    seen: Seen | None = None
+    """What was read before, and is left out."""
 
 
 NO_DETAIL = Detail()
@@ -107,12 +110,17 @@ def decode_part(
         yield from note_rows(source, [part])
         return
     lost = 0
+    spans = (detail.seen or {}).get(source.partition, ())
+    if spans and isinstance(part, Chunk):
+        part = without_batches(part, spans)
     if isinstance(part, Piece):
         records, notes, size = part.records, part.notes, part.size
         lost = sum(note.records for note in notes if note.reason != REASON_CRC)
     else:
         (records, notes), size = read_chunk(part), len(part.data)
     records = records._replace(timestamp_ms=np.clip(records.timestamp_ms, -FAR_MS, FAR_MS))
+    if spans:
+        records = without_records(records, spans)
     if detail.tally is not None:
         detail.tally.add(len(records.log_offset) + lost, size)
     if as_of_ms is not None:

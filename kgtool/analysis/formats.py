@@ -31,6 +31,7 @@ _OLD_DUMP = (
 SEGMENT: Final = Format("segment", "raw segments", 0)
 CLUSTER: Final = Format("cluster", "a live cluster", 0)
 PARQUET: Final = Format("parquet", "Parquet of Spark's Kafka source", lacks.TRANSACTIONS)
+FRAME: Final = Format("dataframe", "rows of Spark", lacks.TRANSACTIONS)
 OFFSETS_JSON: Final = Format(
     "offsets-json", "OffsetsMessageFormatter, JSON", _PRINTED | lacks.GROUPS | lacks.NEW_GROUPS
 )
@@ -54,7 +55,7 @@ DUMP_OLD: Final = Format(
 FORMATS: Final = {
     each.name: each
     for each in (
-        SEGMENT, CLUSTER, PARQUET, OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT,
+        SEGMENT, CLUSTER, PARQUET, FRAME, OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT,
         DUMP_JSON, DUMP_TEXT, DUMP_OLD,
     )
 }  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kgtool.analysis import session as own
@@ -13,37 +13,43 @@ from kgtool.errors import UsageError
 class Guest:
     """Works on a session of somebody else's."""
 
-    def __init__(self, session: Any, conf: Mapping[str, str], input_bytes: int) -> None:
+    def __init__(self, session: Any, conf: Mapping[str, str]) -> None:
         self.session = session
-        wanted = {**own.sizes(session, conf, input_bytes), **conf}
-        self._before = {key: session.conf.get(key, None) for key in wanted}
-        for key, value in wanted.items():
-            if self._before[key] != value:
-                self._set(key, value)
+        self._conf = changed(session, conf)
+        self._conf.__enter__()
 
     def leave(self) -> None:
         """Put its settings back; it goes on."""
-        for key, value in self._before.items():
-            if self.session.conf.get(key, None) == value:
-                continue
-            if value is None:
-                self.session.conf.unset(key)
+        self._conf.__exit__(None, None, None)
+
+
+@contextmanager
+def changed(session: Any, conf: Mapping[str, str]) -> Iterator[None]:
+    """Have these settings for a while. Raises UsageError for one that can't be changed."""
+    from pyspark.errors import PySparkException
+
+    before: dict[str, str | None] = {}
+    try:
+        for key, value in conf.items():
+            was = session.conf.get(key, None)
+            if was != value:
+                try:
+                    session.conf.set(key, value)
+                except PySparkException:
+                    raise UsageError(
+                        f"--conf {key} can't be changed in the Spark session that is there."
+                    ) from None
+                before[key] = was
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                session.conf.unset(key)
             else:
-                self.session.conf.set(key, value)
-
-    def _set(self, key: str, value: str) -> None:
-        from pyspark.errors import PySparkException
-
-        try:
-            self.session.conf.set(key, value)
-        except PySparkException:
-            self.leave()
-            raise UsageError(
-                f"--conf {key} can't be changed in the Spark session that is there."
-            ) from None
+                session.conf.set(key, was)
 
 
-def guest(master: str | None, conf: Mapping[str, str], input_bytes: int) -> Guest | None:
+def guest(master: str | None, conf: Mapping[str, str]) -> Guest | None:
     """The session that this process has, to be left in the end; None: it has none.
 
     Raises UsageError if ``master`` is given beside it, or a setting that can't be changed in it.
@@ -51,14 +57,13 @@ def guest(master: str | None, conf: Mapping[str, str], input_bytes: int) -> Gues
     session = _session()
     if session is None:
         return None
-    there = session.sparkContext.master
     if master is not None:
+        there = session.conf.get("spark.master", "")
         raise UsageError(
             f"--master can't be given beside the Spark session that is there ({there})."
         )
-    if not there.startswith("local"):
-        own.ship_code(session)
-    return Guest(session, conf, input_bytes)
+    own.ship_code(session)
+    return Guest(session, conf)
 
 
 def _session() -> Any:

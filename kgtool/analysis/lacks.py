@@ -29,6 +29,8 @@ OFFSETS: Final = 256
 """The committed offsets."""
 REMOVED_KEYS: Final = 512
 """Which offset or group a null value removed."""
+PLACES: Final = 1024
+"""At which offset of the log a record was."""
 
 WORDS: Final = {
     OFFSETS: "committed offsets",
@@ -41,6 +43,7 @@ WORDS: Final = {
     TOPIC_IDS: "topic ids",
     TRANSACTIONS: "transactions (their commits look like any others, aborted ones too)",
     TIMES: "when records were written",
+    PLACES: "the records' offsets in the log",
 }
 
 BLIND: Final = GROUPS | STATE_TIMES | SUBSCRIPTIONS | COMMIT_TIMES | TIMES

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -37,19 +39,29 @@ class Local:
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
         self._tables: defaultdict[str, list[Any]] = defaultdict(list)
         self._here = True
+        self._earlier: Sequence[str] = ()
+        self._keep_in: str | None = None
+
+    def go_on(self, earlier: Sequence[str], keep_in: str) -> None:
+        """Take up what runs before decoded, from there, and leave what this one decodes."""
+        self._earlier, self._keep_in = earlier, keep_in
 
     def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
         """Decode the inputs; the notes about them."""
         self._here = sum(file.size for file in files) <= HERE_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
         decode = partial(_decode, as_of_ms=as_of_ms, detail=detail._replace(tally=None))
-        notes = [empty(schema.KIND_QUALITY)]
+        decoded: list[Blob] = []
         for blobs in self._each(decode, rows):
-            for blob in blobs:
-                self._blobs[blob.partition].append((blob.kind, blob.data))
-                if blob.kind == schema.KIND_QUALITY:
-                    notes.append(from_bytes(blob.data))
-                    self.counted.see(notes[-1])
+            decoded += blobs
+            self.counted.see([from_bytes(b.data) for b in blobs if b.kind == schema.KIND_QUALITY])
+        if self._keep_in is not None:
+            _write(decoded, self._keep_in)
+        notes = [empty(schema.KIND_QUALITY)]
+        for blob in chain(decoded, _read(self._earlier)):
+            self._blobs[blob.partition].append((blob.kind, blob.data))
+            if blob.kind == schema.KIND_QUALITY:
+                notes.append(from_bytes(blob.data))
         return _plain(pa.concat_tables(notes))
 
     def fold(self, plan: Plan) -> None:
@@ -77,7 +89,7 @@ class Local:
         self, name: str, finish: Finish, order: Order, limit: int | None
     ) -> Iterator[dict[str, Any]]:
         """The rows of a table; what is missing comes first."""
-        table = self._finished(name, finish)
+        table = self.frame(name, finish)
         if order:
             table = _ordered(table, order)
         for batch in table[:limit].to_batches(max_chunksize=10_000):
@@ -87,7 +99,7 @@ class Local:
         self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
     ) -> Iterator[bytes]:
         """What ``do`` gives of a table's Arrow batches, in that order."""
-        table = self._finished(name, finish)
+        table = self.frame(name, finish)
         return do((table.sort_by(list(best)) if best else table).to_batches())
 
     def count(self, name: str, column: str, at_most: int | None) -> int:
@@ -103,14 +115,15 @@ class Local:
 
         folder = Path(place)
         folder.mkdir(parents=True)
-        table = self._finished(name, finish).cast(schema.arrow(schema.TABLES[name]))
+        table = self.frame(name, finish).cast(schema.arrow(schema.TABLES[name]))
         parquet.write_table(table, folder / "part-0.parquet")
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""
         self._tables[name] = [table]
 
-    def _finished(self, name: str, finish: Finish) -> Any:
+    def frame(self, name: str, finish: Finish) -> Any:
+        """A table of ``schema.TABLES``, an Arrow table."""
         table = finish.each(self.collect(name))
         return summed(table, finish.sum_by) if finish.sum_by else table
 
@@ -137,6 +150,25 @@ def summed(table: Any, by: Sequence[str]) -> Any:
 def of_topics(table: Any, topics: Sequence[str]) -> Any:
     """The rows of some topics."""
     return table.filter(pc.is_in(table["topic"], pa.array(topics, pa.string())))
+
+
+def _write(blobs: Sequence[Blob], place: str) -> None:
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+    folder = Path(place)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    kinds = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
+    rows = [blob._asdict() for blob in blobs]
+    parquet.write_table(pa.Table.from_pylist(rows, schema=kinds), folder / "part-0.parquet")
+
+
+def _read(places: Sequence[str]) -> Iterator[Blob]:
+    import pyarrow.dataset as ds  # type: ignore[import-untyped]
+
+    for place in places:
+        for row in ds.dataset(place, format="parquet").to_table().to_pylist():
+            yield Blob(**row)
 
 
 def _plain(notes: Any) -> Any:

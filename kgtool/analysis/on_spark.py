@@ -13,18 +13,25 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis import schema
+from kgtool.analysis import formats, schema
 from kgtool.analysis.decode import Detail
 from kgtool.analysis.fold.blobs import empty, from_bytes
 from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.guest import changed
 from kgtool.analysis.inputs import InputFile
-from kgtool.analysis.packed import TABLES, folded, opened, told
+from kgtool.analysis.packed import BLOBS, TABLES, folded, opened, told
 from kgtool.analysis.pipeline import Best, Finish, Order
-from kgtool.analysis.read import read
-from kgtool.analysis.session import PARTITIONS
+from kgtool.analysis.places import is_url
+from kgtool.analysis.read import read, size_of
 
-FOLDS_PER_TASK = 4
-"""Tasks of the fold for each of a shuffle's: log partitions differ in size."""
+TASK_BYTES = 16 << 20
+"""Of input for each task of the fold."""
+LEAST, MOST = 8, 2000
+"""Such tasks, where one is not enough: log partitions differ in size."""
+WHILE_READING = {
+    # Other programs write nanoseconds, which Spark only reads as numbers.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
 _LARGE = ("live", "removals", "overdue", "groups", "losses", "whatif_families", "changes",
           "cleanup")  # fmt: skip
 
@@ -32,19 +39,38 @@ _LARGE = ("live", "removals", "overdue", "groups", "losses", "whatif_families", 
 class OnSpark:
     """Decodes and folds in the workers of a session."""
 
-    def __init__(self, session: SparkSession, settings: Any = None) -> None:
-        """:param settings: of a live cluster among the inputs."""
+    def __init__(
+        self, session: SparkSession, settings: Any = None, rows: DataFrame | None = None
+    ) -> None:
+        """:param settings: of a live cluster among the inputs.
+        :param rows: what stands behind the input of the format ``formats.FRAME``.
+        """
         self.session = session
         self._settings = settings
+        self._rows = rows
         self._put: dict[str, Any] = {}
         self._small: dict[str, list[Any]] = {}
         self._kept: list[DataFrame] = []
+        self._earlier: list[str] = []
+        self._keep_in: str | None = None
+
+    def go_on(self, earlier: Sequence[str], keep_in: str) -> None:
+        """Take up what runs before decoded, from there, and leave what this one decodes."""
+        self._earlier, self._keep_in = [as_url(place) for place in earlier], as_url(keep_in)
 
     def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
         """Decode the inputs; the notes about them."""
-        blobs = read(self.session, files, as_of_ms, detail, self._settings)
-        self._blobs = self._keep(blobs)
-        found = self._blobs.where(F.col("kind") == schema.KIND_QUALITY).select("data").collect()
+        self._tasks = max(_tasks(files), LEAST if self._earlier else 1)
+        with changed(self.session, WHILE_READING):
+            blobs = read(self.session, files, as_of_ms, detail, self._settings, self._rows)
+            self._blobs = self._keep(blobs)
+            if self._keep_in is not None:
+                self._blobs.write.mode("overwrite").parquet(self._keep_in)
+            if self._earlier:
+                before = self.session.read.schema(BLOBS).parquet(*self._earlier)
+                self._blobs = self._blobs.unionByName(before)
+            notes = self._blobs.where(F.col("kind") == schema.KIND_QUALITY)
+            found = notes.select("data").collect()
         tables = [empty(schema.KIND_QUALITY), *(from_bytes(bytes(row.data)) for row in found)]
         notes = pa.concat_tables(tables)
         path = notes.schema.get_field_index("path")
@@ -52,10 +78,9 @@ class OnSpark:
 
     def fold(self, plan: Plan) -> None:
         """Make the tables of every log partition."""
-        tasks = int(self.session.conf.get(PARTITIONS, "1") or 1)
         blobs = self._blobs
-        if tasks > 1:
-            blobs = blobs.repartition(tasks * FOLDS_PER_TASK, "partition")
+        if self._tasks > 1:
+            blobs = blobs.repartition(self._tasks, "partition")
         else:
             blobs = blobs.coalesce(1)
         ordered = blobs.sortWithinPartitions("partition")
@@ -64,7 +89,7 @@ class OnSpark:
         small = self._tables.where(~F.col("name").isin(*_LARGE))
         for row in small.collect():
             self._small.setdefault(row.name, []).append(from_bytes(bytes(row.data)))
-        self._blobs.unpersist()
+        self._kept.pop(0).unpersist()
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A small table, whole, or the rows of some topics."""
@@ -134,8 +159,7 @@ class OnSpark:
 
     def write(self, name: str, finish: Finish, place: str) -> None:
         """Write a table as Parquet files in a folder or at a URL."""
-        url = place if place.split("/")[0].endswith(":") else f"file://{place}"
-        self.frame(name, finish).write.mode("overwrite").parquet(url)
+        self.frame(name, finish).write.mode("overwrite").parquet(as_url(place))
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""
@@ -149,6 +173,18 @@ class OnSpark:
     def _keep(self, frame: DataFrame) -> DataFrame:
         self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return self._kept[-1]
+
+
+def as_url(place: str) -> str:
+    """A folder of this machine as Spark takes it wherever its default file system is."""
+    return place if is_url(place) else f"file://{place}"
+
+
+def _tasks(files: Sequence[InputFile]) -> int:
+    if any(file.format == formats.FRAME.name for file in files):
+        return 4 * LEAST  # how much it is, it does not tell
+    total = sum(map(size_of, files))
+    return 1 if total <= TASK_BYTES else min(max(total // TASK_BYTES, LEAST), MOST)
 
 
 CHANGES_DDL = "topic string, at_ms bigint, change bigint, groups bigint"

@@ -23,7 +23,7 @@ def may_overlap(files: Sequence[InputFile]) -> bool:
     Segments of one folder are told apart by their names; those of other folders may be replicas.
     """
     kinds = {file.format for file in files}
-    if formats.PARQUET.name in kinds or len(kinds & set(_PLACED)) > 1:
+    if kinds & {formats.PARQUET.name, formats.FRAME.name} or len(kinds & set(_PLACED)) > 1:
         return True
     folders: dict[int, set[tuple[str, str]]] = {}
     for file in files:

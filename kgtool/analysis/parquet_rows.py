@@ -93,12 +93,17 @@ _TYPES = (
 )
 
 
-def decode_rows(tables: Iterable[Any], as_of_ms: int | None, detail: Detail) -> Iterator[Any]:
+def decode_rows(
+    tables: Iterable[Any],
+    as_of_ms: int | None,
+    detail: Detail,
+    missing: int = formats.PARQUET.lacks,
+) -> Iterator[Any]:
     """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
     for table in tables:
         if table.num_rows:
             for path, partition, rows in _by_partition(pa.table(table)):
-                source = Source(path, partition, formats.PARQUET.lacks)
+                source = Source(path, partition, missing)
                 yield from decode_part(source, _piece(rows), as_of_ms, detail)
 
 

@@ -70,6 +70,9 @@ class Finish(NamedTuple):
 class Engine(Protocol):
     """Who decodes and folds; tables stay where they were made until they are asked for."""
 
+    def go_on(self, earlier: Sequence[str], keep_in: str) -> None:
+        """Take up what runs before decoded, from there, and leave what this one decodes."""
+
     def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
         """Decode the inputs; the notes about them: rows of ``schema.RECORDS``."""
 
@@ -92,6 +95,9 @@ class Engine(Protocol):
     def count(self, name: str, column: str, at_most: int | None) -> int:
         """How many rows have something in that column, up to a number."""
 
+    def frame(self, name: str, finish: Finish) -> Any:
+        """A table: a DataFrame of Spark's, or an Arrow table."""
+
     def write(self, name: str, finish: Finish, place: str) -> None:
         """Write a table as Parquet files in a folder or at a URL."""
 
@@ -104,10 +110,19 @@ class Analysis:
 
     def __init__(
         self, engine: Engine, files: Sequence[InputFile], basis: Basis,
-        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE,
+        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE, state: Any = None,
     ) -> None:  # fmt: skip
+        """:param state: a ``state.State`` to go on from."""
         self.engine, self.files, self.basis = engine, files, basis
         self.lacks = reduce(or_, (file.lacks for file in files), 0)
+        self.doubled = may_overlap(files)
+        """Whether the same record may be there more than once."""
+        self._seen = None
+        if state is not None:
+            engine.go_on(state.earlier, state.run)
+            self._seen = state.before.seen
+            self.lacks |= state.before.lacks
+            self.doubled |= state.before.doubled
         self.as_of_ms = as_of_ms
         self.wanted = wanted
         self._made: set[str] = set()
@@ -116,8 +131,8 @@ class Analysis:
     def notes(self) -> Any:
         """What was read of each file, and what was not; asking for it reads the inputs."""
         detail = self.wanted.detail()._replace(
-            whole=may_overlap(self.files), by_producer=self.basis.rules.new_coordinator,
-            now_ms=time.time_ns() // 1_000_000,
+            whole=self.doubled, by_producer=self.basis.rules.new_coordinator,
+            now_ms=time.time_ns() // 1_000_000, seen=self._seen,
         )  # fmt: skip
         return self.engine.read(self.files, self.as_of_ms, detail)
 
@@ -162,7 +177,7 @@ class Analysis:
             basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
             wanted.scenarios, wanted.horizon_ms, wanted.bucket_ms,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
-            may_overlap(self.files), wanted.days, wanted.plan, wanted.idle_ms,
+            self.doubled, wanted.days, wanted.plan, wanted.idle_ms,
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
         )  # fmt: skip
 
@@ -173,6 +188,10 @@ class Analysis:
         )
         without += () if self.wanted.bucket_ms else ("metrics",)
         return [name for name in schema.TABLES if name not in without]
+
+    def fold(self) -> None:
+        """Do now what the first table would wait for."""
+        assert self._folded is self.engine
 
     def small(self, name: str) -> Any:
         """One of the small tables that partitions tell, all of them together."""
@@ -197,6 +216,10 @@ class Analysis:
     def write(self, name: str, place: str) -> None:
         """Write a table as Parquet."""
         self._with(name).write(name, self._finish(name), place)
+
+    def frame(self, name: str) -> Any:
+        """A table as its engine has it: a DataFrame of Spark's, or an Arrow table."""
+        return self._with(name).frame(name, self._finish(name))
 
     @cached_property
     def whatif(self) -> list[dict[str, Any]]:

@@ -25,8 +25,12 @@ def read(
     as_of_ms: int | None,
     detail: Detail,
     settings: Any = None,
+    rows: DataFrame | None = None,
 ) -> DataFrame:
-    """The records of all inputs; ``settings`` are those of a live cluster among them."""
+    """The records of all inputs; ``settings`` are those of a live cluster among them.
+
+    :param rows: what stands behind the input of the format ``formats.FRAME``.
+    """
     remote = [file for file in files if file.is_remote]
     tables = [file for file in files if file.format == formats.PARQUET.name]
     plain = [file for file in files if not file.is_remote or file in tables]
@@ -37,11 +41,17 @@ def read(
         from kgtool.analysis.read_parquet import read_parquet
 
         frames += read_parquet(session, tables, as_of_ms, detail)
+    if rows is not None:
+        from kgtool.analysis.read_frame import read_frame
+
+        frames.append(read_frame(rows, as_of_ms, detail))
     far = [file for file in remote if file not in tables]
     if far:
         from kgtool.analysis.read_remote import read_remote
 
         frames += read_remote(session, far, as_of_ms, detail)
+    if not frames:
+        return session.createDataFrame([], BLOBS)
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
@@ -57,14 +67,14 @@ def _plain(
 ) -> DataFrame:
     """What workers read themselves: files of this machine, and live clusters."""
     rows = [split_of(file) for file in files]
-    is_small = all(_bytes(file) <= SPLIT_BYTES for file in files)
+    is_small = all(size_of(file) <= SPLIT_BYTES for file in files)
     if is_small:
         rows = [piece for row in rows for piece in ranges(row)]
     if settings is not None:
         settings = settings._replace(trace=None)  # what writes to this terminal stays here
     # Of a list Spark would make rows in Python workers of their own, beside those that decode.
     splits = session.createDataFrame(pa.Table.from_pylist(rows, schema=schema.arrow(schema.SPLITS)))
-    total = sum(map(_bytes, files))
+    total = sum(map(size_of, files))
     tasks = max(1, min(total // TASK_BYTES, 100_000))
     if not is_small:
         splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
@@ -77,5 +87,6 @@ def _plain(
     return splits.mapInArrow(packed(decode), BLOBS)
 
 
-def _bytes(file: InputFile) -> int:
+def size_of(file: InputFile) -> int:
+    """Bytes of a file, or what a partition of a live cluster counts for."""
     return TASK_BYTES if file.format == formats.CLUSTER.name else file.size

@@ -24,10 +24,9 @@ def read_parquet(
 ) -> list[DataFrame]:
     """One frame of blobs for each argument that has Parquet.
 
-    Raises ConfigError if columns are missing where only Spark can look.
+    Nanoseconds must come as numbers (``on_spark.WHILE_READING``). Raises ConfigError if columns
+    are missing where only Spark can look.
     """
-    # Other programs write nanoseconds, which Spark only reads as numbers.
-    session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
     roots: dict[str, list[InputFile]] = {}
     for file in files:
         roots.setdefault(file.root, []).append(file)
@@ -50,13 +49,14 @@ def _rows(session: SparkSession, root: str, files: list[InputFile]) -> DataFrame
         F.col("_metadata.file_path").alias("path"),
         F.col("partition").cast("int").alias("partition"),
         F.col("offset").cast("bigint").alias("offset"),
-        F.coalesce(_ms(kinds["timestamp"]), F.lit(0)).alias("timestamp_ms"),
+        F.coalesce(ms(kinds["timestamp"]), F.lit(0)).alias("timestamp_ms"),
         "key",
         "value",
     )
 
 
-def _ms(kind: str) -> Any:
+def ms(kind: str) -> Any:
+    """The column ``timestamp`` of that type, in ms."""
     if kind == "bigint":
         return F.expr("timestamp div 1000000")
     return F.unix_millis(F.col("timestamp").cast("timestamp"))

@@ -54,7 +54,7 @@ def parts(row: Row, settings: Any = None) -> Iterator[Part]:
         from kgtool.analysis.cluster import cluster_parts
 
         return cluster_parts(row, settings)
-    if kind == formats.PARQUET.name:
+    if kind in (formats.PARQUET.name, formats.FRAME.name):
         return iter(())  # Spark reads it; here it only gets its row in the quality table
     if kind == OTHER_TOPIC:
         return iter([Note(REASON_OTHER_TOPIC, row["start"], row["end"] - row["start"])])
@@ -123,7 +123,7 @@ def _ranges_of(row: Row) -> Iterator[dict[str, Any]]:
     elif row["format"] in _DUMPS:
         for start, end, name in sections(row["path"], row["end"]):
             yield from _even({**row, **section(row, name)}, start, end)
-    elif row["format"] in (formats.CLUSTER.name, formats.PARQUET.name):
+    elif row["format"] in (formats.CLUSTER.name, formats.PARQUET.name, formats.FRAME.name):
         yield dict(row)
     else:
         yield from _even(row, row["start"], row["end"])

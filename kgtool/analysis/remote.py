@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from kgtool.analysis.find import MANIFEST, read_manifest, sort_out, take
 from kgtool.analysis.formats import HEAD_BYTES
 from kgtool.analysis.inputs import Entry, InputFile, Inputs, Listing
-from kgtool.analysis.session import fit
 from kgtool.analysis.settle import one_cluster, settled
 from kgtool.errors import KgError
 
@@ -35,9 +34,7 @@ def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
         if manifest is not None:
             manifests.append(manifest)
         take(inputs, sort_out(listing))
-    found = settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
-    fit(session, sum(file.size for file in found.files))
-    return found
+    return settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
 
 
 class Store:
@@ -76,9 +73,25 @@ class Store:
         if not self._call(lambda: self._system.rename(before, behind)):
             raise OSError(f"{name} could not be renamed to {to}")
 
-    def touch(self, name: str) -> None:
-        """Make an empty file in it."""
-        self._call(lambda: self._system.create(self._path_class(self._path, name), True).close())
+    def read(self, name: str) -> bytes | None:
+        """The content of a file in it; None: it is not there."""
+        path = self._path_class(self._path, name)
+        if not self._call(lambda: self._system.exists(path)):
+            return None
+        return self._call(lambda: bytes(self._open(path).readAllBytes()))  # type: ignore[no-any-return]
+
+    def write(self, name: str, data: bytes) -> None:
+        """Let a file in it have that content; where that fails it may be gone."""
+
+        def write() -> None:
+            stream = self._system.create(self._path_class(self._path, draft), True)
+            stream.write(bytearray(data))
+            stream.close()
+
+        draft = f".{name}.writing"
+        self._call(write)
+        self.remove(name)
+        self.rename(draft, name)
 
     def listing(self) -> Listing:
         """Every file below it, or the file itself."""
@@ -90,11 +103,8 @@ class Store:
 
     def manifest(self) -> dict[str, Any] | None:
         """The content of the cluster.json in it."""
-        path = self._path_class(self._path, MANIFEST)
-        if not self._call(lambda: self._system.exists(path)):
-            return None
-        raw = self._call(lambda: bytes(self._open(path).readAllBytes()))
-        return read_manifest(f"{self.url.rstrip('/')}/{MANIFEST}", raw)
+        raw = self.read(MANIFEST)
+        return None if raw is None else read_manifest(f"{self.base}/{MANIFEST}", raw)
 
     def _entries(self) -> Iterator[Entry]:
         found = self._system.listFiles(self._path, True)

@@ -65,7 +65,7 @@ def read_row(
 ) -> Any:
     """The quality row that counts what was read; ``lost`` records more could not be used."""
     # A place in a file is no offset.
-    has_offsets = len(records.log_offset) and not source.lacks & lacks.TIMES
+    has_offsets = len(records.log_offset) and not source.lacks & (lacks.TIMES | lacks.PLACES)
     at_ms = records.timestamp_ms
     past = at_ms if now_ms is None else at_ms[at_ms <= now_ms + AHEAD_MS]
     columns = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -25,17 +27,14 @@ JAVA_HINT = (
 LOCAL = "local[*]"
 """The master where nobody names one."""
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+WORKERS = (
+    "The Python of Spark's workers lacks it: install kgtool[analyze] there, or name a Python that "
+    "has it with --conf spark.pyspark.python=PATH."
+)
 ARCHIVE_S = 60
 PARTITIONS = "spark.sql.shuffle.partitions"
-SPARKS_PARTITIONS = "200"
-"""As Spark has it where nobody says anything."""
-SIZED = "spark.kgtool.sized"
-"""Setting of ours: that nobody has said how many partitions there should be."""
-BYTES_PER_SHUFFLE_PARTITION = 64 << 20
 ELSEWHERE_PARTITIONS = 16
-"""At least, on other machines than this one; Spark puts small ones together."""
-ONE_TASK_BYTES = 16 << 20
-"""Up to here one task does it all."""
+"""On other machines than this one; Spark puts small ones together."""
 SMALL_BYTES = 64 << 20
 """Up to here most of the time goes into starting: the JVM's first compiler alone is then faster
 (measured: 32 instead of 56 CPU seconds for a log of 50 kB, analyzed twice)."""
@@ -60,13 +59,11 @@ def build_session(master: str | None, conf: Mapping[str, str], input_bytes: int)
         ) from None
     root = str(Path(__file__).resolve().parents[2])
     if is_submitted():
-        return _submitted(SparkSession.builder, master, conf, input_bytes)
+        return _submitted(SparkSession.builder, master, conf)
     _check_java()
     master = master or LOCAL
     _set_environment(root, is_local=master.startswith("local"))
     settings = {**_settings(master, input_bytes), **conf}
-    if PARTITIONS not in conf:
-        settings |= {SIZED: "true", PARTITIONS: str(_partitions(master, input_bytes))}
     builder = SparkSession.builder.master(master).appName("kgtool analyze")
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -80,8 +77,7 @@ def build_session(master: str | None, conf: Mapping[str, str], input_bytes: int)
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
-    if not master.startswith("local"):
-        ship_code(session)
+    ship_code(session)
     return session
 
 
@@ -90,25 +86,14 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _submitted(builder: Any, master: str | None, conf: Mapping[str, str], input_bytes: int) -> Any:
+def _submitted(builder: Any, master: str | None, conf: Mapping[str, str]) -> Any:
     if master is not None:
         raise UsageError("--master is spark-submit's own here: give it before the program.")
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    for key, value in sizes(session, conf, input_bytes).items():
-        session.conf.set(key, value)
-    if not session.sparkContext.master.startswith("local"):
-        ship_code(session)
+    ship_code(session)
     return session
-
-
-def sizes(session: Any, conf: Mapping[str, str], input_bytes: int) -> dict[str, str]:
-    """Settings for so much to read, of a session that we did not start and nobody has sized."""
-    if PARTITIONS in conf or session.conf.get(PARTITIONS) != SPARKS_PARTITIONS:
-        return {}
-    partitions = _partitions(session.sparkContext.master, input_bytes)
-    return {SIZED: "true", PARTITIONS: str(partitions)}
 
 
 def end_session(session: Any) -> None:
@@ -149,22 +134,6 @@ def _await_archive() -> None:
         process.wait(ARCHIVE_S)
 
 
-def fit(session: Any, input_bytes: int) -> None:
-    """Tell a session how much there is to read, where that was not known when it started."""
-    if session.conf.get(SIZED, "false") == "true":
-        partitions = _partitions(session.sparkContext.master, input_bytes)
-        session.conf.set(PARTITIONS, str(partitions))
-
-
-def _partitions(master: str, input_bytes: int) -> int:
-    """How many tasks share a shuffle's data."""
-    if master.startswith("local"):
-        least = 1 if input_bytes <= ONE_TASK_BYTES else os.cpu_count() or 2
-    else:
-        least = ELSEWHERE_PARTITIONS
-    return max(least, min(input_bytes // BYTES_PER_SHUFFLE_PARTITION, 2000))
-
-
 def _set_environment(root: str, *, is_local: bool) -> None:
     """Workers on this machine are this Python, whatever the PATH says, and find kgtool here.
 
@@ -198,7 +167,9 @@ def job_failures() -> Iterator[None]:
             hint="--conf spark.driver.memory=2g bounds what it takes.",
         ) from error
     except (PySparkException, Py4JError) as error:
-        raise AnalysisError(f"The Spark job failed: {cause_of(str(error))}") from error
+        why = cause_of(str(error))
+        hint = WORKERS if "ModuleNotFoundError" in why else None
+        raise AnalysisError(f"The Spark job failed: {why}", hint=hint) from error
 
 
 def cause_of(text: str) -> str:
@@ -221,7 +192,9 @@ def _check_java() -> None:
 
 
 def _settings(master: str, input_bytes: int) -> dict[str, str]:
+    cores = (os.cpu_count() or 2) if master.startswith("local") else ELSEWHERE_PARTITIONS
     settings = {
+        PARTITIONS: str(cores),
         "spark.ui.enabled": "false",
         # Else every column that is named here costs two more calls into the JVM, to tell it the
         # line (measured: 18,350 instead of 7,956 calls for a summary).
@@ -303,16 +276,33 @@ def _reason(log: Path, error: Exception) -> str:
     return first.strip().splitlines()[0]
 
 
-def ship_code(session: Any) -> None:
-    """Send the package to executors on other machines.
+def is_connect(session: Any) -> bool:
+    """Whether the session is a client of Spark Connect: it has no JVM, and no SparkContext."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
-    They fetch it when their first task comes, so it stays in the folder that Spark removes in
-    the end.
-    """
+
+def ship_code(session: Any) -> None:
+    """Send the package to executors on other machines, where there may be any."""
+    if not is_connect(session) and session.sparkContext.master.startswith("local"):
+        return
+    try:
+        session.addArtifacts(str(_archive()), pyfile=True)
+    except Exception as error:
+        raise AnalysisError(
+            f"Spark does not take kgtool's code: {cause_of(str(error))}",
+            hint="Install kgtool[analyze] for the Python of Spark's workers.",
+        ) from error
+
+
+@cache
+def _archive() -> Path:
+    """The package as a file; executors fetch it when their first task comes, so it stays."""
+    folder = Path(tempfile.mkdtemp(prefix="kgtool-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = Path(__file__).resolve().parents[2]
-    archive = Path(session.sparkContext._temp_dir) / "kgtool.zip"
+    archive = folder / "kgtool.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
         for path in sorted((root / "kgtool").rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 package.write(path, path.relative_to(root))
-    session.sparkContext.addPyFile(str(archive))
+    return archive

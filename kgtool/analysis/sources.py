@@ -10,10 +10,11 @@ from kgtool.analysis import formats, lacks
 from kgtool.analysis.find import find
 from kgtool.analysis.inputs import InputFile, Inputs
 from kgtool.analysis.settle import one_cluster
+from kgtool.errors import UsageError
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
 
-__all__ = ["Basis", "basis", "find", "join", "tell"]
+__all__ = ["Basis", "basis", "check_as_of", "find", "join", "tell"]
 
 DEFAULT_RULES = retention.RULES_4_1
 DEFAULT_RETENTION_MS = 7 * 86_400_000
@@ -145,6 +146,15 @@ def tell(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
     if missing & lacks.BLIND:
         told.append(f"What these inputs tell is not enough for {_rules_for(missing, rules)}.")
     return told
+
+
+def check_as_of(files: Sequence[InputFile], as_of_ms: int | None) -> None:
+    """Refuse a moment to look at the log where an input does not tell times (UsageError)."""
+    timeless = [file.path for file in files if file.lacks & lacks.TIMES]
+    if timeless and as_of_ms is not None:
+        raise UsageError(
+            f"--as-of can't be applied to {timeless[0]}: it doesn't tell when records were written."
+        )
 
 
 def _tell_of(kind: str, files: list[InputFile]) -> str:

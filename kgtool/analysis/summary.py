@@ -120,6 +120,12 @@ def damaged_files(quality: Any, limit: int) -> list[dict[str, Any]]:
     return list(islice(rows.to_pylist(), limit))
 
 
+def sentence(file: dict[str, Any]) -> str:
+    """A damaged file in words."""
+    reasons = "; ".join(problem_text(each) for each in file["problems"] if each["damage"])
+    return f"{file['path']}: {reasons}."
+
+
 def problem_text(problem: dict[str, Any]) -> str:
     """One problem of a file in words."""
     parts = [problem["reason"]]

@@ -6,85 +6,19 @@ last. Whatever ends a run before that leaves the tables that were there.
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kgtool.analysis import schema
 from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.places import Folder, Place, is_url, place_at
 from kgtool.analysis.session import cause_of
 from kgtool.errors import AnalysisError, UsageError
 
 STAGING = ".kgtool-writing"
 DONE = "_SUCCESS"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-
-
-def is_url(out: str) -> bool:
-    """Whether only Spark's file systems can look at it (``hdfs://…``, ``s3a://…``, ``file:/…``)."""
-    return _URL.match(out) is not None
-
-
-class Place(Protocol):
-    """A folder; its names are relative to it. Every method may raise OSError."""
-
-    base: str
-    """What engines are told to write below."""
-
-    def kind(self) -> str:
-        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
-
-    def names(self) -> list[str]:
-        """What is in it."""
-
-    def remove(self, name: str) -> None:
-        """Delete a file or folder, if it is there."""
-
-    def rename(self, name: str, to: str) -> None:
-        """Move a folder to where nothing is."""
-
-    def touch(self, name: str) -> None:
-        """Make an empty file."""
-
-
-class Folder:
-    """The Place on this machine."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path).absolute()
-        self.base = str(self._path)
-
-    def kind(self) -> str:
-        """What is there."""
-        if not self._path.exists():
-            return "nothing"
-        if not self._path.is_dir():
-            return "file"
-        return "full" if self.names() else "empty"
-
-    def names(self) -> list[str]:
-        """What is in it."""
-        return [path.name for path in self._path.iterdir()]
-
-    def remove(self, name: str) -> None:
-        """Delete a file or folder, if it is there."""
-        path = self._path / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-    def rename(self, name: str, to: str) -> None:
-        """Move a folder to where nothing is."""
-        (self._path / name).rename(self._path / to)
-
-    def touch(self, name: str) -> None:
-        """Make an empty file."""
-        self._path.mkdir(parents=True, exist_ok=True)
-        (self._path / name).touch()
 
 
 def check_folder(out: str, *, overwrite: bool) -> None:
@@ -95,10 +29,8 @@ def check_folder(out: str, *, overwrite: bool) -> None:
 
 def out_place(session: Any, out: str, *, overwrite: bool) -> Place:
     """The place, once it is known that tables may be put there (UsageError)."""
-    from kgtool.analysis.remote import Store
-
     try:
-        place: Place = Store(session, out) if is_url(out) else Folder(out)
+        place = place_at(session, out)
         _check(place, out, overwrite)
     except OSError as error:
         raise UsageError(f"--out {out} can't be written to: {error}.") from None
@@ -148,7 +80,7 @@ def _put(place: Place, names: Sequence[str], gone: Sequence[str]) -> None:
     for name in names:
         place.rename(f"{STAGING}/{name}", name)
     place.remove(STAGING)
-    place.touch(DONE)
+    place.write(DONE, b"")
 
 
 def _check_written(place: Place, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
@@ -46,12 +47,13 @@ class Counted:
         self.records = self.bytes = 0
         self.total_bytes = 0
 
-    def see(self, notes: Any) -> None:
-        """Count what these notes say was read."""
-        for row in notes.select(["reason", "records", "bytes"]).to_pylist():
-            if row["reason"] is None:
-                self.records += row["records"] or 0
-                self.bytes += row["bytes"] or 0
+    def see(self, notes: Sequence[Any]) -> None:
+        """Count what these tables of notes say was read."""
+        for table in notes:
+            for row in table.select(["reason", "records", "bytes"]).to_pylist():
+                if row["reason"] is None:
+                    self.records += row["records"] or 0
+                    self.bytes += row["bytes"] or 0
 
     def look(self) -> State:
         """The state now."""

@@ -20,7 +20,7 @@ from kgtool.analysis.find import find
 from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.remote import find_remote
-from kgtool.analysis.tables_out import check_url, write_tables
+from kgtool.analysis.tables_out import out_place, write_tables
 from kgtool.errors import ConfigError, UsageError
 from kgtool.sandbox.install.jars import class_path, kafka_jars
 from kgtool.sandbox.install.java import find_java
@@ -196,20 +196,20 @@ def test_tables_on_another_file_system(spark: Any, whole: Rows, tmp_path: Path) 
     (tmp_path / "a file").touch()
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.far.link./out", tmp_path.as_uri())
-    check_url(spark, "viewfs://far/out/tables", overwrite=False)
+    place = out_place(spark, "viewfs://far/out/tables", overwrite=False)
     analysis = Analysis(OnSpark(spark), find([str(SEGMENTS)]).files, BASIS)
-    written = write_tables(analysis, "viewfs://far/out/tables/")
+    written = write_tables(analysis, place)
     assert {"live", "removals", "quality", "groups", "overdue"} <= set(written)
     for name in ("live", "removals"):
         found = parquet.read_table(tmp_path / "tables" / name).to_pylist()
         assert as_set(found) == as_set(whole[name])
     with pytest.raises(UsageError, match="tables exists and is not empty: give --overwrite"):
-        check_url(spark, "viewfs://far/out/tables", overwrite=False)
-    check_url(spark, "viewfs://far/out/tables", overwrite=True)
+        out_place(spark, "viewfs://far/out/tables", overwrite=False)
+    out_place(spark, "viewfs://far/out/tables", overwrite=True)
     with pytest.raises(UsageError, match="a file is a file"):
-        check_url(spark, "viewfs://far/out/a file", overwrite=True)
+        out_place(spark, "viewfs://far/out/a file", overwrite=True)
     with pytest.raises(UsageError, match="s3a://b/x can't be written to: .*spark.jars.packages"):
-        check_url(spark, "s3a://b/x", overwrite=False)
+        out_place(spark, "s3a://b/x", overwrite=False)
 
 
 # --- what the console consumer prints ------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.on_spark import OnSpark
-from kgtool.analysis.session import PARTITIONS, SIZED
+from kgtool.analysis.session import PARTITIONS
 from kgtool.cli.app.main import main
 from tests.analysis import writer
 from tests.analysis.writer import Raw
@@ -90,7 +90,7 @@ def test_a_session_of_this_process(
         return read(self, *arguments)
 
     monkeypatch.setattr(OnSpark, "read", seen)
-    names = (PARTITIONS, SIZED, "spark.sql.ansi.enabled")
+    names = (PARTITIONS, "spark.sql.ansi.enabled", "spark.sql.legacy.parquet.nanosAsLong")
     before = {name: spark.conf.get(name, None) for name in names}
     kept = spark.sparkContext._jsc.getPersistentRDDs().size()
 

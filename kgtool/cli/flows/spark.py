@@ -35,7 +35,7 @@ class Spark:
 
         if self._session is not None:
             return self._session
-        self._guest = guest(self._master, self._conf, input_bytes)
+        self._guest = guest(self._master, self._conf)
         if self._guest is not None:
             self._session = self._guest.session
         else:

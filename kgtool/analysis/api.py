@@ -1,0 +1,222 @@
+"""``analyze()``: the tables of a log as DataFrames of the session that a program has."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from kgtool import timespec
+from kgtool.analysis import scenarios, schema, sources
+from kgtool.analysis.find import read_manifest
+from kgtool.analysis.inputs import Inputs
+from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.session import job_failures, ship_code
+from kgtool.analysis.summary import damaged_files, sentence
+from kgtool.errors import ConfigError, UsageError
+from kgtool.retention.rules import RULE_SETS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Span = str | int | timedelta
+"""A duration: ``3d``, ms, or a timedelta."""
+Moment = str | int | datetime
+NAMED_FILES = 20
+
+
+class Tables:
+    """The tables of one log: ``tables["live"]`` or ``tables.live`` is a DataFrame.
+
+    All are views of one result that Spark keeps in memory and on disk until ``close()``; reading
+    them decodes nothing again. A ``with`` block closes it.
+    """
+
+    def __init__(self, analysis: Analysis, notes: Sequence[str], problems: Sequence[str]) -> None:
+        self._analysis: Analysis | None = analysis
+        self.names: tuple[str, ...] = tuple(analysis.names())
+        """Of the tables: see ``kgtool analyze --help``."""
+        self.end_ms: int = analysis.end_ms
+        """The moment to which the log was read, in ms since the epoch."""
+        self.notes: tuple[str, ...] = tuple(notes)
+        """What was assumed, and what the inputs can't tell."""
+        self.problems: tuple[str, ...] = tuple(problems)
+        """What could not be read; the tables are about the rest."""
+
+    def __getitem__(self, name: str) -> DataFrame:
+        """A table. Raises UsageError if there is none of that name, or it was closed."""
+        if name not in self.names:
+            raise UsageError(f"There is no table {name!r}: there are {', '.join(self.names)}.")
+        if self._analysis is None:
+            raise UsageError(f"The tables were closed: read {name} before that.")
+        with job_failures():
+            frame: DataFrame = self._analysis.frame(name)
+        return frame
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name not in schema.TABLES:
+            raise AttributeError(f"Tables has no attribute {name!r}")
+        return self[name]
+
+    def close(self) -> None:
+        """Let Spark forget the result; the session goes on."""
+        if self._analysis is not None:
+            self._analysis.engine.free()  # type: ignore[attr-defined]
+            self._analysis = None
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+
+def analyze(
+    spark: SparkSession,
+    source: Any,
+    *,
+    rules: str | Sequence[str] = "auto",
+    retention: Span | Sequence[Span] = (),
+    wrote: Span | Mapping[Moment, Span] | None = None,
+    check_interval: Span | Sequence[Span] = (),
+    as_of: Moment | None = None,
+    horizon: Span = "30d",
+    bucket: Span = "1h",
+    cluster: Mapping[str, Any] | str | Path | None = None,
+) -> Tables:
+    """Show live offsets, when they expire, and why others were removed.
+
+    :param spark: the session to work on; its master and settings stay as they are.
+    :param source: a path or URL, several of them, or a DataFrame with the columns ``key`` and
+        ``value`` of ``__consumer_offsets``, and where there are any ``topic``, ``partition``,
+        ``offset`` and ``timestamp``.
+    :param wrote: the retention that the brokers had; a mapping from the times at which it changed.
+    :param cluster: cluster.json of an export, or its content, for a source that has none.
+
+    The other arguments are as the options of ``kgtool analyze``. Durations are ``3d``, ms, or a
+    timedelta; times are ISO 8601, ms since the epoch, or a datetime.
+
+    Raises UsageError or ConfigError for arguments and inputs that can't be used, AnalysisError if
+    Spark fails.
+    """
+    from kgtool.analysis.on_spark import OnSpark
+
+    told = None if cluster is None else _manifest(cluster)
+    inputs, rows = _find(spark, source)
+    basis, played = scenarios.choose(
+        inputs.manifest if told is None else told,
+        check_rules(rules),
+        [as_span("retention", each) for each in _several(retention)],
+        [as_span("check_interval", each) for each in _several(check_interval)],
+        as_wrote(wrote),
+    )
+    as_of_ms = None if as_of is None else as_moment("as_of", as_of)
+    sources.check_as_of(inputs.files, as_of_ms)
+    wanted = Wanted(played, as_span("horizon", horizon), as_span("bucket", bucket))
+    with job_failures():
+        ship_code(spark)
+        engine = OnSpark(spark, rows=rows)
+        analysis = Analysis(engine, inputs.files, basis, as_of_ms, wanted)
+        with _freed_on_failure(engine):
+            damaged = [sentence(file) for file in damaged_files(analysis.quality, NAMED_FILES)]
+            if analysis.last_record_ms is None:
+                raise ConfigError(" ".join(["Nothing could be read.", *damaged[:1]]))
+            analysis.fold()
+    notes = [*inputs.notes, *sources.tell(inputs.files, basis.rules), *_assumed(basis.assumed)]
+    return Tables(analysis, notes, [*inputs.problems, *damaged])
+
+
+@contextmanager
+def _freed_on_failure(engine: Any) -> Any:
+    try:
+        yield
+    except BaseException:
+        engine.free()
+        raise
+
+
+def _assumed(assumed: Sequence[str]) -> list[str]:
+    return [f"Assumed: {', '.join(assumed)}."] if assumed else []
+
+
+def _find(spark: SparkSession, source: Any) -> tuple[Inputs, DataFrame | None]:
+    from pyspark.sql import DataFrame
+
+    if isinstance(source, DataFrame):
+        from kgtool.analysis.read_frame import find_frame
+
+        return find_frame(source), source
+    paths = [source] if isinstance(source, str | Path) else source
+    if not isinstance(paths, Sequence) or not all(isinstance(each, str | Path) for each in paths):
+        raise UsageError(f"analyze() takes a path, a URL, several, or a DataFrame, not {source!r}.")
+    inputs = sources.find([str(path) for path in paths])
+    if inputs.remote:
+        from kgtool.analysis.remote import find_remote
+
+        inputs = find_remote(spark, inputs)
+    return inputs, None
+
+
+def _manifest(cluster: Mapping[str, Any] | str | Path) -> dict[str, Any]:
+    if isinstance(cluster, Mapping):
+        return dict(json.loads(json.dumps(cluster)))
+    try:
+        return read_manifest(str(cluster), Path(cluster).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{cluster} can't be read: {error.strerror}.") from None
+
+
+def _several(value: Any) -> Sequence[Any]:
+    return [value] if isinstance(value, str | int | timedelta) else value
+
+
+def check_rules(rules: str | Sequence[str]) -> Sequence[str]:
+    """Names of rule sets (UsageError)."""
+    for name in (names := _several(rules)):
+        if name not in ("auto", *RULE_SETS):
+            raise UsageError(f"rules={name!r}: there are auto, {', '.join(RULE_SETS)}.")
+    return names
+
+
+def as_span(name: str, value: Span) -> int:
+    """A duration in ms (UsageError)."""
+    ms = value // timedelta(milliseconds=1) if isinstance(value, timedelta) else value
+    text = f"{ms}ms" if isinstance(ms, int) else str(ms)
+    try:
+        return timespec.span_ms(text, name)
+    except UsageError:
+        raise UsageError(
+            f"{name}={value!r}: a duration is 30s, 1d12h, ms, or a timedelta, and longer than 0."
+        ) from None
+
+
+def as_moment(name: str, value: Moment) -> int:
+    """A time in ms since the epoch (UsageError)."""
+    if isinstance(value, datetime):
+        value = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        return int(value.timestamp() * 1000)
+    try:
+        return timespec.time_ms(str(value), time.time_ns() // 1_000_000)
+    except UsageError:
+        raise UsageError(
+            f"{name}={value!r}: a time is 2026-11-21T15:00:00Z, now-2h, ms since the epoch, or a "
+            "datetime."
+        ) from None
+
+
+def as_wrote(wrote: Span | Mapping[Moment, Span] | None) -> tuple[tuple[int, int], ...]:
+    """The retentions that brokers had, as ``sources.Phases`` (UsageError)."""
+    if wrote is None:
+        return ()
+    if not isinstance(wrote, Mapping):
+        return ((sources.BEGINNING, as_span("wrote", wrote)),)
+    phases = [(as_moment("wrote", at), as_span("wrote", span)) for at, span in wrote.items()]
+    return tuple(sorted(phases))

@@ -1,0 +1,225 @@
+"""The course of ``kgtool analyze`` once the inputs are found: read, fold, put out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kgtool.cli.flows.analyze_plan import write_plan
+from kgtool.cli.flows.spark import Spark
+from kgtool.cli.output import terminal
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.spark_progress import Progress
+from kgtool.cli.reports.analyze_alerts import LOSSES
+from kgtool.cli.reports.analyze_table import put_table
+from kgtool.errors import AnalysisError, ConfigError
+from kgtool.model import ItemError, Target
+
+FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
+NAMED_FILES = 20
+UNKNOWN_BYTES = 1 << 30
+"""Taken for the size of inputs that only Spark can look at."""
+
+
+def analyze(
+    spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any
+) -> bool:
+    """Say what is known beforehand, then do it; whether any --fail-on is met."""
+    from kgtool.analysis import scenarios
+    from kgtool.analysis.pipeline import Analysis
+    from kgtool.analysis.sources import check_as_of
+    from kgtool.analysis.state import told
+    from kgtool.analysis.tables_out import out_place
+
+    state = _state(spark, options)
+    if state is not None:
+        inputs = state.unread(inputs)
+    basis, played = scenarios.choose(
+        inputs.manifest, options["rules"], options["retention"], options["check_interval"],
+        options["wrote"],
+    )  # fmt: skip
+    if state is not None:
+        state.check(told(basis, played, options["bucket"]))
+    # A single scenario that is what was is only of interest beside others.
+    asks = played != (scenarios.as_it_was(basis),)
+    output.begin((), (inputs.manifest or {}).get("cluster_id"))
+    _say(output, inputs, basis)
+    if options["strict"] and inputs.problems:
+        raise ConfigError(inputs.problems[0])
+    check_as_of(inputs.files, options["as_of"])
+    for problem in inputs.problems:
+        output.failed(_failure(problem))
+    start = "Starting" if spark is None else "Starting Spark"
+    with _progress(output, start) as progress:
+        engine, tally = _engine(spark, inputs, settings, progress)
+        wanted = _wanted(options, played, asks)._replace(tally=tally)
+        if options["out"] is not None:
+            session = getattr(engine, "session", None)
+            options["place"] = out_place(session, options["out"], overwrite=options["overwrite"])
+        analysis = Analysis(engine, inputs.files, basis, options["as_of"], wanted, state)
+        _put_out(analysis, output, options)
+    if state is not None:
+        state.commit(analysis)
+    # Each says what it found, so none is left out because another one was met.
+    met = [condition.is_met(analysis, output) for condition in options["fail_on"]]
+    return any(met)
+
+
+def _state(spark: Spark | None, options: dict[str, Any]) -> Any:
+    """What --state goes on from; None: there is none."""
+    from kgtool.analysis.places import is_url, place_at
+    from kgtool.analysis.state import State
+
+    where = options["state"]
+    if where is None:
+        return None
+    session = spark.start(UNKNOWN_BYTES) if spark is not None and is_url(where) else None
+    return State(place_at(session, where), rebuild=options["rebuild"])
+
+
+def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress) -> tuple[Any, Any]:
+    """Who does it, and who counts what is read."""
+    from kgtool.analysis.tally import Tally, Watch
+
+    if spark is None:
+        from kgtool.analysis.local import Local
+
+        local = Local()
+        local.counted.total_bytes = _total_bytes(inputs)
+        progress.look = local.counted.look
+        return local, None
+    from kgtool.analysis.on_spark import OnSpark
+
+    session = spark.start(sum(file.size for file in inputs.files))
+    tally = Tally.of(session)
+    progress.look = Watch(session, tally, _total_bytes(inputs)).look
+    engine = OnSpark(session, settings)
+    spark.free = engine.free
+    return engine, tally
+
+
+def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any:
+    """What has to be read of the past for what was asked: a live table needs little of it."""
+    from kgtool.analysis.pipeline import Wanted
+    from kgtool.analysis.report_data import days_ahead
+
+    table = options["table"]
+    only = options["only"]
+    everything = (options["out"] is not None and not only) or options["report"] is not None
+    replays = (
+        everything
+        or bool({table, *only} & set(FROM_SCENARIOS))
+        or (table is None and asks)
+        or options["state"] is not None  # the next run may ask
+        or any(condition.what == LOSSES for condition in options["fail_on"])
+    )
+    counts = everything or options["state"] is not None or "metrics" in (table, *only)
+    return Wanted(
+        played if replays else (), options["horizon"], options["bucket"] if counts else None,
+        days=7 if options["report"] is None else days_ahead(options["horizon"]),
+        plan=options["plan"] is not None, idle_ms=options["idle"],
+    )  # fmt: skip
+
+
+@contextmanager
+def _progress(output: Output, start: str) -> Iterator[Progress]:
+    """Tell on a terminal how far it is, until there are results."""
+    with Progress(start=start) as progress:
+        output.before_writing = lambda is_result: (
+            progress.close() if is_result else progress.make_way()
+        )
+        try:
+            yield progress
+        finally:
+            output.before_writing = None
+
+
+def _total_bytes(inputs: Any) -> int:
+    """Of what kgtool itself decodes; Parquet is Spark's, and a cluster's size is not known."""
+    from kgtool.analysis import formats
+
+    others = (formats.PARQUET.name, formats.CLUSTER.name)
+    return sum(file.size for file in inputs.files if file.format not in others)
+
+
+def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
+    """Put out what was asked for."""
+    from kgtool.analysis.summary import damaged_files, sentence
+    from kgtool.analysis.tables_out import write_tables
+    from kgtool.analysis.words import when
+
+    damaged = damaged_files(analysis.quality, NAMED_FILES)
+    if analysis.last_record_ms is None:
+        first = sentence(damaged[0]) if damaged else "There is no record in it."
+        raise ConfigError(f"Nothing could be read. {first}")
+    if analysis.ahead is not None:
+        count, latest_ms = analysis.ahead
+        output.note(
+            f"Note: {count:,} records bear a time of the future (up to {when(latest_ms)}): a clock "
+            f"was wrong. The log is taken to end {when(analysis.end_ms)}."
+        )
+    if options["strict"] and damaged:
+        raise AnalysisError(sentence(damaged[0]))
+    output.done += 1
+    for file in damaged:
+        output.failed(_failure(sentence(file)))
+    if options["table"]:
+        put_table(analysis, options["table"], output)
+    facts = _report(analysis, output, options["report"])
+    if not options["table"]:
+        _put_summary(analysis, output, facts)
+    if options["report"] is not None:
+        output.note(f"Wrote {options['report']}")
+    if options["out"] is not None:
+        written = write_tables(analysis, options["place"], options["only"])
+        output.note(f"Wrote {', '.join(written)} to {options['out']}")
+    if options["plan"] is not None:
+        write_plan(analysis, output, options["plan"], options["idle"])
+
+
+def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] | None:
+    """Write the report if one is wanted; what it knows for the summary."""
+    if path is None:
+        return None
+    from kgtool.analysis import report, report_data
+
+    data = report_data.collect(analysis, output.cluster_id)
+    report.write(path, data, partial(report_data.rows, analysis))
+    facts: dict[str, Any] = data["summary"]
+    return facts
+
+
+def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
+    from kgtool.analysis.scenarios import as_it_was
+    from kgtool.analysis.summary import summary
+    from kgtool.cli.reports.analyze_summary import WIDTH, Page, render
+
+    asks = analysis.wanted.scenarios not in ((), (as_it_was(analysis.basis),))
+    facts = facts or summary(analysis, with_whatif=asks)
+    facts["whatif"] = facts["whatif"] if asks else []
+    output.row(facts)
+    width = output.table_width or WIDTH
+    output.text(render(facts, Page(width, terminal.mark_for(), colored=output.is_colored)))
+
+
+def _say(output: Output, inputs: Any, basis: Any) -> None:
+    """Tell what nobody said."""
+    from kgtool.analysis import sources
+
+    for note in inputs.notes:
+        output.note(f"Note: {note}")
+    for sentence in sources.tell(inputs.files, basis.rules):
+        output.note(f"Note: {sentence}")
+    if basis.assumed:
+        why = "cluster.json does not say" if inputs.manifest else "there is no cluster.json"
+        output.note(
+            f"Note: {why}, so these are assumed: {', '.join(basis.assumed)} "
+            f"(--rules, --wrote, --check-interval)."
+        )
+
+
+def _failure(message: str) -> ItemError:
+    return ItemError.of(AnalysisError(message), Target())

@@ -1,0 +1,206 @@
+"""``--state``: run after run over what is new, and the tables of one run over all of it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from kgtool.analysis import scenarios, sources
+from kgtool.analysis.local import Local
+from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.places import Folder
+from kgtool.analysis.segments import scan
+from kgtool.analysis.state import State, told
+from kgtool.cli.app.main import main
+from tests.analysis import writer
+from tests.analysis.writer import Raw
+from tests.spark.test_random_logs import write_log
+from tests.support.tables import Make, dicts
+
+pytestmark = pytest.mark.spark
+NOW_MS = 1_795_265_000_000
+NAMES = ("live", "removals", "overdue", "groups", "losses", "whatif", "whatif_families", "metrics")
+OPTIONS: dict[str, Any] = {"retention": [60_000, 20_000], "wrote": ((sources.BEGINNING, 60_000),)}
+
+
+def run(make: Make, paths: list[Path], folder: Path | None = None) -> dict[str, list[str]]:
+    """All tables, of a run of its own or of one that goes on from ``folder``."""
+    inputs = sources.find([str(path) for path in paths])
+    state = State(Folder(str(folder)), rebuild=False) if folder else None
+    inputs = state.unread(inputs) if state else inputs
+    basis, played = scenarios.choose(None, ["4.1"], OPTIONS["retention"], [5000], OPTIONS["wrote"])
+    if state:
+        state.check(told(basis, played, 60_000))
+    wanted = Wanted(played, 3_600_000, 60_000)
+    analysis = Analysis(make(), inputs.files, basis, None, wanted, state)
+    tables = {name: sorted(map(str, dicts(analysis, name))) for name in NAMES}
+    if state:
+        state.commit(analysis)
+    return tables
+
+
+def batches(path: Path) -> list[tuple[int, bytes]]:
+    """Base offset and bytes of each batch."""
+    data = path.read_bytes()
+    starts = scan(data).starts
+    pieces = [data[a:b] for a, b in zip(starts, [*starts[1:], len(data)], strict=True)]
+    return [(int.from_bytes(piece[:8], "big"), piece) for piece in pieces]
+
+
+def test_any_split_gives_the_tables_of_one_run(engine: Make, tmp_path: Path) -> None:
+    """A log that is copied while it grows: files grow, begin anew, are cut away, come twice."""
+    for seed in range(1 if "Local" not in str(engine) else 6):
+        rng = random.Random(seed)
+        whole, state, grown = (tmp_path / f"{name}{seed}" for name in ("all", "state", "grown"))
+        write_log(whole, seed, kip_848=True, groups_in_all=24)
+        logs = {folder.name: [each for path in sorted(folder.iterdir()) for each in batches(path)]
+                for folder in whole.iterdir()}  # fmt: skip
+        runs = rng.choice([2, 3, 4])
+        cuts = {name: sorted(rng.choices(range(len(log) + 1), k=runs - 1)) + [len(log)]
+                for name, log in logs.items()}  # fmt: skip
+        tables = {}
+        in_order = rng.random() < 0.5
+        orders = {name: list(range(runs)) for name in logs}
+        for order in orders.values() if not in_order else ():
+            rng.shuffle(order)  # what lies between comes later
+        for at in range(runs):
+            for name, log in logs.items():
+                part = orders[name][at]
+                first, end = ([0, *cuts[name]][part], cuts[name][part])
+                if rng.random() < 0.4:
+                    first = rng.randrange(first + 1)  # a copy that overlaps the one before
+                if first == end:
+                    continue
+                begin = log[first][0] if not in_order or rng.random() < 0.5 else log[0][0]
+                pieces = [piece for base, piece in log[:end] if base >= begin]
+                path = (
+                    grown
+                    / f"copy{0 if in_order and rng.random() < 0.5 else at}"
+                    / name
+                    / f"{begin:020}.log"
+                )
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"".join(pieces))
+            tables = run(engine, [grown], state)
+        assert tables == run(engine, [whole]), seed
+        assert run(engine, [grown], state) == tables  # nothing new
+        assert len(tables["removals"]) > 20 and len(tables["losses"]) > 5
+
+
+def log(folder: Path, first: int, *commits: tuple[str, int]) -> Path:
+    raws = [Raw(writer.offset_key(group), writer.offset_value(offset, NOW_MS), NOW_MS)
+            for group, offset in commits]  # fmt: skip
+    place = folder / "__consumer_offsets-7"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{first:020}.log").write_bytes(writer.batch(first, raws))
+    return folder
+
+
+def analyze(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[Any], str]:
+    capsys.readouterr()
+    status = main(["analyze", *map(str, words), "--engine", "local", "-o", "json"])
+    out, err = capsys.readouterr()
+    rows = [row["group"] for row in json.loads(out)["results"]] if status == 0 else []
+    return status, sorted(rows), err
+
+
+def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state, out = tmp_path / "state", tmp_path / "out"
+    go_on = ("--state", state, "--table", "live")
+    one = log(tmp_path / "one", 0, ("a", 1), ("b", 1))
+    assert analyze(capsys, one, *go_on, "--out", out)[:2] == (0, ["a", "b"])
+    # The file has gone, the state has what was in it.
+    assert analyze(capsys, log(tmp_path / "two", 2, ("c", 1)), *go_on)[:2] == (0, ["a", "b", "c"])
+    # Other options than the state's.
+    for other in (["--rules", "2.4"], ["--wrote", "1d"], ["--retention", "1d"], ["--bucket", "1d"]):
+        status, _, err = analyze(capsys, one, *go_on, *other)
+        assert (status, err.count("\n")) == (2, 1) and "or --rebuild to start again" in err
+    # Offsets 3 to 9 are nowhere.
+    status, rows, err = analyze(capsys, log(tmp_path / "three", 10, ("d", 1)), *go_on)
+    assert (status, rows) == (0, ["a", "b", "c", "d"])
+    assert "of log partition 7 (3 to 9)." in err
+    # Again from nothing, by other options.
+    status, rows, _ = analyze(capsys, one, *go_on, "--rebuild", "--rules", "2.4")
+    assert (status, rows) == (0, ["a", "b"])
+    assert len([path for path in state.iterdir() if path.name.startswith("run-")]) == 1
+    # What can't be gone on from.
+    (tmp_path / "text").write_text('{"key":{"version":1,"data":{"group":"a","topic":"t",'
+                                   '"partition":0}},"value":null}\n')  # fmt: skip
+    for words, said in (
+        ((tmp_path / "text", *go_on), "it doesn't tell log offsets"),
+        ((one, "--state", tmp_path / "one"), "holds no state of analyze"),
+        ((one, "--rebuild"), "give --state DIR too"),
+        ((one, *go_on, "--as-of", "2026-01-01"), "--as-of can't be given with --state"),
+    ):
+        status, _, err = analyze(capsys, *words)
+        assert (status, said in err) == (2, True), err
+    (state / "state.json").write_text("{}")
+    status, _, err = analyze(capsys, one, *go_on)
+    assert (status, "give --rebuild to start again" in err) == (2, True)
+
+
+KILLED = """
+import os, signal, sys
+from kgtool.analysis import state, tables_out
+from kgtool.cli.app.main import main
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[1] == "tables":
+    tables_out._put = killed
+else:
+    state.State.commit = killed
+sys.exit(main(["analyze", *sys.argv[2:], "--engine", "local", "--overwrite"]))
+"""
+
+
+@pytest.mark.parametrize("moment", ["tables", "state"])
+def test_killed_before_the_state_was_committed(
+    moment: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tables and state are of one run; the next one reads what was not committed once more."""
+    state, out = tmp_path / "state", tmp_path / "out"
+    words = ("--state", state, "--out", out, "--table", "live", "--overwrite")
+    assert analyze(capsys, log(tmp_path / "one", 0, ("a", 1)), *words)[:2] == (0, ["a"])
+    before = (state / "state.json").read_bytes()
+    two = log(tmp_path / "two", 1, ("a", 2), ("b", 1))
+    command = [sys.executable, "-c", KILLED, moment, str(two), *map(str, words[:4])]
+    assert subprocess.run(command, check=False, timeout=300, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode == -9  # fmt: skip
+    assert (state / "state.json").read_bytes() == before
+    there = sorted(parquet.read_table(out / "live")["group"].to_pylist())
+    assert there == (["a"] if moment == "tables" else ["a", "b"])
+    assert analyze(capsys, two, *words)[:2] == (0, ["a", "b"])
+    assert analyze(capsys, two, *words)[:2] == (0, ["a", "b"])
+    found = parquet.read_table(out / "groups").to_pylist()
+    assert {row["group"]: row["commits"] for row in found} == {"a": 2, "b": 1}
+
+
+def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    from kgtool.analysis import decode
+
+    chunk = decode.read_chunk
+
+    def seen(part: Any) -> Any:
+        found = chunk(part)
+        read.append(len(found[0].log_offset))
+        return found
+
+    monkeypatch.setattr(decode, "read_chunk", seen)
+    place = log(tmp_path / "log", 0, ("a", 1), ("b", 1))
+    run(Local, [place], tmp_path / "state")
+    path = place / "__consumer_offsets-7" / f"{0:020}.log"
+    more = log(tmp_path / "more", 2, ("c", 1)) / "__consumer_offsets-7" / f"{2:020}.log"
+    path.write_bytes(path.read_bytes() + more.read_bytes())
+    run(Local, [place], tmp_path / "state")
+    assert read == [2, 1]
+    run(Local, [place], tmp_path / "state")
+    assert read == [2, 1]
