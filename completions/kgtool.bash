@@ -127,9 +127,9 @@ _kgtool_options() {
             --output --no-color --debug --help ;;
         "analyze") _kgtool_lines \
             --rules --retention --wrote --check-interval --horizon --as-of --out --only \
-            --overwrite --report --plan --idle --table --bucket --fail-on --strict \
-            --engine --master --conf -b --bootstrap-server --command-config --context \
-            --timeout -o --output --no-color --debug --help ;;
+            --overwrite --state --rebuild --report --plan --idle --table --bucket \
+            --fail-on --strict --engine --master --conf -b --bootstrap-server \
+            --command-config --context --timeout -o --output --no-color --debug --help ;;
         "context") _kgtool_lines \
             --help ;;
         "context add") _kgtool_lines \
@@ -244,6 +244,7 @@ _kgtool_kind() {
         "export --out") kind="files" ;;
         "export --format") kind="words" choices="segments parquet" ;;
         "analyze --out") kind="dirs" ;;
+        "analyze --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
         "analyze --fail-on") kind="any" ;;
         "analyze ") kind="files" ;;
         "context add ") kind="any" ;;

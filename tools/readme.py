@@ -25,7 +25,7 @@ PAGES = tuple(
     ROOT / f"{name}.rst"
     for name in (
         "README", "docs/secured-clusters", "docs/tasks", "docs/dead-groups", "docs/offsets-gone",
-        "docs/exit-status", "docs/one-topic",
+        "docs/exit-status", "docs/one-topic", "docs/analysis",
     )
 )  # fmt: skip
 """The pages with console blocks, in the order in which they are run."""

@@ -153,7 +153,7 @@ def of_topics(table: Any, topics: Sequence[str]) -> Any:
 
 
 def _write(blobs: Sequence[Blob], place: str) -> None:
-    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+    import pyarrow.parquet as parquet
 
     folder = Path(place)
     shutil.rmtree(folder, ignore_errors=True)
@@ -190,7 +190,7 @@ def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[B
 
 def _parquet(path: str) -> Iterable[Any]:
     """Batches of ``parquet_rows.INPUT``."""
-    import pyarrow.dataset as ds  # type: ignore[import-untyped]
+    import pyarrow.dataset as ds
 
     table = ds.dataset(path, format="parquet", partitioning="hive")
     for batch in table.to_batches(filter=ds.field("topic") == TOPIC):

@@ -14,9 +14,8 @@ from kgtool.analysis import parquet_rows
 from kgtool.analysis.decode import Detail
 from kgtool.analysis.inputs import TOPIC, InputFile
 from kgtool.analysis.packed import BLOBS, packed
+from kgtool.analysis.remote import GLOB
 from kgtool.errors import ConfigError
-
-_GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
 
 
 def read_parquet(
@@ -72,5 +71,5 @@ def _base(root: str, files: list[InputFile]) -> str:
 
 def _url(file: InputFile) -> str:
     if file.is_remote:
-        return file.path.translate(_GLOB)
-    return f"file://{file.path.translate(_GLOB)}"
+        return file.path.translate(GLOB)
+    return f"file://{file.path.translate(GLOB)}"

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from kgtool.analysis import formats
 from kgtool.analysis.decode import Detail, decode_part
-from kgtool.analysis.inputs import InputFile
+from kgtool.analysis.inputs import InputFile, unquoted
 from kgtool.analysis.packed import BLOBS, packed
 from kgtool.analysis.readers import OTHER_TOPIC, REASON_OTHER_TOPIC, read_block, section
 from kgtool.analysis.remote import Links
@@ -31,12 +31,12 @@ DUMPS = tuple(kind.name for kind in formats.DUMPS)
 class Job(NamedTuple):
     """What a worker must know."""
 
-    files: list[InputFile]
-    """By their number, which is the name of the link."""
+    files: dict[str, InputFile]
+    """By the name that Spark has for them."""
     as_of_ms: int | None
     detail: Detail
     separator: str = ""
-    headings: dict[tuple[int, int], str] = {}
+    headings: dict[tuple[str, int], str] = {}
     """The last file that was dumped in each split, by file and position of the split."""
 
 
@@ -59,8 +59,8 @@ def _segments(
     session: SparkSession, files: list[InputFile], as_of_ms: int | None, detail: Detail
 ) -> DataFrame:
     links = Links(session, files)
-    rows = session.read.format("binaryFile").options(**links.options).load(links.paths())
-    decode = partial(decode_segments, job=Job(files, as_of_ms, detail))
+    rows = session.read.format("binaryFile").options(**links.options).load(links.paths)
+    decode = partial(decode_segments, job=Job(links.files, as_of_ms, detail))
     return rows.select("path", "content").mapInArrow(packed(decode), BLOBS)
 
 
@@ -68,16 +68,12 @@ def decode_segments(tables: Iterable[Any], job: Job) -> Iterator[Any]:
     """``mapInArrow`` function: path and content of segments in, rows of ``schema.RECORDS`` out."""
     for table in tables:
         for path, content in zip(table["path"], table["content"], strict=True):
-            file = job.files[_number(path.as_py())]
+            file = job.files[path.as_py()]
             source = Source(file.path, file.partition, file.lacks)
             yield file_row(source)
             data = content.as_py()
             for part in chunks_of(BytesIO(data), 0, len(data)):
                 yield from decode_part(source, part, job.as_of_ms, job.detail)
-
-
-def _number(path: str) -> int:
-    return int(path.rpartition("/")[2])
 
 
 # --- texts ---------------------------------------------------------------------------------------
@@ -88,25 +84,25 @@ def _texts(
 ) -> DataFrame:
     links = Links(session, files)
     separator = files[0].separator
-    lines = session.read.option("lineSep", separator).options(**links.options).text(links.paths())
+    lines = session.read.option("lineSep", separator).options(**links.options).text(links.paths)
     rows = lines.select(
         F.col("_metadata.file_path").alias("path"),
         F.col("_metadata.file_block_start").alias("start"),
         F.col("value").cast("binary").alias("value"),
     )
     headings = _headings(rows) if files[0].format in DUMPS else {}
-    decode = partial(decode_texts, job=Job(files, as_of_ms, detail, separator, headings))
+    decode = partial(decode_texts, job=Job(links.files, as_of_ms, detail, separator, headings))
     return rows.mapInArrow(packed(decode), BLOBS)
 
 
-def _headings(rows: DataFrame) -> dict[tuple[int, int], str]:
+def _headings(rows: DataFrame) -> dict[tuple[str, int], str]:
     found = rows.select(
         "path",
         "start",
         F.explode(F.regexp_extract_all(F.col("value").cast("string"), F.lit(HEADING), 1)),
     )
     # In the order of the log, so that the last one of each split stays.
-    return {(_number(row[0]), row[1]): row[2] for row in found.collect()}
+    return {(unquoted(row[0]), row[1]): row[2] for row in found.collect()}
 
 
 def decode_texts(tables: Iterable[Any], job: Job) -> Iterator[Any]:
@@ -116,11 +112,11 @@ def decode_texts(tables: Iterable[Any], job: Job) -> Iterator[Any]:
         for path, start, value in zip(
             table["path"].to_pylist(), table["start"].to_pylist(), table["value"], strict=True
         ):
-            number = _number(path)
-            if split is None or split.place != (number, start):
+            name = unquoted(path)
+            if split is None or split.place != (name, start):
                 if split is not None:
                     yield from split.flush()
-                split = _Split(job, number, start)
+                split = _Split(job, name, start)
                 if start == 0:
                     yield file_row(split.source)
             split.add(value.as_py())
@@ -133,18 +129,18 @@ def decode_texts(tables: Iterable[Any], job: Job) -> Iterator[Any]:
 class _Split:
     """A part of a text whose records come one after the other."""
 
-    def __init__(self, job: Job, number: int, start: int) -> None:
+    def __init__(self, job: Job, name: str, start: int) -> None:
         self.job = job
-        self.file = job.files[number]
-        self.place = (number, start)
+        self.file = job.files[name]
+        self.place = (name, start)
         self.position = start
         self.units: list[Unit] = []
         self.is_first = start == 0
         self.source = Source(self.file.path, self.file.partition, self.file.lacks)
         self.is_other_topic = False
-        before = [at for file, at in job.headings if file == number and at < start]
+        before = [at for file, at in job.headings if file == name and at < start]
         if before:
-            self._begin_section(job.headings[number, max(before)])
+            self._begin_section(job.headings[name, max(before)])
 
     def add(self, value: bytes) -> None:
         """Take what Spark read up to a separator."""

@@ -8,16 +8,25 @@ system (``fs.viewfs.mounttable``) that exists in the options of the one read onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from kgtool.analysis import formats
 from kgtool.analysis.find import MANIFEST, read_manifest, sort_out, take
 from kgtool.analysis.formats import HEAD_BYTES
-from kgtool.analysis.inputs import Entry, InputFile, Inputs, Listing
+from kgtool.analysis.inputs import Entry, Found, InputFile, Inputs, Listing
+from kgtool.analysis.session import cause_of, is_connect
 from kgtool.analysis.settle import one_cluster, settled
 from kgtool.errors import KgError
+
+MOST_BYTES = 256 << 20
+"""Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
+DEPTH = 4
+"""Folders below a URL that are looked into over Spark Connect."""
+GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
 
 
 def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
@@ -25,7 +34,7 @@ def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
     manifests = [] if inputs.manifest is None else [inputs.manifest]
     for url in inputs.remote:
         try:
-            store = Store(session, url)
+            store = Listed(session, url) if is_connect(session) else Store(session, url)
             listing = store.listing()
             manifest = store.manifest()
         except OSError as error:
@@ -33,8 +42,67 @@ def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
             continue
         if manifest is not None:
             manifests.append(manifest)
-        take(inputs, sort_out(listing))
+        take(inputs, _readable(sort_out(listing)))
     return settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
+
+
+def _readable(found: Found) -> Found:
+    """Without segments that are too large to be handed to a worker as a whole."""
+    large = [
+        file for file in found.files
+        if file.format == formats.SEGMENT.name and file.size > MOST_BYTES
+    ]  # fmt: skip
+    problems = [f"{file.path} is larger than 256 MiB: copy it to this machine." for file in large]
+    files = [file for file in found.files if file not in large]
+    return found._replace(files=files, problems=[*found.problems, *problems])
+
+
+class Listed:
+    """One URL, seen through Spark's own sources: all that Spark Connect has.
+
+    Spark hides names that begin with ``_``, unless a pattern names them. Methods may raise OSError.
+    """
+
+    def __init__(self, session: SparkSession, url: str) -> None:
+        self._session, self._url = session, url.rstrip("/")
+        self._files: dict[str, int] = {}
+
+    def listing(self) -> Listing:
+        """Every file below it, or the file itself."""
+        for depth in range(DEPTH):
+            pattern = self._url.translate(GLOB) + "/*" * depth
+            found = self._collect(pattern, "path", "length", is_needed=depth == 0)
+            self._files.update({row.path: row.length for row in found})
+        entries = [Entry(*each) for each in sorted(self._files.items())]
+        return Listing(self._url, entries, self._head, self._url in self._files, True)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The content of the cluster.json in it."""
+        path = f"{self._url}/{MANIFEST}"
+        if path not in self._files:
+            return None
+        (row,) = self._collect(path.translate(GLOB), "content")
+        return read_manifest(path, bytes(row.content))
+
+    def _head(self, entry: Entry) -> bytes:
+        if entry.size > MOST_BYTES:
+            raise OSError("it is larger than 256 MiB")
+        head = F.substring("content", 1, HEAD_BYTES).alias("head")
+        (row,) = self._collect(entry.path.translate(GLOB), head)
+        return bytes(row.head)
+
+    def _collect(self, path: str, *columns: Any, is_needed: bool = True) -> list[Any]:
+        from pyspark.errors import PySparkException
+
+        try:
+            files = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
+            return list(files.load(path).select(*columns).collect())
+        except PySparkException as error:
+            if not is_needed:
+                return []
+            if "PATH_NOT_FOUND" in str(error):
+                raise OSError("it does not exist") from None
+            raise OSError(cause_of(str(error)).rstrip(".")) from None
 
 
 class Store:
@@ -145,18 +213,18 @@ class Store:
 
 
 class Links:
-    """Plain names for files, which Spark's sources read as they are."""
+    """Plain names for files, which Spark's sources read as they are; over Connect their own."""
 
-    def __init__(self, session: SparkSession, files: Iterable[InputFile]) -> None:
-        self.files = list(files)
-        jvm: Any = session.sparkContext._jvm
-        self._mount = f"kgtool{abs(hash(tuple(file.path for file in self.files))):x}"
+    def __init__(self, session: SparkSession, files: Sequence[InputFile]) -> None:
         self.options: dict[str, str] = {}
-        for number, file in enumerate(self.files):
-            link = f"fs.viewfs.mounttable.{self._mount}.link./{number}"
+        if is_connect(session):
+            self.paths = [file.path.translate(GLOB) for file in files]
+            self.files = {file.path: file for file in files}
+            return
+        jvm: Any = session.sparkContext._jvm
+        mount = f"kgtool{abs(hash(tuple(file.path for file in files))):x}"
+        self.paths = [f"viewfs://{mount}/{number}" for number in range(len(files))]
+        self.files = dict(zip(self.paths, files, strict=True))
+        for number, file in enumerate(files):
             target = jvm.org.apache.hadoop.fs.Path(file.path).toUri().toASCIIString()
-            self.options[link] = target
-
-    def paths(self) -> list[str]:
-        """What to load; the file's number is the name."""
-        return [f"viewfs://{self._mount}/{number}" for number in range(len(self.files))]
+            self.options[f"fs.viewfs.mounttable.{mount}.link./{number}"] = target

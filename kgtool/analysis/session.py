@@ -60,6 +60,10 @@ def build_session(master: str | None, conf: Mapping[str, str], input_bytes: int)
     root = str(Path(__file__).resolve().parents[2])
     if is_submitted():
         return _submitted(SparkSession.builder, master, conf)
+    if (master or "").startswith("sc://"):
+        raise UsageError(
+            "--master takes no address of Spark Connect: kgtool.analysis.analyze() works over it."
+        )
     _check_java()
     master = master or LOCAL
     _set_environment(root, is_local=master.startswith("local"))

@@ -6,41 +6,119 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+import pyarrow.parquet as parquet
 import pytest
 
 from kgtool.sandbox.cluster import Cluster
+from tests.retention.truth import DATA
 from tests.support import clients
-from tests.support.standalone import python_without_kgtool, standalone
+from tests.support.standalone import HOME, python_without_kgtool, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
+SEGMENTS = DATA / "retention-truth" / "4.3.1" / "segments"
+APP = """
+import json, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from kgtool.analysis import analyze, register
+from kgtool.cli.app.main import main
+
+out, log, bootstrap = sys.argv[1:]
+status = main(["analyze", "--bootstrap-server", bootstrap, "--out", out])
+again = main(["analyze", log, "--master", "local[2]"])
+spark = SparkSession.builder.getOrCreate()
+told = {"rules": "4.1", "wrote": "60s", "check_interval": "5s"}
+with analyze(spark, log, **told) as tables:
+    live = tables.live.count()
+register(spark)
+found = spark.read.format("kgtool").options(table="live", **told).load(log).count()
+Path(out, "told.json").write_text(json.dumps(
+    {"status": status, "again": again, "live": live, "found": found,
+     "master": spark.sparkContext.master}
+))
+"""
 
 
-def test_workers_that_know_nothing_of_kgtool_read_a_cluster(kafka: Cluster, tmp_path: Path) -> None:
+class Far(NamedTuple):
+    master: str
+    folder: Path
+    python: Path
+
+    def run(self, *command: object) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "PYSPARK_PYTHON": str(self.python), "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME),
+        }  # fmt: skip
+        return subprocess.run(
+            [str(word) for word in command], capture_output=True, text=True, timeout=600,
+            check=False, env=environment,
+        )  # fmt: skip
+
+    def executors(self) -> dict[str, list[str]]:
+        """What the executors of each application said."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.folder.glob("work*/app-*/*/stderr")):
+            found.setdefault(path.parts[-3], []).append(path.read_text())
+        return found
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
+    folder = tmp_path_factory.mktemp("far")
+    python = python_without_kgtool(folder / "python")
+    with standalone(folder, python) as master:
+        yield Far(master, folder, python)
+
+
+@pytest.fixture(scope="module")
+def committed(kafka: Cluster) -> dict[tuple[str, int], int]:
     topic = clients.create_topic(kafka.bootstrap, clients.unique("far"), 3)
     groups = [clients.unique(f"faraway{number}") for number in range(5)]
     for at, group in enumerate(groups):
         clients.commit(kafka.bootstrap, group, {(topic, p): at * 10 + p for p in range(3)})
-    python = python_without_kgtool(tmp_path / "python")
-    with standalone(tmp_path, python) as master:
-        result = subprocess.run(
-            [sys.executable, "-c", RUN, "analyze", "--bootstrap-server", kafka.bootstrap,
-             "--master", master, "--conf", "spark.executor.memory=512m",
-             "--table", "live", "-o", "json"],
-            capture_output=True, text=True, timeout=600, check=False,
-            env=os.environ | {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"},
-        )  # fmt: skip
+    return {(group, p): at * 10 + p for at, group in enumerate(groups) for p in range(3)}
+
+
+def test_workers_that_know_nothing_of_kgtool_read_a_cluster(
+    far: Far, kafka: Cluster, committed: dict[tuple[str, int], int]
+) -> None:
+    result = far.run(
+        sys.executable, "-c", RUN, "analyze", "--bootstrap-server", kafka.bootstrap,
+        "--master", far.master, "--conf", "spark.executor.memory=512m",
+        "--table", "live", "-o", "json",
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    rows = [row for row in json.loads(result.stdout)["results"] if row["group"] in groups]
-    assert {(row["group"], row["partition"]): row["offset"] for row in rows} == {
-        (group, p): at * 10 + p for at, group in enumerate(groups) for p in range(3)
-    }
-    # Both workers had a part in it, with the code that came along.
-    executors = [path.read_text() for path in tmp_path.glob("work*/app-*/*/stderr")]
-    assert len(executors) == 2
-    for log in executors:
-        assert "Finished task" in log
-    assert any("kgtool.zip" in log for log in executors)
+    rows = {(r["group"], r["partition"]): r["offset"] for r in json.loads(result.stdout)["results"]}
+    assert {key: rows.get(key) for key in committed} == committed
     assert result.stderr == ""
+    # Both workers had a part in it, with the code that came along.
+    (executors,) = far.executors().values()
+    assert ["Finished task" in log for log in executors] == [True, True]
+    assert any("kgtool.zip" in log for log in executors)
+
+
+def test_under_spark_submit_the_cluster_does_it(
+    far: Far, kafka: Cluster, committed: dict[tuple[str, int], int], tmp_path: Path
+) -> None:
+    app, out = tmp_path / "app.py", tmp_path / "out"
+    app.write_text(APP)
+    before = set(far.executors())
+    result = far.run(
+        HOME / "bin" / "spark-submit", "--master", far.master,
+        "--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false",
+        app, out, SEGMENTS, kafka.bootstrap,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    told = json.loads((out / "told.json").read_text())
+    assert told.pop("live") == told.pop("found") > 0
+    assert told == {"status": 0, "again": 2, "master": far.master}
+    found = {(row["group"], row["partition"]): row["offset"]
+             for row in parquet.read_table(out / "live").to_pylist()}  # fmt: skip
+    assert {key: found.get(key) for key in committed} == committed
+    (mine,) = set(far.executors()) - before
+    assert ["Finished task" in log for log in far.executors()[mine]] == [True, True]
