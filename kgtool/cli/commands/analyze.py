@@ -34,7 +34,6 @@ TABLES = (
     epilog=examples(
         "kgtool analyze offsets",
         "kgtool analyze offsets --retention 3d --table live -o csv",
-        "kgtool analyze offsets --retention 7d --retention 3d",
         "kgtool analyze offsets --rules 2.4 --rules 4.1 --table losses -o ndjson",
         "kgtool analyze offsets --out tables --overwrite --report offsets.html",
         "kgtool analyze offsets --plan plan.json --idle 30d",
@@ -55,7 +54,7 @@ TABLES = (
               help="offsets.retention.check.interval.ms, such as 10m (default: likewise). "
                    "Several: a what-if.")
 @click.option("--horizon", type=Duration(least_ms=0), default="30d", show_default=True,
-              metavar="DURATION", help="How far to look ahead for losses.")
+              metavar="DURATION", help="How far losses look ahead.")
 @click.option("--as-of", type=Moment(), metavar="TIME",
               help="Look at the log as it was then (default: end).")
 @click.option("--out", metavar="DIR",
@@ -64,12 +63,12 @@ TABLES = (
               help="--out: nothing but this table; repeatable.")
 @click.option("--overwrite", is_flag=True, help="Replace what is there: --out, --report, --plan.")
 @click.option("--state", metavar="DIR",
-              help="Go on from the last run: DIR keeps what was read, only what is new is read.")
+              help="Go on from the last run, whose data DIR keeps.")
 @click.option("--rebuild", is_flag=True, help="--state: forget it and start again.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page of charts and tables there.")
 @click.option("--plan", type=click.Path(path_type=Path), metavar="FILE.json",
-              help="Write a plan there of what is dead: kgtool cleanup.")
+              help="Write a plan for kgtool cleanup there.")
 @click.option("--idle", type=Duration(), metavar="DURATION",
               help="--plan: only groups idle at least this long.")
 @click.option("--table", type=Named(TABLES), metavar="NAME",
@@ -82,9 +81,9 @@ TABLES = (
 @click.option("--strict", is_flag=True, help="Fail (1) where anything at all was unreadable.")
 @click.option("--engine", type=click.Choice(["spark", "local"]), default="spark",
               show_default=True,
-              help="local: without Spark and its JVM, for files of this machine.")
+              help="local: without Spark, on local files.")
 @click.option("--master", metavar="URL",
-              help="The Spark master (default: local[*], or spark-submit's).")
+              help="The Spark master (default: local[*]).")
 @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; repeatable.")
 @connection_params
 @output_options
