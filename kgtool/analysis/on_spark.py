@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis import formats, schema
+from kgtool.analysis import schema
 from kgtool.analysis.decode import Detail
 from kgtool.analysis.fold.blobs import empty, from_bytes
 from kgtool.analysis.fold.scene import Plan
@@ -22,7 +23,7 @@ from kgtool.analysis.inputs import InputFile
 from kgtool.analysis.packed import BLOBS, TABLES, folded, opened, told
 from kgtool.analysis.pipeline import Best, Finish, Order
 from kgtool.analysis.places import is_url
-from kgtool.analysis.read import read, size_of
+from kgtool.analysis.read import read
 
 TASK_BYTES = 16 << 20
 """Of input for each task of the fold."""
@@ -60,7 +61,6 @@ class OnSpark:
 
     def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
         """Decode the inputs; the notes about them."""
-        self._tasks = max(_tasks(files), LEAST if self._earlier else 1)
         with changed(self.session, WHILE_READING):
             blobs = read(self.session, files, as_of_ms, detail, self._settings, self._rows)
             self._blobs = self._keep(blobs)
@@ -73,6 +73,7 @@ class OnSpark:
             found = notes.select("data").collect()
         tables = [empty(schema.KIND_QUALITY), *(from_bytes(bytes(row.data)) for row in found)]
         notes = pa.concat_tables(tables)
+        self._tasks = _tasks(pc.sum(notes["bytes"]).as_py() or 0)
         path = notes.schema.get_field_index("path")
         return notes.set_column(path, "path", notes["path"].cast(pa.string()))
 
@@ -180,11 +181,9 @@ def as_url(place: str) -> str:
     return place if is_url(place) else f"file://{place}"
 
 
-def _tasks(files: Sequence[InputFile]) -> int:
-    if any(file.format == formats.FRAME.name for file in files):
-        return 4 * LEAST  # how much it is, it does not tell
-    total = sum(map(size_of, files))
-    return 1 if total <= TASK_BYTES else min(max(total // TASK_BYTES, LEAST), MOST)
+def _tasks(size: int) -> int:
+    """Of the fold, for so many bytes that were decoded."""
+    return 1 if size <= TASK_BYTES else min(max(size // TASK_BYTES, LEAST), MOST)
 
 
 CHANGES_DDL = "topic string, at_ms bigint, change bigint, groups bigint"

@@ -67,14 +67,14 @@ def _plain(
 ) -> DataFrame:
     """What workers read themselves: files of this machine, and live clusters."""
     rows = [split_of(file) for file in files]
-    is_small = all(size_of(file) <= SPLIT_BYTES for file in files)
+    is_small = all(_bytes(file) <= SPLIT_BYTES for file in files)
     if is_small:
         rows = [piece for row in rows for piece in ranges(row)]
     if settings is not None:
         settings = settings._replace(trace=None)  # what writes to this terminal stays here
     # Of a list Spark would make rows in Python workers of their own, beside those that decode.
     splits = session.createDataFrame(pa.Table.from_pylist(rows, schema=schema.arrow(schema.SPLITS)))
-    total = sum(map(size_of, files))
+    total = sum(map(_bytes, files))
     tasks = max(1, min(total // TASK_BYTES, 100_000))
     if not is_small:
         splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
@@ -87,6 +87,5 @@ def _plain(
     return splits.mapInArrow(packed(decode), BLOBS)
 
 
-def size_of(file: InputFile) -> int:
-    """Bytes of a file, or what a partition of a live cluster counts for."""
+def _bytes(file: InputFile) -> int:
     return TASK_BYTES if file.format == formats.CLUSTER.name else file.size
