@@ -244,7 +244,7 @@ _kgtool_kind() {
         "export --out") kind="files" ;;
         "export --format") kind="words" choices="segments parquet" ;;
         "analyze --out") kind="dirs" ;;
-        "analyze --state") kind="list" choices="Assigning Stable Dead CompletingRebalance Reconciling Empty PreparingRebalance" ;;
+        "analyze --state") kind="dirs" ;;
         "analyze --fail-on") kind="any" ;;
         "analyze ") kind="files" ;;
         "context add ") kind="any" ;;

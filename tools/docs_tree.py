@@ -174,7 +174,7 @@ def _value(parameter: click.Parameter, path: tuple[str, ...]) -> Value:
 def _words(name: str, path: tuple[str, ...]) -> Value | None:
     """Return what may stand behind options whose words Click does not know."""
     is_list = path == ("list",)
-    if name == "--state":
+    if name == "--state" and path != ("analyze",):
         return Value(LIST, ALL_STATES if is_list else STATES)
     if name == "--type":
         return Value(LIST, tuple(word.lower() for word in (ALL_TYPES if is_list else TYPES)))
