@@ -109,7 +109,7 @@ class State:
         if files:
             is_parquet = files[0].format == formats.PARQUET.name
         after = Before(
-            self._told, self._inputs.manifest, (*before.runs, self._run),
+            self._told, self._inputs.manifest, [*before.runs, *([self._run] if files else [])],
             {**before.files, **{file.path: file.size for file in files}},
             {} if is_parquet else _seen(analysis.notes, before.seen), analysis.lacks,
             analysis.doubled, is_parquet,
