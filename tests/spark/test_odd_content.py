@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import sources
+from kgtool.analysis import scenarios, sources
 from kgtool.analysis.find import find
-from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.pipeline import Analysis, Wanted
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.support import clients
@@ -33,6 +33,17 @@ TIMES = {
     "epoch": 0, "before-the-epoch": -5, "longest-ago": -(2**63), "tomorrow": NOW_MS + DAY_MS,
     "year-10000": 253_402_300_800_000, "never-ever": GREATEST,
 }  # fmt: skip
+
+
+def test_a_log_partition_without_records(engine: Make, tmp_path: Path) -> None:
+    """A segment that was just rolled, beside one that has something, under a what-if."""
+    raw = Raw(writer.offset_key("mine"), writer.offset_value(5, NOW_MS), NOW_MS)
+    writer.segment(tmp_path, writer.batch(0, [raw]), partition=3)
+    writer.segment(tmp_path, b"", partition=4)
+    basis, played = scenarios.choose(None, ["4.1"], [DAY_MS, 2 * DAY_MS], [])
+    wanted = Wanted(played, DAY_MS, DAY_MS)
+    analysis = Analysis(engine(), find([str(tmp_path)]).files, basis, None, wanted)
+    assert [row["live_offsets"] for row in dicts(analysis, "whatif")] == [1, 1]
 
 
 def tables(engine: Make, path: Path) -> dict[str, list[dict[str, Any]]]:

@@ -200,7 +200,7 @@ def puts(scene: Scene, events: Events, end_ms: Ints) -> Puts:
     until = np.where(until == NONE, end_ms[some.group], until)
     seen = np.where(is_commit, runs.index, runs.size)
     nearest = np.minimum.accumulate(seen[::-1])[::-1]
-    after = np.append(nearest[1:], runs.size)
+    after = np.append(nearest, runs.size)[1 : runs.size + 1]
     same = after < runs.size
     same[same] = some.key[after[same]] == some.key[same]
     rows, at = scene.log.offsets, np.where(is_commit, some.row, 0)
