@@ -146,7 +146,7 @@ class TestShareGroups:
         name, topic = group
         backup = kgtool("backup", "--group", name, "--out", str(tmp_path / "backup"))
         assert (backup.status, (tmp_path / "backup").exists()) == (1, False)
-        assert "no committed offsets, and can't be saved" in backup.err
+        assert "not committed offsets, and can't be saved" in backup.err
         for argv in (
             ["delete", "--yes"],
             ["delete-offsets", "--topic", topic, "--yes"],
