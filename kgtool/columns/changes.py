@@ -127,8 +127,8 @@ def _kept_time(key: str) -> Text:
     return text
 
 
-def _expires(key: str, header: str) -> Column:
-    return Column(key, header, text=_kept_time(key), json=INT_OR_NULL)
+def _expires(key: str, header: str, spare: int = 0) -> Column:
+    return Column(key, header, PLAIN, _kept_time(key), spare, INT_OR_NULL)
 
 
 KEEP = (
@@ -136,8 +136,8 @@ KEEP = (
     TOPIC,
     PARTITION,
     Column("offset", "OFFSET", json=INT),
-    RULE,
-    _expires("old_expires_at_ms", "OLD-EXPIRES-AT"),
+    RULE._replace(spare=2),
+    _expires("old_expires_at_ms", "OLD-EXPIRES-AT", 1),
     _expires("new_expires_at_ms", "NEW-EXPIRES-AT"),
     Column("how"),
     Column("status", "STATUS", STATUS, lambda row: _KEPT[row["status"]], json=TEXT,

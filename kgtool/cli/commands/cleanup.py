@@ -101,7 +101,7 @@ def plan(
     criteria = Criteria(idle_ms=idle, rebuild=not no_rebuild, **flags)
     if not (any(flags.values()) or idle is not None or selection.has_filter or selection.groups):
         raise UsageError(
-            "cleanup plan needs to be told what may go: --idle 30d, --no-lag, --generated, "
+            "cleanup plan needs a condition: --idle 30d, --no-lag, --generated, "
             "--unsubscribed, --orphaned, --state Empty, --match or --group."
         )
     if selection.is_given:
