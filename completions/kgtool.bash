@@ -313,10 +313,10 @@ _kgtool_kind() {
         --check-interval) [[ -n $kind ]] || kind="any" ;;
         --horizon) [[ -n $kind ]] || kind="any" ;;
         --as-of) [[ -n $kind ]] || kind="any" ;;
-        --only) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
+        --only) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics partitions writers transactions orphans gaps upgrades quality" ;;
         --report) [[ -n $kind ]] || kind="files" ;;
         --plan) [[ -n $kind ]] || kind="files" ;;
-        --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics quality" ;;
+        --table) [[ -n $kind ]] || kind="words" choices="live removals overdue whatif whatif_families losses groups metrics partitions writers transactions orphans gaps upgrades quality" ;;
         --bucket) [[ -n $kind ]] || kind="any" ;;
         --engine) [[ -n $kind ]] || kind="words" choices="spark local" ;;
         --master) [[ -n $kind ]] || kind="any" ;;

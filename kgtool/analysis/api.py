@@ -120,7 +120,7 @@ def analyze(
     )
     as_of_ms = None if as_of is None else as_moment("as_of", as_of)
     sources.check_as_of(inputs.files, as_of_ms)
-    wanted = Wanted(played, as_span("horizon", horizon), as_span("bucket", bucket))
+    wanted = Wanted(played, as_span("horizon", horizon), as_span("bucket", bucket), gaps=True)
     with job_failures():
         ship_code(spark)
         engine = OnSpark(spark, rows=rows)

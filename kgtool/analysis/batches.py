@@ -45,6 +45,7 @@ class Decoded(NamedTuple):
     """Where other parts of the log may lie between two records, their numbers here differ."""
     leader_epoch: Ints | None = None
     """Of the partition's leader, and so of the coordinator that wrote the record."""
+    producer_epoch: Ints | None = None
 
     def only(self, which: Bools) -> Decoded:
         """Those for which ``which`` is set."""
@@ -63,6 +64,7 @@ class _Headers(NamedTuple):
     base_timestamp: Ints
     max_timestamp: Ints
     producer_id: Ints
+    producer_epoch: Ints
     record_count: Ints
 
     def only(self, which: Bools) -> _Headers:
@@ -98,6 +100,7 @@ def read_chunk(chunk: Chunk) -> tuple[Decoded, list[Note]]:
         value_at=records.value_at,
         value_size=records.value_size,
         leader_epoch=headers.leader_epoch[batch],
+        producer_epoch=headers.producer_epoch[batch],
     )
     return decoded, notes
 
@@ -112,6 +115,7 @@ def _headers(view: View, at: Ints) -> _Headers:
         base_timestamp=view.i64(at + 27),
         max_timestamp=view.i64(at + 35),
         producer_id=view.i64(at + 43),
+        producer_epoch=view.i16(at + 51),
         record_count=view.i32(at + 57),
     )
 

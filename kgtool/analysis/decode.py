@@ -151,8 +151,10 @@ def _decode(
     yield from batches(source, schema.KIND_MARKER, records, markers)
     index = np.flatnonzero(is_offset)
     commits = _commits(records, index, position, notes, detail)
-    yield from _counts(source, records, commits, detail.bucket_ms)
-    rows = _offset_rows(records, key_type, commits, ended, detail)
+    at, size = records.key_at[commits.place], records.key_size[commits.place]
+    keys = offsets.read_keys(records.view, at, size)
+    yield from _counts(source, records, commits, keys, groups, detail.bucket_ms)
+    rows = _offset_rows(records, key_type, commits, keys, ended, detail)
     yield from batches(source, schema.KIND_OFFSET, records, rows)
 
 
@@ -192,12 +194,12 @@ def _offset_rows(
     records: Decoded,
     key_type: Ints,
     some: _Commits,
+    keys: offsets.Keys,
     ended: list[tuple[str, int]],
     detail: Detail,
 ) -> dict[str, Any]:
     """Columns of the offset rows that matter; ``ended`` are the groups' tombstones."""
     view = records.view
-    keys = offsets.read_keys(view, records.key_at[some.place], records.key_size[some.place])
     epoch = _group_epochs(some.place, keys, ended)
     if records.stretch is not None:
         stretch = records.stretch[some.place]
@@ -217,6 +219,7 @@ def _offset_rows(
         "group": keys.groups.take(pa.array(keys.group_code[code])),
         "tombstone": no_value,
         "producer_id": _masked(records.producer_id[index], ~some.pending[keep]),
+        "producer_epoch": _epochs(records, index, ~some.pending[keep]),
         "topic": keys.topic.take(pa.array(code)),
         "topic_partition": keys.topic_partition[code].astype(np.int32),
         "offset": _masked(values.offset[keep], no_value),
@@ -304,15 +307,42 @@ def _note_values(values: offsets.Values, usable: Bools, position: int, notes: li
     _note_lost(notes, REASON_VALUE, int(known.sum()), position)
 
 
+def _epochs(records: Decoded, index: Ints, null: Bools) -> Any:
+    if records.producer_epoch is None:
+        return pa.nulls(len(index), pa.int32())
+    return _masked(records.producer_epoch[index].astype(np.int32), null)
+
+
 def _counts(
-    source: Source, records: Decoded, some: _Commits, bucket_ms: int | None
-) -> Iterator[Any]:
-    """How many offsets were committed in each time bucket, transactional ones included."""
-    if bucket_ms is not None and not some.tombstone.all():
-        at_ms = records.timestamp_ms[some.place[~some.tombstone]]
-        bucket, count = np.unique(at_ms // bucket_ms, return_counts=True)
-        columns = {"timestamp_ms": bucket * bucket_ms, "commits": count}
-        yield rows(source, schema.KIND_COUNT, len(bucket), columns)
+    source: Source, records: Decoded, some: _Commits, keys: offsets.Keys, own: dict[str, Any],
+    bucket_ms: int | None,
+) -> Iterator[Any]:  # fmt: skip
+    """What each group wrote in each time bucket, transactional commits included."""
+    if bucket_ms is None:
+        return
+    names = [
+        keys.groups.take(pa.array(keys.group_code[keys.code])),
+        pa.array(own["group"], pa.string()),
+    ]
+    place = np.concatenate([some.place, own["index"]])
+    group = pa.chunked_array(names, pa.string()).combine_chunks().dictionary_encode()
+    bucket = records.timestamp_ms[place] // bucket_ms
+    times, at = np.unique(bucket, return_inverse=True)
+    code = at * (len(group.dictionary) + 1) + group.indices.to_numpy()
+    pairs, code = np.unique(code, return_inverse=True)
+    if not len(pairs):
+        return
+    commit = np.zeros(len(place), dtype=np.int64)
+    commit[: len(some.place)] = ~some.tombstone
+    size = records.key_size[place] + np.maximum(records.value_size[place], 0)
+    columns = {
+        "timestamp_ms": times[pairs // (len(group.dictionary) + 1)] * bucket_ms,
+        "group": group.dictionary.take(pa.array(pairs % (len(group.dictionary) + 1))),
+        "commits": np.bincount(code, commit).astype(np.int64),
+        "records": np.bincount(code),
+        "bytes": np.bincount(code, size).astype(np.int64),
+    }
+    yield rows(source, schema.KIND_COUNT, len(pairs), columns)
 
 
 # --- the group's own records and markers ---------------------------------------------------------

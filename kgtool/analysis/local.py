@@ -125,7 +125,7 @@ class Local:
     def frame(self, name: str, finish: Finish) -> Any:
         """A table of ``schema.TABLES``, an Arrow table."""
         table = finish.each(self.collect(name))
-        return summed(table, finish.sum_by) if finish.sum_by else table
+        return summed(table, finish.sum_by, finish.most) if finish.sum_by else table
 
 
 def _ordered(table: Any, order: Order) -> Any:
@@ -140,11 +140,14 @@ def _ordered(table: Any, order: Order) -> Any:
     return table.sort_by(keys).select(kept)
 
 
-def summed(table: Any, by: Sequence[str]) -> Any:
-    """Add up all columns but those of ``by``."""
+def summed(table: Any, by: Sequence[str], most: Sequence[str] = ()) -> Any:
+    """Add up all columns but those of ``by``; of those of ``most`` take the greatest value."""
     others = [name for name in table.column_names if name not in by]
-    found = table.group_by(list(by)).aggregate([(name, "sum") for name in others])
-    return found.select([*by, *(f"{name}_sum" for name in others)]).rename_columns([*by, *others])
+    found = table.group_by(list(by)).aggregate(
+        [(name, "max" if name in most else "sum") for name in others]
+    )
+    kept = [f"{name}_max" if name in most else f"{name}_sum" for name in others]
+    return found.select([*by, *kept]).rename_columns([*by, *others])
 
 
 def of_topics(table: Any, topics: Sequence[str]) -> Any:

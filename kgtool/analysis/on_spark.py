@@ -34,7 +34,8 @@ WHILE_READING = {
     "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
 _LARGE = ("live", "removals", "overdue", "groups", "losses", "whatif_families", "changes",
-          "cleanup")  # fmt: skip
+          "cleanup", "partitions", "writers", "transactions", "orphans", "gaps",
+          "upgrades")  # fmt: skip
 
 
 class OnSpark:
@@ -114,7 +115,7 @@ class OnSpark:
         rows = self._frame(name, finish, schema.ddl(kinds))
         if finish.sum_by:
             others = [each for each in schema.names(kinds) if each not in finish.sum_by]
-            sums = [F.sum(each).alias(each) for each in others]
+            sums = [(F.max if each in finish.most else F.sum)(each).alias(each) for each in others]
             rows = rows.groupBy(*finish.sum_by).agg(*sums)
         return rows.select(*schema.names(kinds))
 

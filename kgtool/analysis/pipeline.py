@@ -20,13 +20,19 @@ from kgtool.analysis.inputs import InputFile
 from kgtool.analysis.overlap import may_overlap
 from kgtool.analysis.quality import quality
 from kgtool.analysis.sources import Basis
-from kgtool.analysis.tables import metrics, whatif
+from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tally import Tally
 
-NEED_ALL = ("overdue", "whatif", "whatif_families", "losses", "metrics")
+NEED_ALL = ("overdue", "whatif", "whatif_families", "losses", "metrics", "gaps", "upgrades")
 """Tables that are empty if anything of ``lacks.BLIND`` is missing."""
 OF_ALL = ("quality", "whatif", "metrics")
 """Small ones that only all log partitions together tell."""
+_BY_FAMILY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "whatif_families": (("rules", "retention_ms", "check_interval_ms", "family"), ()),
+    "writers": (("bucket_ms", "family"), ()),
+    "gaps": (("family",), ("longest_gap_ms", "safe_retention_ms")),
+}
+"""What rows of groups are put together by, and of what the greatest counts."""
 Order = Sequence[str]
 Best = Sequence[tuple[str, str]]
 """Columns, each with ``ascending`` or ``descending``; what is missing comes last."""
@@ -45,14 +51,17 @@ class Wanted(NamedTuple):
     """Is told what workers read."""
     days: int = 7
     """How many days ahead are told one by one."""
+    gaps: bool = False
+    """The times between commits."""
     plan: bool = False
     """What could be deleted, ..."""
     idle_ms: int | None = None
     """... of that what was idle for so long."""
 
-    def detail(self) -> Detail:
-        """What of the past the tables need."""
+    def detail(self, interval_ms: int) -> Detail:
+        """What of the past the tables need; ``interval_ms`` is that of the brokers' checks."""
         grids = {scenario.interval_ms for scenario in self.scenarios}
+        grids |= {interval_ms} if self.gaps else set()
         return Detail(tuple(sorted(grids)), self.bucket_ms, self.tally)
 
 
@@ -64,7 +73,9 @@ class Finish(NamedTuple):
 
     each: Callable[[Any], Any] = lambda rows: rows
     sum_by: tuple[str, ...] = ()
-    """Add up all other columns of rows that are equal in these."""
+    """Add up all other columns of rows that are equal in these, ..."""
+    most: tuple[str, ...] = ()
+    """... but take the greatest value of these."""
 
 
 class Engine(Protocol):
@@ -130,7 +141,7 @@ class Analysis:
     @cached_property
     def notes(self) -> Any:
         """What was read of each file, and what was not; asking for it reads the inputs."""
-        detail = self.wanted.detail()._replace(
+        detail = self.wanted.detail(self.basis.check_interval_ms)._replace(
             whole=self.doubled, by_producer=self.basis.rules.new_coordinator,
             now_ms=time.time_ns() // 1_000_000, seen=self._seen,
         )  # fmt: skip
@@ -179,6 +190,7 @@ class Analysis:
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
             self.doubled, wanted.days, wanted.plan, wanted.idle_ms,
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
+            frozenset(name for name, *_ in topics) if topics else None, wanted.gaps,
         )  # fmt: skip
 
     def names(self) -> list[str]:
@@ -186,7 +198,8 @@ class Analysis:
         without: tuple[str, ...] = (
             () if self.wanted.scenarios else ("whatif", "whatif_families", "losses")
         )
-        without += () if self.wanted.bucket_ms else ("metrics",)
+        without += () if self.wanted.bucket_ms else ("metrics", "writers")
+        without += () if self.wanted.gaps else ("gaps",)
         return [name for name in schema.TABLES if name not in without]
 
     def fold(self) -> None:
@@ -220,6 +233,11 @@ class Analysis:
     def frame(self, name: str) -> Any:
         """A table as its engine has it: a DataFrame of Spark's, or an Arrow table."""
         return self._with(name).frame(name, self._finish(name))
+
+    @cached_property
+    def early(self) -> tuple[int, int, int] | None:
+        """``removals.shared_age``: what tells that the brokers' retention was a shorter one."""
+        return removals.shared_age(self.small("early"))
 
     @cached_property
     def whatif(self) -> list[dict[str, Any]]:
@@ -285,9 +303,9 @@ class Analysis:
             return Finish()
         if name == "groups":
             return Finish(_named(self.families))
-        if name == "whatif_families":
-            by = ("rules", "retention_ms", "check_interval_ms", "family")
-            return Finish(_named(self.families, schema.names(kinds)), by)
+        if name in _BY_FAMILY:
+            by, most = _BY_FAMILY[name]
+            return Finish(_named(self.families, schema.names(kinds)), by, most)
         return Finish(_only(schema.names(kinds)))
 
 

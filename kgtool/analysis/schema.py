@@ -58,6 +58,7 @@ RECORDS: Final[Schema] = (
     # stands for (superseded ones are dropped while decoding); creates_group marks the first
     # commit of its group that a chunk, or a chunk behind a group's tombstone, has
     ("producer_id", "bigint"),
+    ("producer_epoch", "int"),
     ("topic", "string"),
     ("topic_partition", "int"),
     ("offset", "bigint"),
@@ -73,7 +74,8 @@ RECORDS: Final[Schema] = (
     # transaction markers
     ("committed", "boolean"),
     # epoch: the first record of each epoch of the partition's leader, which is `commits`
-    # count: `commits` offsets were committed in the time bucket that starts at timestamp_ms
+    # count: in the time bucket that starts at timestamp_ms a group committed `commits` offsets, and
+    # wrote `records` of `bytes` (keys and values) in all
     # quality: what was read of path (reason null; log_offset to offset, records of them there),
     # (the newest is of timestamp_ms, but for `commits` of them that are of the future: of first_ms)
     # or why `records` of it, or `bytes` at `position`, were not; of offsets and groups `bytes` is
@@ -241,6 +243,78 @@ nobody commits any more. With auto.offset.reset=earliest a consumer that comes b
 ``replayed_records`` again, with latest it never reads ``skipped_records``, the lag: both as the
 log ends of the export tell, so they are known for what is ahead only."""
 
+PARTITIONS: Final[Schema] = (
+    ("log_partition", "int"),
+    ("bytes", "bigint"),
+    ("records", "bigint"),
+    ("live_keys", "bigint"),
+    ("groups", "bigint"),
+    ("coordinator_moves", "bigint"),
+    ("first_offset", "bigint"),
+    ("last_offset", "bigint"),
+    ("newest_record_ms", "bigint"),
+)
+"""One row a partition of ``__consumer_offsets``. ``bytes`` are those of its batches as stored,
+``live_keys`` its committed offsets, ``groups`` those that have some; many records a live key show
+that the log cleaner is behind."""
+
+WRITERS: Final[Schema] = (
+    ("bucket_ms", "bigint"),
+    ("family", "string"),
+    ("groups", "bigint"),
+    ("commits", "bigint"),
+    ("records", "bigint"),
+    ("bytes", "bigint"),
+)
+"""Who fills ``__consumer_offsets``: what groups wrote in the time bucket that starts at
+``bucket_ms``. ``commits`` are offsets; ``records`` include null values and the groups' own;
+``bytes`` are those of keys and values."""
+
+TRANSACTIONS: Final[Schema] = (
+    ("group", "string"),
+    ("producer_id", "bigint"),
+    ("producer_epoch", "int"),
+    ("since_ms", "bigint"),
+    ("topics", "array<string>"),
+    ("partitions", "bigint"),
+)
+"""Transactions that hold commits of a group at the end of the log: those of ``partitions``
+offsets of ``topics``, the oldest of them since ``since_ms``."""
+
+ORPHANS: Final[Schema] = (
+    ("group", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("topic_id", "string"),
+    ("reason", "string"),
+)
+"""Live offsets of topics that cluster.json lacks (topic-gone), or has under another id than that
+of the commit (topic-recreated)."""
+
+GAPS: Final[Schema] = (
+    ("family", "string"),
+    ("groups", "bigint"),
+    ("keys", "bigint"),
+    ("longest_gap_ms", "bigint"),
+    ("safe_retention_ms", "bigint"),
+)
+"""Of offsets that were committed more than once: the longest time between two commits of one, and
+the smallest retention with which no check removes anything that is committed again later (0: any
+does, the group held on to its offsets)."""
+
+UPGRADES: Final[Schema] = (
+    ("group", "string"),
+    ("group_state", "string"),
+    ("live_offsets", "bigint"),
+    ("lost_offsets", "bigint"),
+    ("lost_topics", "bigint"),
+    ("oldest_commit_ms", "bigint"),
+)
+"""Classic groups with members' metadata, as if they were KIP-848 groups: ``lost_offsets`` are
+older than the retention, so they go at the first check after the last member has left. A classic
+group keeps all of its offsets for the whole retention from then on."""
+
 TABLES: Final = {
     "live": LIVE,
     "removals": REMOVALS,
@@ -250,6 +324,12 @@ TABLES: Final = {
     "losses": LOSSES,
     "groups": GROUPS,
     "metrics": METRICS,
+    "partitions": PARTITIONS,
+    "writers": WRITERS,
+    "transactions": TRANSACTIONS,
+    "orphans": ORPHANS,
+    "gaps": GAPS,
+    "upgrades": UPGRADES,
     "quality": QUALITY,
 }
 

@@ -62,8 +62,8 @@ def check(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     monkeypatch.setattr(lives, "play", noted)
     found = list(lives.lives(scene, gone))
     # Every transaction as one that a check may find open: as it is in the log.
-    monkeypatch.setattr(story, "_settled", lambda _, events: events)
-    known = lives.told(scene, gone)
+    monkeypatch.setattr(story, "_settled", lambda _, events, intervals: events)
+    known = lives.told(scene, gone, SCENARIOS)
     monkeypatch.undo()
     of_arrays = total = 0
     everybody = np.ones(scene.log.size, dtype=np.bool_)

@@ -93,3 +93,39 @@ def test_the_order_of_options_never_matters(
         assert {each.retention_ms for each in played} == set(retentions or (expected,))
     for some_rules in (["2.4", "4.1"], ["4.1", "2.4"]):
         assert scenarios.choose(None, some_rules, (), ())[0].rules.name == "4.1"
+
+
+def early(folder: Path, ages_ms: list[int], apart_ms: int) -> Any:
+    """What is told of offsets that were removed at these ages, one after the other."""
+    rows = []
+    for number, age_ms in enumerate(ages_ms):
+        at, key = T0 + number * apart_ms, offset_key(f"g{number}")
+        rows += [(at, key, offset_value(5, at)), (at + age_ms, key, None)]
+    ordered = enumerate(sorted(rows, key=lambda row: row[0]))
+    batches = (writer.batch(at, [Raw(key, value, ms)]) for at, (ms, key, value) in ordered)
+    path = writer.segment(folder, b"".join(batches))
+    basis, _ = scenarios.choose(None, ["4.1"], (), (), ((BEGINNING, 7 * DAY_MS),))
+    return Analysis(Local(), sources.find([str(path)]).files, basis).early
+
+
+def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> None:
+    checks = [DAY_MS + 599_999 - 37_000 * number for number in range(16)]
+    by_hand = [1_000, 3 * DAY_MS, 5 * DAY_MS]
+    assert early(tmp_path, checks + by_hand, 3_600_000) == (16, 19, min(checks))
+
+
+@pytest.mark.parametrize(
+    ("ages_ms", "apart_ms"),
+    [
+        # Somebody deletes a group that had committed everything at once.
+        ([DAY_MS] * 16, 0),
+        # Somebody deletes now and then.
+        ([number * DAY_MS // 3 for number in range(16)], 3_600_000),
+        # What expired after a week.
+        ([7 * DAY_MS + 1] * 16, 3_600_000),
+    ],
+)
+def test_early_removals_by_hand_show_nothing(
+    tmp_path: Path, ages_ms: list[int], apart_ms: int
+) -> None:
+    assert early(tmp_path, ages_ms, apart_ms) is None

@@ -81,10 +81,7 @@ def test_an_export_tells_what_expires_next(engine: str, export: Path, tmp_path: 
     result = analyze(export, "--out", out, "--engine", engine)
     assert result.returncode == 0, result.stderr
     # What cluster.json says is not assumed, and Spark keeps quiet.
-    assert result.stderr.splitlines() == [
-        "Wrote live, removals, overdue, whatif, whatif_families, losses, groups, metrics, "
-        f"quality to {out}"
-    ]
+    assert result.stderr.splitlines() == [f"Wrote {', '.join(TABLES)} to {out}"]
     assert "Rules    4.1: retention 3d, checked every 1m" in result.stdout
     assert "Live     3 offsets of 3 groups" in result.stdout
     assert "in 24 h 1, in 7 days 3, never as things stand 0; due already 0" in result.stdout

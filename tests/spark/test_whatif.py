@@ -59,7 +59,7 @@ class Played(NamedTuple):
 def played(analysis: Analysis) -> Iterator[Played]:
     """Everything that the fold plays."""
     local = Local()
-    local.read(analysis.files, None, analysis.wanted.detail())
+    local.read(analysis.files, None, analysis.wanted.detail(5000))
     for partition, blobs in local._blobs.items():
         scene = Scene(partition, unpack(blobs), analysis.plan)
         groups = scene.log.groups.to_pylist()

@@ -15,13 +15,13 @@ BYTES = 8 << 20
 _RECORD = ("log_offset", "timestamp_ms")
 COLUMNS: Final = {
     schema.KIND_OFFSET: (
-        *_RECORD, "group", "tombstone", "producer_id", "topic", "topic_partition", "offset",
-        "commit_timestamp_ms", "expire_timestamp_ms", "topic_id", "commits", "first_ms",
-        "creates_group", "bytes",
+        *_RECORD, "group", "tombstone", "producer_id", "producer_epoch", "topic",
+        "topic_partition", "offset", "commit_timestamp_ms", "expire_timestamp_ms", "topic_id",
+        "commits", "first_ms", "creates_group", "bytes",
     ),
     schema.KIND_GROUP: (*_RECORD, "group", "key_type", "tombstone", "detail", "bytes"),
     schema.KIND_MARKER: (*_RECORD, "producer_id", "committed"),
-    schema.KIND_COUNT: ("timestamp_ms", "commits"),
+    schema.KIND_COUNT: ("timestamp_ms", "group", "commits", "records", "bytes"),
     schema.KIND_EPOCH: (*_RECORD, "commits"),
     schema.KIND_QUALITY: (
         *_RECORD, "path", "partition", "reason", "records", "position", "bytes", "damage", "lacks",

@@ -13,7 +13,7 @@ import numpy as np
 
 from kgtool.analysis.due import Scenario
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, codes, following, plus
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, as_of, codes, following, plus
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.story import FAR, Puts, tick_before, tick_from
 from kgtool.analysis.fold.timeline import Timeline
@@ -87,6 +87,57 @@ def endangered(scenario: Scenario, states: Timeline, happened: Puts) -> Bools:
     return found
 
 
+def survives(
+    scene: Scene, scenario: Scenario, happened: Puts, rows: Ints, states: Timeline
+) -> Ints:
+    """The smallest retention with which each of these commits is there until the next one.
+
+    0: any is long enough. A commit that has a date of its own knows no retention.
+    """
+    rules, events, interval = scenario.rules, happened.events, scenario.interval_ms
+    commit_ms, own = happened.commit_ms[rows], events.expire_ms[rows]
+    clock_ms, until_ms = events.clock_ms[rows], happened.until_ms[rows]
+    last = tick_before(until_ms, interval)
+    need = np.where(last >= clock_ms, last - commit_ms + (not rules.fixed_at_commit), 0)
+    some = np.flatnonzero(states.has_own[events.group[rows]] & (not rules.fixed_at_commit))
+    if some.size:
+        told = judged(scenario, states)
+        keys = _keys(scene, states, told, events.key[rows[some]])
+        found = keys.last(told, interval, clock_ms[some], until_ms[some])
+        timed = np.where(found == NEVER, 0, found - commit_ms[some] + 1)
+        shared_by = (events.group[rows[some]], clock_ms[some], until_ms[some])
+        need[some] = np.maximum(timed, _longest_empty(states, told, interval, *shared_by))
+    dated = own != NONE
+    if not rules.minus_one_is_past or rules.fixed_at_commit:
+        dated &= own != -1
+    return np.where(dated, 0, np.maximum(need, 0))
+
+
+def _longest_empty(
+    states: Timeline, told: Judged, interval_ms: int, group: Ints, from_ms: Ints, until_ms: Ints
+) -> Ints:
+    """For how long, at most, a check between two moments finds each of the groups Empty; or 0."""
+    some = np.flatnonzero(told.rule == _EMPTY_SINCE)
+    first = tick_from(states.clock_ms[some], interval_ms)
+    last = tick_before(states.until_ms[some], interval_ms)
+    some, first, last = (each[first <= last] for each in (some, first, last))
+    of, since = states.group[some], states.of.since_ms[some]
+    low = following(of, last, group, from_ms - 1)
+    high = as_of(of, first, group, until_ms, before=True)
+    found = np.zeros(len(group), dtype=np.int64)
+    rows = np.flatnonzero((low >= 0) & (low <= high))
+    if rows.size:
+        low, high = low[rows], high[rows]
+        clipped = np.minimum(last[high], tick_before(until_ms[rows], interval_ms))
+        found[rows] = np.maximum(clipped - since[high] + 1, 0)
+        ages = np.append(last - since + 1, 0)
+        pairs = np.stack([low, high], axis=1).ravel()
+        # Of an empty range reduceat gives its first entry.
+        whole = np.where(low < high, np.maximum.reduceat(ages, pairs)[::2], 0)
+        found[rows] = np.maximum(found[rows], whole)
+    return found
+
+
 def removed_at(
     scene: Scene, scenario: Scenario, puts: Puts, rows: Ints, states: Timeline
 ) -> tuple[Ints, Ints]:
@@ -127,6 +178,19 @@ class _Keys(NamedTuple):
     """... of that pair, ..."""
     free: Bools
     """... and whether offsets of the topic are free then."""
+
+    def last(self, told: Judged, interval_ms: int, from_ms: Ints, until_ms: Ints) -> Ints:
+        """The last check between two moments that finds each without protection; or NEVER."""
+        states, which = self.states, self.free & (told.rule[self.state] == _COMMIT)
+        some = self.state[which]
+        windows = _windows(
+            self.of[which], states.clock_ms[some], states.until_ms[some], interval_ms
+        )
+        found = as_of(windows.key, windows.first, self.pair, until_ms, before=True)
+        if not len(windows.key):
+            return np.full(len(found), NEVER)
+        tick = np.minimum(windows.last[found], tick_before(until_ms, interval_ms))
+        return np.where((found >= 0) & (tick >= from_ms), tick, NEVER)
 
     def next(
         self, scenario: Scenario, told: Judged, start: Ints, clock_ms: Ints, own: Bools

@@ -6,7 +6,7 @@ are judged, or may find a transaction open, the group is replayed event by event
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,16 +50,15 @@ class Story(NamedTuple):
     """By whether the coordinator is the new one."""
 
 
-def told(scene: Scene, gone: Removals) -> Story:
+def told(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Story:
     """Everything that somebody other than the broker's checks did."""
-    scenarios = scene.plan.scenarios
-    events = story(scene, gone)
+    events = story(scene, gone, scenarios)
     end_ms = np.full(scene.log.size, scene.plan.end_ms + scene.plan.horizon_ms + 1)
     np.maximum.at(end_ms, events.group, events.clock_ms)
     happened = puts(scene, events, end_ms)
     rule_sets = {each.rules.new_coordinator: each.rules for each in scenarios}
     states = {new: timeline(scene, events, rules, end_ms) for new, rules in rule_sets.items()}
-    which = endangered(scene, happened)
+    which = endangered(scenarios, happened)
     for scenario in scenarios:
         which |= checks.endangered(scenario, states[scenario.rules.new_coordinator], happened)
     return Story(scene, events, happened, end_ms, np.flatnonzero(which), states)
@@ -67,7 +66,7 @@ def told(scene: Scene, gone: Removals) -> Story:
 
 def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
     """Everything that would have been there until the plan's end and horizon, by scenario."""
-    known = told(scene, gone)
+    known = told(scene, gone, scene.plan.scenarios)
     open_ones = np.zeros(scene.log.size, dtype=np.bool_)
     open_ones[known.events.group[known.events.held]] = True
     for scenario in scene.plan.scenarios:

@@ -30,6 +30,7 @@ class Offsets(NamedTuple):
     tombstone: Bools
     producer_id: Ints
     """NONE: an ordinary commit."""
+    producer_epoch: Ints
     offset: Ints
     commit_ms: Ints
     expire_ms: Ints
@@ -84,6 +85,7 @@ class Log:
         self._doubled, self._kinds = doubled, kinds
         self.notes = _rows(kinds, schema.KIND_QUALITY)
         self.counts = _rows(kinds, schema.KIND_COUNT)
+        self.epochs = _rows(kinds, schema.KIND_EPOCH)
         offsets = _in_order(kinds, schema.KIND_OFFSET, doubled)
         own = _in_order(kinds, schema.KIND_GROUP, doubled)
         both = [*offsets["group"].chunks, *own["group"].chunks]
@@ -106,9 +108,9 @@ class Log:
         at_ms, first_ms = ints(rows["timestamp_ms"]), ints(rows["first_ms"])
         found = Offsets(
             ints(rows["log_offset"]), at_ms, key, bools(rows["tombstone"]),
-            ints(rows["producer_id"]), ints(rows["offset"]), ints(rows["commit_timestamp_ms"]),
-            ints(rows["expire_timestamp_ms"]), topic_id, ints(rows["bytes"]),
-            ints(rows["commits"]), np.where(first_ms == NONE, at_ms, first_ms),
+            ints(rows["producer_id"]), ints(rows["producer_epoch"]), ints(rows["offset"]),
+            ints(rows["commit_timestamp_ms"]), ints(rows["expire_timestamp_ms"]), topic_id,
+            ints(rows["bytes"]), ints(rows["commits"]), np.where(first_ms == NONE, at_ms, first_ms),
             bools(rows["creates_group"]),
         )  # fmt: skip
         return found, Keys(group[first], topic[first], partition[first])
@@ -129,7 +131,7 @@ class Log:
     @cached_property
     def moved_ms(self) -> int:
         """When another broker became this partition's coordinator for the last time; or NONE."""
-        rows = _rows(self._kinds, schema.KIND_EPOCH)
+        rows = self.epochs
         epoch, place = ints(rows["commits"]), ints(rows["log_offset"])
         if not len(epoch) or epoch.max() == epoch.min():
             return NONE

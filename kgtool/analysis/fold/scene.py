@@ -46,6 +46,10 @@ class Plan(NamedTuple):
     """... of that what was idle for so long."""
     topic_ids: dict[str, str] | None = None
     """cluster.json's ids of topics."""
+    topics: frozenset[str] | None = None
+    """All that cluster.json has; None: it does not tell."""
+    gaps: bool = False
+    """Whether the times between commits are wanted."""
 
 
 class Judged(NamedTuple):

@@ -6,10 +6,12 @@ can find open are taken for what they come to: a commit where they end, or nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from kgtool.analysis.due import Scenario
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, codes, following
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.offsets import transaction_ends
@@ -59,13 +61,14 @@ def tick_before(at_ms: Ints, interval_ms: int) -> Ints:
     return np.asarray(at_ms - at_ms % interval_ms, dtype=np.int64)
 
 
-def story(scene: Scene, gone: Removals) -> Events:
+def story(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Events:
     """Everything that somebody other than the broker's checks did."""
     parts = [*_of_offsets(scene, gone), _of_groups(scene, gone)]
     events = Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     order = np.lexsort((events.key, events.position, events.group))
     events = events.only(order)
-    return _settled(scene, events._replace(clock_ms=_clock(events)))
+    intervals = {scenario.interval_ms for scenario in scenarios}
+    return _settled(scene, events._replace(clock_ms=_clock(events)), intervals)
 
 
 def _of_offsets(scene: Scene, gone: Removals) -> list[Events]:
@@ -131,7 +134,7 @@ def _clock(events: Events) -> Ints:
     return np.asarray(times[np.maximum.accumulate(base + rank) - base], dtype=np.int64)
 
 
-def _settled(scene: Scene, events: Events) -> Events:
+def _settled(scene: Scene, events: Events, intervals: set[int]) -> Events:
     """Let transactions that no check finds open be what they come to."""
     begun = np.flatnonzero(events.what == PEND)
     if not begun.size:
@@ -142,7 +145,7 @@ def _settled(scene: Scene, events: Events) -> Events:
     end = end_of[events.row[begun]]
     is_over = end >= 0
     apart = ~is_over | ~_follows(events, begun, end)
-    for interval in {scenario.interval_ms for scenario in scene.plan.scenarios}:
+    for interval in intervals:
         apart |= tick_from(events.clock_ms[begun], interval) < events.clock_ms[end]
     # Between the two the group must stay what it is.
     own = events.only(events.what == OWN)
@@ -209,12 +212,11 @@ def puts(scene: Scene, events: Events, end_ms: Ints) -> Puts:
     return Puts(some, runs, is_commit, commit_ms, offset, until, np.where(same, after, -1))
 
 
-def endangered(scene: Scene, happened: Puts) -> Bools:
+def endangered(scenarios: Sequence[Scenario], happened: Puts) -> Bools:
     """Which commits a check of some scenario may find older than it allows, before the next one.
 
     More rather than fewer: this only tells which need a closer look.
     """
-    scenarios = scene.plan.scenarios
     shortest = min(scenario.retention_ms for scenario in scenarios)
     due = np.minimum(happened.commit_ms, FAR) + shortest
     own = happened.events.expire_ms

@@ -9,7 +9,21 @@ from kgtool.analysis import cleanup
 from kgtool.analysis.fold.blobs import Kinds
 from kgtool.analysis.fold.lives import lives
 from kgtool.analysis.fold.scene import Plan, Scene
-from kgtool.analysis.tables import groups, live, metrics, overdue, removals, totals, whatif
+from kgtool.analysis.tables import (
+    gaps,
+    groups,
+    live,
+    metrics,
+    orphans,
+    overdue,
+    partitions,
+    removals,
+    totals,
+    transactions,
+    upgrades,
+    whatif,
+    writers,
+)
 
 Tables = Iterator[tuple[str, Any]]
 
@@ -23,6 +37,7 @@ def tell(partition: int, kinds: Kinds, plan: Plan) -> Tables:
     went = removals.table(scene, gone)
     yield "removals", went
     yield "gone", totals.gone(went)
+    yield "early", removals.early(scene, gone)
     late = overdue.table(scene, found)
     yield "overdue", late
     yield "late", totals.late(scene.partition, late)
@@ -36,6 +51,9 @@ def tell(partition: int, kinds: Kinds, plan: Plan) -> Tables:
         yield "changes", changes
         yield "counted", metrics.counted(scene, gone)
         yield "deleted", metrics.deleted(scene, gone)
+        yield "writers", writers.table(scene)
+    if plan.gaps:
+        yield "gaps", gaps.table(scene, gone)
     if plan.scenarios:
         yield from _whatif(scene, gone)
 
@@ -44,6 +62,10 @@ def _of_live(scene: Scene, found: live.Live) -> Tables:
     table = live.table(scene, found)
     yield "live", table
     yield from totals.of_live(scene, table, found.group)
+    yield "partitions", partitions.table(scene, found)
+    yield "transactions", transactions.table(scene)
+    yield "orphans", orphans.table(scene, found)
+    yield "upgrades", upgrades.table(scene, found)
     if scene.plan.cleanup:
         yield "cleanup", cleanup.items(scene, table, found.group)
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import (
+    MAX,
     NONE,
     Bools,
     Ints,
@@ -21,6 +23,7 @@ from kgtool.analysis.fold.arrays import (
     any_of,
     as_of,
     codes,
+    ints,
     max_of,
     words,
 )
@@ -30,6 +33,10 @@ from kgtool.retention import rules as r
 
 CAUSES = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY, r.CAUSE_CONVERTED, r.CAUSE_EXPLICIT)
 EXPIRED, GROUP_EMPTY, CONVERTED, EXPLICIT = range(4)
+
+
+FEWEST, MOMENTS = 10, 3
+"""Early removals of one age, and times at which they came, that are no accident."""
 
 
 class Removals(NamedTuple):
@@ -172,6 +179,54 @@ def latency(found: Removals) -> Ints:
     # at_ms is within 2^61, so only a time far below can overflow.
     fits = ~known | (found.expires_ms > -(2**62))
     return np.where(fits, difference, NONE)
+
+
+def early(scene: Scene, found: Removals) -> Any:
+    """How old offsets were that went before their time, in steps of the check interval.
+
+    ``moments``: at how many different times; ``least``: the youngest of the step.
+    """
+    plan = scene.plan
+    known = ~found.own & (found.cause == EXPLICIT) & (found.expires_ms > found.at_ms)
+    if len(plan.wrote.phases) > 1 or scene.log.lacks & lacks.BLIND:
+        known[:] = False
+    at_ms, due = found.at_ms[known], np.minimum(found.expires_ms[known], 2**62)
+    age = np.maximum(at_ms - due + plan.wrote.phases[0][1], 0)
+    step, code = np.unique(age // plan.interval_ms, return_inverse=True)
+    times = np.unique(np.stack([code, at_ms]), axis=1)[0]
+    least = np.full(len(step), MAX)
+    np.minimum.at(least, code, age)
+    return pa.table(
+        {
+            "step": step,
+            "count": np.bincount(code, minlength=len(step)),
+            "moments": np.bincount(times, minlength=len(step)),
+            "least": least,
+        }
+    )
+
+
+def shared_age(parts: Any) -> tuple[int, int, int] | None:
+    """(how many, of how many early removals share an age, that age in ms), if most of them do.
+
+    Whoever deletes by hand does it now and then, whatever the age; a broker with a shorter
+    retention than was assumed removes all at that age, or within one interval after it.
+    """
+    step, code = np.unique(ints(parts["step"]), return_inverse=True)
+    count, moments = (
+        np.bincount(code, ints(parts[name]), minlength=len(step)) for name in ("count", "moments")
+    )
+    least = np.full(len(step), MAX)
+    np.minimum.at(least, code, ints(parts["least"]))
+    next_to = np.append(step[1:] == step[:-1] + 1, False)[: len(step)]
+    both = [each + np.where(next_to, np.append(each[1:], 0), 0) for each in (count, moments)]
+    if not len(step):
+        return None
+    best = int(np.argmax(both[0]))
+    total = int(count.sum())
+    if both[0][best] < FEWEST or both[1][best] < MOMENTS or both[0][best] * 3 < total * 2:
+        return None
+    return int(both[0][best]), total, int(least[best])
 
 
 def table(scene: Scene, found: Removals) -> Any:

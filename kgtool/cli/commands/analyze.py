@@ -24,6 +24,7 @@ from kgtool.retention.rules import RULE_SETS
 
 TABLES = (
     "live", "removals", "overdue", "whatif", "whatif_families", "losses", "groups", "metrics",
+    "partitions", "writers", "transactions", "orphans", "gaps", "upgrades",
     "quality",
 )  # fmt: skip
 

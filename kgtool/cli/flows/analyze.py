@@ -109,17 +109,18 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
     table = options["table"]
     only = options["only"]
     everything = (options["out"] is not None and not only) or options["report"] is not None
+    everything |= options["state"] is not None  # the next run may ask
     replays = (
         everything
         or bool({table, *only} & set(FROM_SCENARIOS))
         or (table is None and asks)
-        or options["state"] is not None  # the next run may ask
         or any(condition.what == LOSSES for condition in options["fail_on"])
     )
-    counts = everything or options["state"] is not None or "metrics" in (table, *only)
+    counts = everything or bool({"metrics", "writers"} & {table, *only})
     return Wanted(
         played if replays else (), options["horizon"], options["bucket"] if counts else None,
         days=7 if options["report"] is None else days_ahead(options["horizon"]),
+        gaps=everything or "gaps" in (table, *only),
         plan=options["plan"] is not None, idle_ms=options["idle"],
     )  # fmt: skip
 
@@ -166,6 +167,7 @@ def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     output.done += 1
     for file in damaged:
         output.failed(_failure(sentence(file)))
+    _warn(output, analysis)
     if options["table"]:
         put_table(analysis, options["table"], output)
     facts = _report(analysis, output, options["report"])
@@ -178,6 +180,20 @@ def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
         output.note(f"Wrote {', '.join(written)} to {options['out']}")
     if options["plan"] is not None:
         write_plan(analysis, output, options["plan"], options["idle"])
+
+
+def _warn(output: Output, analysis: Any) -> None:
+    """Tell that the retention of the brokers was another one, where the log shows it."""
+    if analysis.early is None:
+        return
+    from kgtool.analysis.words import about
+
+    count, total, age_ms = analysis.early
+    age = about(age_ms - age_ms % 60_000 if age_ms >= 60_000 else age_ms)
+    output.note(
+        f"Warning: {count:,} of {total:,} offsets that were removed early were {age} old: if that "
+        "was the brokers' retention, give it with --wrote."
+    )
 
 
 def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] | None:
