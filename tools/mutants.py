@@ -35,6 +35,8 @@ else:
 
 ROOMS = ("changes", "retention", "protocol/channel.py", "client", "config")
 LIST = ROOT / "tests" / "mutants.toml"
+NOTHING_TO_RUN = 5
+"""pytest's exit status where no test was selected."""
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -148,7 +150,7 @@ class Copy:
             status = self.run(tests, extra, limit)
         finally:
             target.write_text(text, encoding="utf-8")
-        return status not in (0, 5)
+        return status not in (0, NOTHING_TO_RUN)
 
     def run(self, tests: list[str], extra: list[str], limit: float) -> int:
         """Return pytest's exit status; 1 if it did not end in time."""
@@ -217,17 +219,20 @@ def main() -> int:
     parser.add_argument("--means", help="of those, the ones with this in their meaning")
     options = parser.parse_args()
     extra = [] if options.slow or options.named else ["-m", FAST]
-    may_live, survivors, count = accepted(), [], 0
+    may_live, survivors, failed, count = accepted(), [], [], 0
     with tempfile.TemporaryDirectory(prefix="kgtool-mutants-") as folder:
         copy = Copy(Path(folder))
         sound: dict[tuple[str, ...], bool] = {}
         for mutant, tests, means in named(options) if options.named else drawn(options):
             if tuple(tests) not in sound:
-                sound[tuple(tests)] = copy.run(tests, extra, options.limit) == 0
-                if not sound[tuple(tests)]:
+                status = copy.run(tests, extra, options.limit)
+                sound[tuple(tests)] = status == 0
+                if status == NOTHING_TO_RUN:
+                    print(f"{mutant.path} takes brokers: --slow")
+                elif status:
+                    failed.append(mutant.path)
                     print(f"unchanged, the tests of {mutant.path} fail:\n{copy.said[-2000:]}")
             if not sound[tuple(tests)]:
-                survivors.append(mutant)
                 continue
             count += 1
             began = time.monotonic()
@@ -240,7 +245,7 @@ def main() -> int:
     print(f"{count} changes, {len(survivors)} not noticed")
     for mutant in survivors:
         print(f"  {mutant}\n      {mutant.context}")
-    return 1 if survivors else 0
+    return 1 if survivors or failed else 0
 
 
 if __name__ == "__main__":

@@ -25,7 +25,15 @@ from kgtool.changes.journal.history import (
     refused,
     sweep,
 )
-from kgtool.changes.journal.journal import Header, Journal, JournalError, default_folder, mark
+from kgtool.changes.journal.journal import (
+    ConfigChange,
+    Header,
+    Journal,
+    JournalError,
+    default_folder,
+    make_folder,
+    mark,
+)
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from tests.changes import snapshots
@@ -142,6 +150,8 @@ class TestWriting:
         (tmp_path / "file").write_text("")
         with pytest.raises(JournalError, match="nothing was changed"):
             Journal(tmp_path / "file" / "journal", header())
+        with pytest.raises(JournalError, match="nothing was changed"):
+            make_folder(tmp_path / "file" / "journal")
 
     def test_after_the_change_nothing_raises(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
@@ -161,6 +171,15 @@ class TestWriting:
         made.result("other", "t", 0, "failed", DENIED)
         made.close("done", 2000)
         assert (made.failed, read(tmp_path).changes) == (2, 0)
+
+    def test_configs_count_each(self, tmp_path: Path) -> None:
+        made = Journal(tmp_path, header())
+        made.before_configs([ConfigChange("g", name, None, "1") for name in ("a", "b")])
+        made.config_result("g", "a", "altered", None)
+        made.config_result("g", "b", "failed", DENIED)
+        made.close("done", 2000)
+        found = read(tmp_path)
+        assert (made.groups, made.changes, made.failed, found.changes) == (1, 2, 1, 1)
 
 
 class TestDamage:

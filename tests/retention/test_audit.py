@@ -201,6 +201,17 @@ def test_another_group_in_the_same_write_is_another_matter() -> None:
     assert [row.group for row in audit(log.entries, RULE_SETS["4.1"], R)] == ["b", "a"]
 
 
+def test_an_offset_in_the_same_write_does_not_convert_a_group() -> None:
+    log = Log()
+    log.commit(0)
+    log.forget(80_000)
+    log.end_group(80_000)
+    log.commit(80_000)
+    assert rows(log) == [
+        ("t1-0", "expired", R, 20_000), ("GROUP", "group-empty", R, 20_000)
+    ]  # fmt: skip
+
+
 def test_the_check_after_an_offset_delete_finds_an_empty_group() -> None:
     log = Log()
     log.commit(0)
