@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 from kgtool.protocol.schema import Struct
 from kgtool.protocol.tags import read_tags
 from kgtool.protocol.wire import Reader
 
-SHORT = 0x80
-"""Compact lengths below take one byte; they are written plus one, 0 is null."""
+EMPTY = 1
+"""The compact length of an empty string: lengths are written plus one."""
 
 Bulk = Callable[[bytes, int, int], "tuple[list[Any], int] | None"]
 _new = tuple.__new__
@@ -50,31 +49,21 @@ def reader(
 
 
 def bulk_reader(cls: type[Struct], first: _struct.Struct, last: _struct.Struct) -> Bulk:
-    """Build the reader of a whole array of flexible elements with strings of one length.
+    """Build the reader of a whole array of flexible elements with an empty string in the middle.
 
-    Most clients commit empty metadata, Kafka Streams 12 characters. Such elements are all of one
-    size, so they are unpacked at once; the result is None where the lengths differ, or an element
-    has tagged fields.
+    That is what most clients commit as metadata. Such elements are all of one size, so they are
+    unpacked at once; the result is None where any of them says something, or has tagged fields.
     """
-    middle = first.size
-    split = len(first.unpack(bytes(middle)))
-
-    @cache
-    def rows(length: int) -> tuple[_struct.Struct, Callable[[Any], list[Any]]]:
-        row = _struct.Struct(f"{first.format}x{length}s{last.format[1:]}x")
-        return row, _builder(cls, split, is_empty=not length)
+    row = _struct.Struct(f"{first.format}x{last.format[1:]}x")
+    size, middle = row.size, first.size
+    build = _builder(cls, len(first.unpack(bytes(first.size))))
 
     def read(buf: bytes, pos: int, count: int) -> tuple[list[Any], int] | None:
-        told = buf[pos + middle] if count else 0
-        if not 0 < told < SHORT:
-            return None
-        row, build = rows(told - 1)
-        size = row.size
         end = pos + size * count
         if end > len(buf):
             return None
-        # Where every length is that of the first, each element ends where the next begins.
-        if buf[pos + middle : end : size].count(told) != count:
+        # Where every length is that of an empty string, each element ends where the next begins.
+        if buf[pos + middle : end : size].count(EMPTY) != count:
             return None
         if buf[pos + size - 1 : end : size].count(0) != count:
             return None
@@ -83,18 +72,16 @@ def bulk_reader(cls: type[Struct], first: _struct.Struct, last: _struct.Struct) 
     return read
 
 
-def _builder(
-    cls: type[Struct], split: int, *, is_empty: bool
-) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
-    """Make the function that makes a string of a value in rows, and structs of the rows.
+def _builder(cls: type[Struct], split: int) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
+    """Make the function that puts an empty string into rows, and makes structs of them.
 
     Written out with its names, as ``collections.namedtuple`` does: with ``*`` it takes twice as
     long. Only field numbers go into it.
     """
     names = [f"v{at}" for at in range(len(cls.FIELDS))]
-    text = '""' if is_empty else f'str(v{split}, "utf-8", "surrogateescape")'
-    values = ", ".join([*names[:split], text, *names[split + 1 :], "()"])
-    source = f"lambda rows: [new(cls, ({values})) for {', '.join(names)} in rows]"
+    values = ", ".join([*names[:split], '""', *names[split + 1 :], "()"])
+    given = ", ".join(names[:split] + names[split + 1 :])
+    source = f"lambda rows: [new(cls, ({values})) for {given} in rows]"
     build: Callable[[Iterable[tuple[Any, ...]]], list[Any]] = eval(  # noqa: S307
         source, {"new": tuple.__new__, "cls": cls}
     )

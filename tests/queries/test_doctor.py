@@ -35,7 +35,7 @@ from kgtool.queries.doctor.finding import KINDS, Finding
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry
 from kgtool.retention import rules as r
-from tests.support.script import Script
+from tests.support.script import Script, living
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -200,9 +200,8 @@ def test_a_coordinator_that_is_loading() -> None:
     def answer(_broker: int, request: Any) -> Any:
         if isinstance(request, metadata.Request):
             rows = [partition(1 + n % 2, [1, 2], [1, 2], n) for n in range(SIZE)]
-            return metadata.Response(
-                topics=[metadata.Topic(name="__consumer_offsets", partitions=rows)]
-            )
+            topic = metadata.Topic(name="__consumer_offsets", partitions=rows)
+            return metadata.Response(brokers=living(1, 2), topics=[topic])
         if isinstance(request, describe_groups.Request):
             return describe_groups.Response(
                 groups=[
@@ -221,6 +220,9 @@ def test_a_coordinator_that_is_loading() -> None:
     script = Script(answer)
     looked = script.run(look_at_brokers(cluster, ["billing"], everywhere=True))
     assert looked.home.loading == {2: [3]}
+    # Nobody says whether this login may see all groups: that is no "yes".
+    assert looked.sees_all is None
+    assert [error.name for error in looked.errors] == ["UNKNOWN_SERVER_ERROR"]
     assert sorted(looked.home.partitions) == list(range(SIZE))
     probes = [r for _, r in script.calls if isinstance(r, describe_groups.Request)]
     assert "billing" in [name for request in probes for name in request.groups]

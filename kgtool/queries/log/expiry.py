@@ -110,6 +110,8 @@ def find_expiries(
         stretch = (log or {}).get(group.name)
         if isinstance(stretch, Stretch):
             group.learn(stretch.log, stretch.before_ms is None, stretch.before_ms)
+        elif stretch is not None:  # once is enough: the reason would only get worse
+            work.fail([group], denied_log(stretch))
     yield from _add_topologies(cluster, work)
     yield from _read(cluster, work, home)
     return work.finish()

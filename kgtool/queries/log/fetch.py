@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation, backoff, call, gather
-from kgtool.client.retries import is_final
+from kgtool.client.retries import is_final, keep_reason
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
@@ -155,7 +155,7 @@ class _Copy:
         return None if done else self.problems.get(partition)
 
     def fail(self, partition: TopicPartition, error: KgError, *, final: bool) -> None:
-        self.problems[partition] = error
+        self.problems[partition] = keep_reason(self.problems.get(partition), error)
         if final:
             self._given_up.add(partition)
 
