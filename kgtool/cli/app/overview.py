@@ -46,6 +46,7 @@ KAFKA_OPTIONS = {
     "-y, --yes": "Do not ask (Kafka's form never asks).",
     "--reason TEXT": "Why something is changed: kept in the journal.",
     "--confirm CLUSTER_ID": "Change this cluster, although protected (also KGTOOL_CONFIRM).",
+    "--journal-copy URL": "Keep the journal there too: s3://...",
     "--max-delete N": "Change nothing if more than N groups would change.",
     "--canary N": "Change N groups first, and stop if one of them failed.",
     "--force": "Do what Kafka's tool would do, for groups of other types too.",

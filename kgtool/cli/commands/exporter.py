@@ -51,11 +51,12 @@ def command(
     within: int, time_lag: bool, match: tuple[str, ...], regex: str | None,
     exclude: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Serve metrics of all consumer groups to Prometheus: lag, expiry, states, findings.
+    """Serve metrics of all groups to Prometheus.
 
-    /metrics has the names of describe --prometheus and those of docs/monitoring.rst. The cluster is
-    looked at in the background; a scrape gets what was found last, kgtool_up says whether the last
-    look succeeded, kgtool_last_look_timestamp_seconds how old it is, kgtool_unseen what is missing.
+    Lag, expiry, states and findings of consumer groups: /metrics has the names of describe
+    --prometheus and those of docs/monitoring.rst. The cluster is looked at in the background; a
+    scrape gets what was found last, kgtool_up says whether the last look succeeded,
+    kgtool_last_look_timestamp_seconds how old it is, kgtool_unseen what is missing.
     Commit times and expiry are there as far as __consumer_offsets can be read.
 
     Only this machine can connect unless --listen and --token-file say more. Takes

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 @connection_options()
 @output_options
 def command(settings: Settings, output: Output) -> int:
-    """Serve the Model Context Protocol on stdin and stdout, for one cluster.
+    """Serve the reads, and changes by a plan, to an agent (MCP on stdio).
 
-    The reads are tools, named like the commands, with their JSON. Changes are tools only where a
-    policy names them (mcp = ["cleanup", "undo"]; KGTOOL_POLICY, or the context's), and take two
+    A server of the Model Context Protocol for one cluster. The reads are tools, named like the
+    commands, with their JSON. Changes are tools only where a policy names them
+    (mcp = ["cleanup", "undo"]; KGTOOL_POLICY, or the context's), and take two
     steps: plan_NAME changes nothing and returns an id, apply takes it once, within 15 minutes, and
     sends the planned rows only, with the usual checks, locks and journal. Raw requests only read.
 
