@@ -172,6 +172,32 @@ class TestWriting:
         made.close("done", 2000)
         assert (made.failed, read(tmp_path).changes) == (2, 0)
 
+    def test_a_copy_has_every_byte_once_and_each_part_before_its_change(
+        self, tmp_path: Path
+    ) -> None:
+        parts: list[bytes] = []
+        made = Journal(tmp_path, header(), parts.append)
+        for count, name in enumerate(("a", "b"), start=1):
+            made.before([change({T0: image(5)}, name=name)])
+            assert len(parts) == count
+            assert b"".join(parts) == made.path.read_bytes()
+            made.result(name, "t", 0, "deleted")
+        made.close("done", 2000)
+        assert b"".join(parts) == made.path.read_bytes()
+
+    def test_a_copy_that_fails_is_told_before_a_change_and_a_problem_behind_it(
+        self, tmp_path: Path
+    ) -> None:
+        def refuse(_data: bytes) -> None:
+            raise JournalError("The copy can't be stored.")
+
+        made = Journal(tmp_path, header(), refuse)
+        with pytest.raises(JournalError, match="copy can't be stored"):
+            made.before([change({T0: image(5)})])
+        assert (made.groups, made.changes) == (0, 0)
+        made.close("done", 2000)
+        assert "copy can't be stored" in str(made.problem)
+
     def test_configs_count_each(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
         made.before_configs([ConfigChange("g", name, None, "1") for name in ("a", "b")])
