@@ -44,6 +44,10 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     # What is missing is no share or streams group either.
     name = "kgtool.queries.groups.share_and_streams.describe_other_groups"
     monkeypatch.setattr(name, lambda _cluster, groups: dict.fromkeys(groups))
+    # No broker answers here, so nothing more is to be found out of what was described.
+    monkeypatch.setattr(
+        "kgtool.queries.groups.unlisted.proven", lambda described, _kinds: described
+    )
 
     def use(**results: Any) -> None:
         for name, result in results.items():
