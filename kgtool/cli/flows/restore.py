@@ -96,6 +96,7 @@ class PutBack:
         self._meter = Meter(self._output, "Restoring", total)
         with self._new_change() as change, self._meter:
             self._change(change, total)
+        self._table.flush()  # before the journal's line, which is what to type next
         self.journal_id = change.journal_id
         change.say()
 

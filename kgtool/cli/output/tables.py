@@ -91,16 +91,17 @@ class Streamed:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._put()
+        self.flush()
 
     def add(self, rows: Sequence[Row]) -> None:
         """Take more rows."""
         if self._output.is_text:
             self._held += rows
             if len(self._held) >= self.HELD:
-                self._put()
+                self.flush()
 
-    def _put(self) -> None:
+    def flush(self) -> None:
+        """Show what is held back."""
         held, self._held = self._held, []
         if not held:
             return
