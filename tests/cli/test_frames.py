@@ -10,7 +10,7 @@ import pytest
 from kgtool.analysis import schema
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports.analyze_table import put_fitting
+from kgtool.cli.reports.analyze_table import put_fitting, put_table
 
 NOW_MS = 1_795_265_000_000
 NEEDED = {
@@ -80,3 +80,22 @@ def test_wide_enough_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ""
     assert text.splitlines()[1].split()[:3] == ["orders", "orders", "86400000"]
     assert "2026-11-21 12:43:20Z" in text
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "shown"),
+    [
+        ("gaps", {"family": "f", "groups": 1, "keys": 2, "longest_gap_ms": 90_000,
+                  "safe_retention_ms": 60_001}, ["f", "1", "2", "1m 30s", "1m"]),
+        ("writers", {"bucket_ms": NOW_MS, "family": "f", "groups": 1, "commits": 2, "records": 3,
+                     "bytes": 4}, ["2026-11-21", "12:43:20Z", "f", "1", "2", "3", "4"]),
+    ],
+)  # fmt: skip
+def test_lengths_of_time_and_moments(table: str, row: dict[str, Any], shown: list[str]) -> None:
+    class Found:
+        def rows(self, *_: object) -> Any:
+            return iter([row])
+
+    stdout = io.StringIO()
+    put_table(Found(), table, Output(stdout=stdout, stderr=io.StringIO()))
+    assert stdout.getvalue().splitlines()[1].split() == " ".join(shown).split()

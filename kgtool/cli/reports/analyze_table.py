@@ -14,7 +14,8 @@ SHOWN_ROWS = 100
 """Rows that the text format shows."""
 WIDEST = 40
 """Columns of a name in the text format."""
-SPANS = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "bucket_ms")
+SPANS = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "bucket_ms",
+         "longest_gap_ms", "safe_retention_ms")  # fmt: skip
 """Columns that are time spans; all others that end in ``_ms`` are moments."""
 _ORDER = (
     "bucket_start_ms", "rules", "retention_ms", "check_interval_ms", "family", "group", "topic",
@@ -35,6 +36,7 @@ _TELLING = (
     "damaged",
 )
 """Columns that a narrow terminal keeps longer than others."""
+_BUCKET = {"bucket_ms": "bucket_start_ms"}
 Row = Mapping[str, Any]
 
 
@@ -47,7 +49,11 @@ def put_table(analysis: Any, name: str, output: Output) -> None:
     keys = [name for name in _ORDER if name in kinds]
     order = ["group", *keys] if "group" in keys else keys
     if output.is_text:
-        _put_text(list(analysis.rows(name, order, SHOWN_ROWS + 1)), kinds, output)
+        rows = list(analysis.rows(name, order, SHOWN_ROWS + 1))
+        if "bucket_start_ms" not in kinds:  # the moment itself, no length
+            kinds, *rows = ({_BUCKET.get(key, key): value for key, value in each.items()}
+                            for each in (kinds, *rows))  # fmt: skip
+        _put_text(rows, kinds, output)
         return
     for row in analysis.rows(name, order):
         output.row(row)
