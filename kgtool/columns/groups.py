@@ -85,7 +85,7 @@ OFFSETS = (
     PARTITION,
     Column("current_offset", "CURRENT-OFFSET", json=INT_OR_NULL),
     Column("log_start_offset", "LOG-START-OFFSET", json=INT_OR_NULL),
-    Column("log_end_offset", "LOG-END-OFFSET", spare=5, json=INT_OR_NULL),
+    Column("log_end_offset", "LOG-END-OFFSET", json=INT_OR_NULL),
     Column("lag", "LAG", LAG, json=INT_OR_NULL),
     TIME_LAG,
     Column("leader_epoch", "LEADER-EPOCH", json=INT_OR_NULL),

@@ -392,16 +392,13 @@ class TestTables:
     def test_it_fits(self, width: int) -> None:
         lines, fitting = self._lines(width)
         assert max(len(line) for line in lines) <= width
-        numbers = ["0", "5", "9", "4"] if width > 80 else ["0", "5", "4"]
-        assert lines[1].split()[2 : 2 + len(numbers)] == numbers
+        assert lines[1].split()[2:6] == ["0", "5", "9", "4"]
         if width >= 90:
             assert lines[1].startswith("console-consumer-12345  orders  0")
         if width >= 130:
             assert fitting.left_out == []
         if width <= 80:
-            # The end of the log goes before the names of groups can't be told apart.
-            assert fitting.left_out == ["CLIENT-ID", "HOST", "CONSUMER-ID", "LOG-END-OFFSET"]
-            assert "console-consumer-12345" in lines[1]
+            assert fitting.left_out == ["CLIENT-ID", "HOST", "CONSUMER-ID"]
 
     def test_columns_that_say_nothing_go_first(self) -> None:
         idle = {**ROW, "member_id": None, "host": None, "client_id": None}
