@@ -10,6 +10,7 @@ from kgtool.columns import (
     PLAIN,
     STATUS,
     TEXT,
+    TEXT_OR_NULL,
     Column,
     Row,
     Text,
@@ -37,7 +38,7 @@ def failed_text(row: Row) -> str:
 DELETE = (GROUP, _status("deleted", "would-delete"), ERROR)
 DELETE_OFFSETS = (
     GROUP,
-    TOPIC,
+    TOPIC._replace(json=TEXT_OR_NULL),  # None: nothing of the group was looked at
     Column("partition", "PARTITION", json=INT_OR_NULL),
     _status("deleted", "no-offset", "would-delete"),
     ERROR,

@@ -121,6 +121,8 @@ def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> Non
         ([DAY_MS] * 16, 0),
         # Somebody deletes now and then.
         ([number * DAY_MS // 3 for number in range(16)], 3_600_000),
+        # Somebody deletes right after the commits: no broker's retention is under a minute.
+        ([59_999 + 1_000 * number for number in range(16)], 3_600_000),
         # What expired after a week.
         ([7 * DAY_MS + 1] * 16, 3_600_000),
     ],

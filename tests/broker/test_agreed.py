@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ from tests.broker.test_cleanup import commit_all
 from tests.changes import world
 from tests.cli import run
 from tests.cli.pseudo import Terminal
-from tests.support import clients
+from tests.support import clients, faulty
+from tests.support.proxy import Fault, Plan
+
+OFFSET_FETCH, OFFSET_DELETE = 9, 47
 
 
 class Asked:
@@ -172,19 +176,32 @@ def test_configs_leave_what_somebody_has_set(asked: Asked, kafka: Cluster) -> No
     assert [row["name"] for row in asked.lines("config")] == [HEARTBEAT]
 
 
-def test_many_groups_show_how_far_it_is(asked: Asked, bootstrap: str) -> None:
-    topic = clients.create_topic(bootstrap, clients.unique("agreed"), 2)
+def test_many_groups_show_how_far_it_is(tmp_path: Path) -> None:
+    """Each part is slow: there is a line on the terminal while it goes on, and none afterwards."""
+    slow = [
+        Fault("watch", broker, api=api, hook=lambda: time.sleep(2.0))
+        for broker in (1, 2, 3)
+        for api in (OFFSET_FETCH, OFFSET_DELETE)
+    ]
     prefix = clients.unique("many")
     many = [f"{prefix}-{number:03}" for number in range(FIRST + 30)]
-    commit_all(bootstrap, many, topic)
-    command = ["delete-offsets", "--match", f"{prefix}-*", "--topic", f"{topic}:0", "--yes"]
-    argv = run.command_line(*command, "--bootstrap-server", bootstrap)
-    with Terminal(argv, env={"KGTOOL_JOURNAL_DIR": str(asked.journal)}) as terminal:
-        assert terminal.read_all() == 0
-        assert "250 of 280 groups looked at" in terminal.output
-        assert re.search(r"250 of 280 groups, \d", terminal.output)
-        assert not any("250 of 280" in line for line in terminal.screen)
-    assert {len(offsets) for offsets in world.seen(bootstrap, *many).values()} == {1}
+    with faulty.shared().proxies() as proxies:
+        bootstrap = proxies.bootstrap
+        topic = clients.create_topic(bootstrap, clients.unique("agreed"), 2)
+        commit_all(bootstrap, many, topic)
+        argv = run.command_line(
+            "delete-offsets", "--match", f"{prefix}-*", "--topic", f"{topic}:0", "--yes",
+            "--bootstrap-server", bootstrap,
+            "--command-config", faulty.client_config(tmp_path, prefix),
+        )  # fmt: skip
+        proxies.plans[prefix] = Plan(*slow)
+        with Terminal(argv, env={"KGTOOL_JOURNAL_DIR": str(tmp_path / "journal")}) as terminal:
+            assert terminal.read_all() == 0
+        left = world.seen(bootstrap, *many)
+    for word in ("Looking", "Deleting"):
+        assert re.search(rf"{word} .* of 280 groups", terminal.output)
+    assert not any(" of 280" in line for line in terminal.screen)
+    assert {len(offsets) for offsets in left.values()} == {1}
 
 
 def test_delete_offsets_leaves_what_nobody_could_agree_to(asked: Asked, groups: Groups) -> None:

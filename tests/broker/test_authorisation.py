@@ -399,7 +399,7 @@ def test_a_last_use_that_is_unknown_counts_as_recent(
             assert f"When group {name} was last used is unknown" in asked
             terminal.type(f"{typed}\n")
             assert terminal.read_all() == status
-        assert f"Warning: when group {name} was last used is unknown: " in terminal.output
+        assert f"when group {name} was last used is unknown: Not allowed" in terminal.output
         assert (name in clients.group_ids(here.bootstrap)) == (status == 1)
 
 

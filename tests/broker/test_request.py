@@ -225,7 +225,7 @@ class TestBodies:
             (["nonsense-entirely"], "request --list shows them"),
             ([], "takes the name of an API"),
             (["OffsetFetch", "--version", "11"], "has versions 0-10 here"),
-            (["OffsetFetch", "--body", "{"], "is no JSON"),
+            (["OffsetFetch", "--body", "{"], "is not JSON"),
             (["OffsetFetch", "--body", '{"a": 1, "a": 2}'], '"a" appears twice'),
             (["OffsetFetch", "--body", "@/no/such/file"], "Can't read /no/such/file"),
             (["OffsetFetch", "--version", "9", "--body", '{"group": 1}'], "did you mean groups?"),
@@ -269,8 +269,10 @@ class TestOnPaper:
 
 def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
     from kgtool.changes.raw.request import Answer, Part
-    from kgtool.cli.commands.request import KEYS, Wanted, _show
+    from kgtool.cli.commands.request import Wanted, _show
     from kgtool.cli.output.output import Output
+    from kgtool.columns import keys
+    from kgtool.columns.tools import REQUEST
     from kgtool.errors import ConnectionLost
     from kgtool.protocol.api import delete_groups, list_groups
 
@@ -281,7 +283,7 @@ def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
     ):
         out, err = io.StringIO(), io.StringIO()
         output = Output("json", "request", out, err)
-        output.begin(KEYS)
+        output.begin(keys(REQUEST))
         wanted = Wanted(name, {}, 2, None, False, False, True)
         _show(output, wanted, Answer(Part(1, request), lost), 2, "kgtool")
         assert ("may have been carried out" in err.getvalue()) is is_told

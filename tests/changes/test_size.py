@@ -25,16 +25,15 @@ from tests.support.offsets import first_commits
 pytestmark = pytest.mark.broker
 
 FEW, MANY, PARTITIONS, WAVE = 10, 40, 24, 5
-PREFIX = clients.unique("size")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def topic(bootstrap: str) -> str:
-    """A topic in which many groups have offsets."""
+    """A topic in which many groups have offsets; their names begin with its own."""
     topic = clients.create_topic(bootstrap, clients.unique("size"), PARTITIONS)
     for number in range(PARTITIONS):
         clients.produce(bootstrap, topic, 5, partition=number)
-    names = [f"{PREFIX}-{'few' if n < FEW else 'more'}-{n:03}" for n in range(MANY)]
+    names = [f"{topic}-{'few' if n < FEW else 'more'}-{n:03}" for n in range(MANY)]
     value = CommittedOffset(3, None, "m" * 4000)  # so that few offsets take a lot
     offsets = {TopicPartition(topic, number): value for number in range(PARTITIONS)}
     found = settings(bootstrap)
@@ -105,7 +104,7 @@ def test_memory_does_not_grow_with_the_number_of_groups(
     change = [word.format(topic=topic) for word in CHANGES[name]]
     backup = str(tmp_path / "backup.jsonl")
     used: list[list[float]] = []
-    for pattern in (f"{PREFIX}-few-*", f"{PREFIX}-*"):
+    for pattern in (f"{topic}-few-*", f"{topic}-*"):
         kgtool("backup", "--match", pattern, "--out", backup, "--overwrite")
         steps = [[*change, "--match", pattern]]
         if name == "reset-offsets":
@@ -119,7 +118,7 @@ def test_an_interruption_between_two_waves_can_be_undone(
     topic: str, kgtool: Callable[..., int], bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the journal has is what was changed."""
-    names = [f"{PREFIX}-few-{number:03}" for number in range(FEW)]
+    names = [f"{topic}-few-{number:03}" for number in range(FEW)]
 
     def places() -> list[int | None]:
         return [clients.committed(bootstrap, name).get((topic, 0)) for name in names]
@@ -131,7 +130,7 @@ def test_an_interruption_between_two_waves_can_be_undone(
             raise KeyboardInterrupt
         real(change, changes, *more)
 
-    argv = ["--match", f"{PREFIX}-few-*", "--all-topics", "--execute", "--yes"]
+    argv = ["--match", f"{topic}-few-*", "--all-topics", "--execute", "--yes"]
     kgtool("reset-offsets", *argv, "--to-offset", "3")
     monkeypatch.setattr(Change, "before", before)
     with pytest.raises(AssertionError, match="assert 130 == 0"):

@@ -23,6 +23,8 @@ from tests.retention.logs import Log
 from tests.support.script import Script, living
 
 TOPIC = "__consumer_offsets"
+EVERYWHERE = dict.fromkeys([*range(43), 55, 57, 64], (0, 0))
+"""What is offered by every release, and by every one with KRaft."""
 OFFERS = {
     "pre-2.1": {9: (0, 4)},
     "2.1": {9: (0, 5), 44: (0, 0)},
@@ -78,7 +80,7 @@ class FakeBroker:
         }
         if rules in ("3.7-new", "3.8-new"):
             self.configs["group.coordinator.rebalance.protocols"] = "classic,consumer"
-        self.script = Script(self.answer, {10: (0, 4), **OFFERS[rules]})
+        self.script = Script(self.answer, {**EVERYWHERE, 10: (0, 4), **OFFERS[rules]})
         self.cluster = Cluster()
         self.cluster.brokers = {1: Broker(1, "b", 9092)}
 

@@ -94,6 +94,7 @@ def counted(scene: Scene, gone: Removals) -> Any:
 def _table(parts: Iterable[tuple[int, Ints, Ints]], bucket_ms: int) -> Any:
     rows = []
     for what, at_ms, count in parts:
+        at_ms, count = at_ms[count > 0], count[count > 0]
         bucket, code = np.unique(at_ms // bucket_ms, return_inverse=True)
         total = np.bincount(code, count, minlength=len(bucket)).astype(np.int64)
         start = bucket * bucket_ms

@@ -37,6 +37,8 @@ EXPIRED, GROUP_EMPTY, CONVERTED, EXPLICIT = range(4)
 
 FEWEST, MOMENTS = 10, 3
 """Early removals of one age, and times at which they came, that are no accident."""
+SHORTEST_MS = 60_000
+"""No broker's retention is shorter: offsets.retention.minutes is at least 1."""
 
 
 class Removals(NamedTuple):
@@ -223,10 +225,11 @@ def shared_age(parts: Any) -> tuple[int, int, int] | None:
     if not len(step):
         return None
     best = int(np.argmax(both[0]))
-    total = int(count.sum())
-    if both[0][best] < FEWEST or both[1][best] < MOMENTS or both[0][best] * 3 < total * 2:
+    total, age_ms = int(count.sum()), int(least[best])
+    is_shared = both[0][best] >= FEWEST and both[1][best] >= MOMENTS
+    if not is_shared or both[0][best] * 3 < total * 2 or age_ms < SHORTEST_MS:
         return None
-    return int(both[0][best]), total, int(least[best])
+    return int(both[0][best]), total, age_ms
 
 
 def table(scene: Scene, found: Removals) -> Any:
