@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as Place
 
-from kgtool.changes.offsets.write import Write, write_offsets
+from kgtool.changes.offsets.verify import Write
+from kgtool.changes.offsets.write import write_offsets
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.net.session import Session

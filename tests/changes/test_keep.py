@@ -9,7 +9,7 @@ import pytest
 
 from kgtool.changes.offsets import keep
 from kgtool.changes.offsets.keep import GroupKeep, KeepRow, execute_keep, plan_keep
-from kgtool.changes.offsets.write import Write
+from kgtool.changes.offsets.verify import Write
 from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
 from kgtool.model import CommittedOffset, GroupDescription, TopicPartition
 from kgtool.protocol.codes import broker_error

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from kgtool.changes.groups.wait_empty import wait_until_empty
 from kgtool.changes.offsets.commit import ADMIN, REQUEST_BYTES, Identity
-from kgtool.changes.offsets.write import Write, write_offsets
+from kgtool.changes.offsets.verify import Write
+from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.reset.execute import execute_resets
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow, Strategy, target

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgtool.changes.offsets.write import Write, write_offsets
+from kgtool.changes.offsets.verify import Write
+from kgtool.changes.offsets.write import write_offsets
 from kgtool.model import CommittedOffset, TopicPartition
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from kgtool.changes.groups.delete import delete_groups
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
-from kgtool.changes.offsets.write import Write, write_offsets
+from kgtool.changes.offsets.verify import Write
+from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.snapshot import BeforeChange, Check, GroupChange
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata

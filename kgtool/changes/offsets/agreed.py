@@ -6,8 +6,11 @@ their offsets, and need not: a digest tells whether what is there now is what wa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from kgtool.errors import KgError
-from kgtool.model import CommittedOffset
+from kgtool.model import CommittedOffset, OffsetDeletion, TopicPartition, TopicSpec
 from kgtool.queries.offsets.fetch import Committed
 
 FAILED = -1
@@ -30,3 +33,23 @@ def group_digest(committed: Committed | KgError) -> int:
         return 0
     digests = ((partition, value_digest(value)) for partition, value in committed.items())
     return hash(tuple(sorted(item for item in digests if item[1])))
+
+
+class Agreed(NamedTuple):
+    """What was shown of one group: the partitions, and a digest of what each had (0: nothing;
+    FAILED: it could not go, or not be told).
+
+    ``unknown`` are the rows of topics without partitions that can't be looked up.
+    """
+
+    specs: Sequence[TopicSpec]
+    digests: Sequence[int]
+    unknown: Sequence[OffsetDeletion]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions whose offsets are to go."""
+        known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
+        return [
+            at for at, digest in zip(known, self.digests, strict=True) if digest not in (0, FAILED)
+        ]

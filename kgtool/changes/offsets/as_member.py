@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgtool.changes.offsets.commit import Identity, Outcome
-from kgtool.changes.offsets.write import Write, Writes
+from kgtool.changes.offsets.verify import Write, Writes
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.offsets.agreed import FAILED, value_digest
+from kgtool.changes.offsets.agreed import FAILED, Agreed, value_digest
 from kgtool.changes.offsets.delete_request import delete_partitions
 from kgtool.changes.snapshot import (
     BeforeChange,
@@ -39,26 +39,6 @@ from kgtool.queries.offsets.fetch import Committed
 from kgtool.queries.offsets.fetch_selected import fetch_selected
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.ranges import log_ends
-
-
-class Agreed(NamedTuple):
-    """What was shown of one group: the partitions, and a digest of what each had (0: nothing;
-    FAILED: it could not go, or not be told).
-
-    ``unknown`` are the rows of topics without partitions that can't be looked up.
-    """
-
-    specs: Sequence[TopicSpec]
-    digests: Sequence[int]
-    unknown: Sequence[OffsetDeletion]
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions whose offsets are to go."""
-        known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
-        return [
-            at for at, digest in zip(known, self.digests, strict=True) if digest not in (0, FAILED)
-        ]
 
 
 class OffsetsPlan(NamedTuple):

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
-from kgtool.changes.offsets.write import Write, changed_meanwhile, write_offsets
+from kgtool.changes.offsets.verify import Write, changed_meanwhile
+from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import READING_SHARE, Operation, gather, within

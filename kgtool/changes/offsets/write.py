@@ -15,10 +15,11 @@ What may be written is for the caller to decide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kgtool.changes.offsets.commit import NAMES_VERSION, Identity, Outcome, TopicIds, commit_on
 from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.changes.offsets.verify import HINT, Write, Writes, changed_meanwhile, read_back
 from kgtool.client.cluster import (
     Cluster,
     by_coordinator,
@@ -33,7 +34,6 @@ from kgtool.errors import (
     ChangedMeanwhile,
     KgError,
     NetworkError,
-    NotVerified,
     OutcomeUnknown,
     TopicRecreated,
 )
@@ -59,17 +59,6 @@ _SAME_COORDINATOR = (
 )  # fmt: skip
 
 LATE = "The answer to kgtool's own request got lost: it may still be carried out."
-HINT = "Look who commits (kgtool describe), then repeat the command."
-
-
-class Write(NamedTuple):
-    """What a partition had when it was read, and what it is to have; None: no offset."""
-
-    old: CommittedOffset | None
-    new: CommittedOffset | None
-
-
-Writes = Mapping[TopicPartition, Write]
 
 
 def write_offsets(
@@ -106,7 +95,7 @@ def write_offsets(
         for group in wanted
     }
     yield from work.hang_up(wanted)
-    yield from _read_back(cluster, wanted, outcomes, doubtful, verify, refresh)
+    yield from read_back(cluster, wanted, outcomes, doubtful, verify, refresh)
     return {group: _on_their_way(outcomes[group], work.lost[group]) for group in wanted}
 
 
@@ -138,24 +127,6 @@ def _is_open(error: KgError | None) -> bool:
         or isinstance(error, OutcomeUnknown)
         or error.code in (*UNSETTLED, codes.UNKNOWN_SERVER_ERROR)
     )
-
-
-def changed_meanwhile(before: CommittedOffset | None, now: CommittedOffset | None) -> KgError:
-    """Say that another client changed an offset since it was read."""
-    return ChangedMeanwhile(
-        f"Another client has committed meanwhile: {shown(before)} was there, {shown(now)} is "
-        "there now, and is left alone.",
-        hint=HINT,
-    )
-
-
-def shown(value: CommittedOffset | None) -> str:
-    """Describe a commit in a few words."""
-    if value is None or value.offset is None:
-        return "no offset"
-    epoch = "" if value.leader_epoch is None else f", leader epoch {value.leader_epoch}"
-    metadata = f", metadata {value.metadata!r}" if value.metadata else ""
-    return f"offset {value.offset}{epoch}{metadata}"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -357,7 +328,7 @@ def _is_transient(error: KgError) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------
-# Deletions, and reading back
+# Deletions
 
 
 def _delete(cluster: Cluster, deletions: Mapping[str, Writes]) -> Operation[dict[str, Outcome]]:
@@ -395,49 +366,3 @@ def _failure(code: int | KgError) -> KgError | None:
     if isinstance(code, KgError):
         return code
     return broker_error(code) if code else None
-
-
-def _read_back(
-    cluster: Cluster, wanted: Mapping[str, Writes], outcomes: dict[str, Outcome],
-    doubtful: Mapping[str, set[TopicPartition]], verify: bool, refresh: bool,
-) -> Operation[None]:  # fmt: skip
-    """Let what is there now decide about what was written, and about what is in doubt."""
-    asked = {
-        group: [p for p, e in outcome.items() if p in doubtful[group] or (verify and e is None)]
-        for group, outcome in outcomes.items()
-    }
-    found = yield from fetch_selected(cluster, asked)
-    for group, now in found.items():
-        for partition in asked[group]:
-            write, error = wanted[group][partition], outcomes[group][partition]
-            value = now if isinstance(now, KgError) else now.get(partition)
-            if partition not in doubtful[group]:
-                outcomes[group][partition] = _verified(write, value)
-            else:
-                assert error is not None
-                outcomes[group][partition] = _decided(write, error, value, refresh)
-
-
-def _verified(write: Write, now: CommittedOffset | KgError | None) -> KgError | None:
-    """Judge what the coordinator has accepted; where it can't be read, its word stands."""
-    if isinstance(now, KgError) or same_commit(now, write.new):
-        return None
-    return NotVerified(
-        f"The coordinator accepted {shown(write.new)}, but {shown(now)} is read back.",
-        hint="Another client has committed right after: kgtool describe shows who.",
-    )
-
-
-def _decided(
-    write: Write, error: KgError, now: CommittedOffset | KgError | None, refresh: bool
-) -> KgError | None:
-    """Judge what was sent and never acknowledged by what is there now."""
-    is_same = same_commit(write.old, write.new)
-    if isinstance(now, KgError) or (refresh and is_same and same_commit(now, write.new)):
-        return OutcomeUnknown(
-            f"{error.message.rstrip('.')}: it is not known whether the offset was written.",
-            hint="Check with kgtool describe.",
-        )
-    if same_commit(now, write.new):
-        return None
-    return error if same_commit(now, write.old) else changed_meanwhile(write.old, now)

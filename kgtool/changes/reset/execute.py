@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from kgtool.changes.offsets.commit import Outcome
-from kgtool.changes.offsets.write import Write, changed_meanwhile, write_offsets
+from kgtool.changes.offsets.verify import Write, changed_meanwhile
+from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.reset.rows import failed, refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRow
 from kgtool.client.cluster import Cluster

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kgtool.changes.offsets.write import shown
+from kgtool.changes.offsets.verify import shown
 from kgtool.changes.reset.rows import members
 from kgtool.changes.snapshot import GroupImage, OffsetImage, Reading
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit

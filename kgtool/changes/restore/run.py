@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from kgtool.changes.offsets.commit import Identity
-from kgtool.changes.offsets.write import changed_meanwhile
+from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.changes.restore.decide import (
     STOP_OR_SPEAK,
     GroupWish,
@@ -131,7 +131,8 @@ class Putter:
 
     def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
         from kgtool.changes.offsets.as_member import fenced, stand_ins_now
-        from kgtool.changes.offsets.write import Write, write_offsets
+        from kgtool.changes.offsets.verify import Write
+        from kgtool.changes.offsets.write import write_offsets
 
         cluster, verify = self._session.cluster, self._verify
         writes = {

@@ -1,0 +1,154 @@
+"""Sending DeleteGroups: requests fit into the coordinator's batch, and none is repeated blindly."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from kgtool.changes.offsets.agreed import group_digest
+from kgtool.changes.offsets.batches import (
+    BATCH_BYTES,
+    batch_bytes,
+    is_too_large,
+    send_parts,
+    split,
+    tombstone_bytes,
+)
+from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.client import denied
+from kgtool.client.answers import left_out
+from kgtool.client.cluster import Cluster
+from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled
+from kgtool.client.ops import Call, Operation
+from kgtool.errors import ChangedMeanwhile, KgError
+from kgtool.protocol import codes
+from kgtool.protocol.api import delete_groups as delete_groups_api
+from kgtool.protocol.codes import broker_error
+from kgtool.queries.groups.unlisted import listed_on
+from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_on
+from kgtool.text import counted
+
+
+class PartlyDeleted(KgError):
+    """A group too large for one batch: some of its offsets are gone, and the group is not."""
+
+    name = "PARTLY_DELETED"
+
+
+Answers = dict[str, "KgError | None"]
+
+
+def send_deletions(cluster: Cluster, had: Mapping[str, Committed]) -> Operation[Answers]:
+    """Delete groups; ``had`` tells, where an answer got lost, whether it may be sent again."""
+    sizes = {group: _bytes(group, found) for group, found in had.items()}
+    limit = yield from batch_bytes(sum(sizes.values()))
+    large = [group for group, size in sizes.items() if size > limit]
+    rest = {group: found for group, found in had.items() if sizes[group] <= limit}
+    answers = yield from _send(cluster, rest, limit)
+    # Refused although it should fit: the batches of this cluster are smaller than Kafka's own.
+    large += [g for g, answer in answers.items() if is_too_large(answer) and len(had[g]) > 1]
+    if large:
+        answers.update((yield from _delete_large(cluster, {g: had[g] for g in large})))
+    return answers
+
+
+def _bytes(group: str, found: Committed) -> int:
+    return sum(tombstone_bytes(group, at) for at in found)
+
+
+def _delete_large(cluster: Cluster, had: Mapping[str, Committed]) -> Operation[Answers]:
+    """Delete groups whose offsets do not fit into one batch: these first, part by part."""
+    gone = yield from delete_partitions(cluster, {g: sorted(had[g]) for g in had}, had)
+    now = yield from fetch_committed(cluster, list(had))
+    answers: Answers = {}
+    left: dict[str, Committed] = {}
+    for group, outcome in gone.items():
+        if isinstance(outcome, KgError):
+            answers[group] = outcome
+            continue
+        rest = {at: had[group][at] for at, code in outcome.items() if code != codes.NONE}
+        if group_digest(now[group]) == group_digest(rest):
+            left[group] = rest
+        else:
+            answers[group] = _partly(group, len(outcome) - len(rest), "its offsets have changed")
+    for group, error in (yield from _send(cluster, left, BATCH_BYTES, left)).items():
+        count = len(had[group]) - len(left[group])
+        answers[group] = error and _partly(group, count, error.message)
+    return answers
+
+
+def _partly(group: str, count: int, why: str) -> PartlyDeleted:
+    return PartlyDeleted(
+        f"'{group}' is too large for one batch: {counted(count, 'offset')} of it are deleted, the "
+        f"group is not: {why}",
+        hint="kgtool undo puts them back; or repeat the command.",
+    )
+
+
+def _send(
+    cluster: Cluster, had: Mapping[str, Committed], limit: int, begun: Iterable[str] = ()
+) -> Operation[Answers]:
+    """Send DeleteGroups, in requests whose tombstones fit into a batch.
+
+    :param limit: how many bytes of tombstones a request may make.
+    :param begun: groups whose offsets were deleted before: before 4.0 the last one takes the group
+        with it.
+    """
+    asked = set(begun)
+
+    def read(ids: list[str], reply: Any) -> dict[str, Any]:
+        if isinstance(reply, KgError):
+            asked.update(ids)
+            return dict.fromkeys(ids, reply)
+        answers: dict[str, Any] = {
+            group: left_out(delete_groups_api.Request, f"group '{group}'") for group in ids
+        }
+        told = {row.group_id for row in reply.results}
+        asked.update(group for group in ids if group not in told)
+        for row in reply.results:
+            # Not found after an answer that got lost, or told of no more than trouble with the
+            # log: it is the first request that deleted it.
+            gone = row.error_code == codes.GROUP_ID_NOT_FOUND and row.group_id in asked
+            done = row.error_code == codes.NONE or gone
+            error = denied.explain(
+                broker_error(row.error_code), denied.DELETE_GROUP, group=row.group_id
+            )
+            if is_unsettled(error) or is_too_large(error):
+                asked.add(row.group_id)
+            answers[row.group_id] = None if done else error
+        return answers
+
+    def send(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        parts = split(ids, lambda group: _bytes(group, had[group]), limit)
+        return (yield from send_parts(parts, lambda part: _request(broker, part), read))
+
+    def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        now = yield from fetch_on(cluster, broker, ids)
+        is_bare = any(now[group] == {} == had[group] for group in ids)
+        listed = (yield from listed_on(broker)) if is_bare else ()
+        return {group: _verdict(group, had[group], now[group], listed) for group in ids}
+
+    return (yield from change_by_coordinator(cluster, list(had), send, look, "it was deleted"))
+
+
+def _request(broker: int, groups: list[str]) -> Call:
+    return Call(broker, delete_groups_api.Request(group_ids=groups))
+
+
+def _verdict(
+    group: str, before: Committed, now: Committed | KgError, listed: Collection[str] | KgError
+) -> Any:
+    """Say whether DeleteGroups may be sent again; a group without offsets is no loss."""
+    if isinstance(now, KgError):
+        return now
+    if before.keys() - now.keys() and not any(now.get(at) == old for at, old in before.items()):
+        return None  # nothing has survived: it was deleted, whoever has committed to it since
+    if now and group_digest(now) != group_digest(before):
+        return ChangedMeanwhile(
+            f"Somebody has committed to '{group}' since; the answer to the deletion got lost, and "
+            "it was not sent again.",
+            hint="Check with kgtool describe, and repeat the command if it should still go.",
+        ).after_sending()
+    if now or isinstance(listed, KgError):
+        return SEND_AGAIN if now else listed
+    return None if before or group not in listed else SEND_AGAIN
