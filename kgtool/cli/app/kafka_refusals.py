@@ -76,12 +76,23 @@ def _check_run(action: str, seen: Scan) -> None:
         raise UsageError(
             f"Found multiple arguments for option {seen.repeated}, but you asked for only one"
         )
+    if action != "validate-regex":
+        _check_numbers(seen)
     if action == "list":
         _check_list(seen)
     elif action == "reset-offsets":
         _check_reset_scope(seen.names)
     if action in ("delete-offsets", "reset-offsets"):
         _check_topics(seen)
+
+
+def _check_numbers(seen: Scan) -> None:
+    """A number that is none is refused with any action, also with one that does not use it."""
+    for name, value in seen.options:
+        if name in ("to-offset", "shift-by") and value is not None:
+            from kgtool import timespec
+
+            timespec.parse_long(value, name)
 
 
 def _check_words(seen: Scan) -> None:
