@@ -14,7 +14,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import analyzing, copying, deleting, describing, installed, listing, startup
+from tests.bench import (
+    analyzing,
+    at_size,
+    copying,
+    deleting,
+    describing,
+    installed,
+    listing,
+    startup,
+)
 from tests.bench.measure import Failed
 from tests.bench.results import Result, save, table
 from tests.bench.world import World, groups, world
@@ -50,13 +59,18 @@ def _delete(runs: int) -> list[Result]:
         return deleting.measure(here, runs)
 
 
+def _size(_runs: int) -> list[Result]:
+    with world("size", heap="4g") as here:
+        return at_size.measure(here)
+
+
 def _fill(here: World, count: int, partitions: int) -> None:
     topic = here.topic("orders", partitions)
     here.commit(topic, groups(count), partitions)
 
 
 PARTS: dict[str, Callable[[int], list[Result]]] = {
-    "startup": _startup, "groups": _groups, "streams": _streams, "delete": _delete,
+    "startup": _startup, "groups": _groups, "streams": _streams, "delete": _delete, "size": _size,
     "analyze": analyzing.measure,
 }  # fmt: skip
 
