@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,6 +200,7 @@ class TestWatch:
             clients.commit(bootstrap, name, {(topic, 0): 9})
             terminal.read_until(r"offset \+5, lag -5(?s:.)*\x1b\[J")
             terminal.read_until(r"0 changed(?s:.)*\x1b\[J")
+            time.sleep(0.1)  # a table that is being drawn when Ctrl-C comes is drawn again
             terminal.type("\x03")
             assert terminal.read_all() == 130
             screen = terminal.screen
@@ -231,18 +233,35 @@ class TestWatch:
             terminal.type("\x03")
             assert terminal.read_all() == 130
 
-    def test_a_table_higher_than_the_screen_is_cut(
+    def test_keys_move_a_table_higher_than_the_screen(
         self, bootstrap: str, group: tuple[str, str]
     ) -> None:
         with Terminal(self._argv(bootstrap, group[0]), columns=100, lines=5) as terminal:
-            for _ in range(3):
+            screens = []
+            for key, said in (
+                ("", "2 more below"), ("j", "1 more above, 1 more below"),
+                ("\x1b[F", "2 more above"), ("\x1b[A", "1 more above, 1 more below"),
+                ("g", "2 more below"),
+            ):  # fmt: skip
+                terminal.type(key)
+                terminal.read_until(rf"… {said}; arrow keys move, q ends it(?s:.)*\x1b\[J")
+                screens.append(terminal.screen)
+            terminal.type("q")
+            assert terminal.read_all() == 0
+        assert all("every 0.3 s" in screen[0] for screen in screens)
+        assert all(screen[1].split()[:2] == ["GROUP", "TOPIC"] for screen in screens)
+        assert [screen[2].split()[2] for screen in screens] == ["0", "1", "2", "1", "0"]
+
+    def test_the_terminal_is_as_it_was(self, bootstrap: str, group: tuple[str, str]) -> None:
+        for key in ("q", "\x03"):
+            argv = " ".join(self._argv(bootstrap, group[0]))
+            shell = ["/bin/sh", "-c", f"trap : INT; stty -g; {argv}; stty -g"]
+            with Terminal(shell, columns=100, lines=20) as terminal:
                 terminal.read_until(r"changed(?s:.)*\x1b\[J")
-            screen = terminal.screen
-            terminal.type("\x03")
-            assert terminal.read_all() == 130
-        assert "every 0.3 s" in screen[0]
-        assert screen[2].startswith(group[0][:5])
-        assert screen[3] == "… 2 more; --lagging or --match show less"
+                terminal.type(key)
+                terminal.read_all()
+            before, after = re.findall(r"[0-9a-f]+(?::[0-9a-f]+){9,}", terminal.output)
+            assert before == after
 
     def test_resizing(self, bootstrap: str, group: tuple[str, str]) -> None:
         with Terminal(self._argv(bootstrap, group[0]), columns=130, lines=20) as terminal:

@@ -1,7 +1,8 @@
 """``describe --watch SECONDS``: looks again and again, says what has changed and how fast.
 
 On a terminal the table is drawn over the last one, nothing else on the screen is touched, and the
-last one stays when Ctrl-C ends it. Elsewhere each look follows the one before.
+last one stays when Ctrl-C or q ends it; keys move through what does not fit. Elsewhere each look
+follows the one before.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from kgtool.cli.describe.held_back import HeldBack
 from kgtool.cli.describe.present import arranged
 from kgtool.cli.describe.query import Found, look
 from kgtool.cli.describe.rates import Rates
+from kgtool.cli.describe.screen import Keys, Screen
 from kgtool.cli.describe.view import View
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.output import prometheus, terminal
+from kgtool.cli.output import prometheus
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw, fit
+from kgtool.cli.output.tables import draw
 from kgtool.columns import Column
 from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 Row = Mapping[str, Any]
-Table = tuple[Sequence[Column], Sequence[Row]]
 
 _DELTAS = {"current_offset": "offset", "lag": "lag"}
 _NAMED = {
@@ -106,18 +107,25 @@ class Watch:
         :raises KgError: the very first look failed. Later ones are tried again.
         """
         try:
-            while not self._output.reader_gone:
-                began = time.monotonic()
-                self._look_once()
-                time.sleep(max(0.0, self._seconds - (time.monotonic() - began)))
-                # --timeout is for one look, and waiting for the next is what was asked for.
-                self._session.loop.extend(time.monotonic() - began)
+            with Keys(self._screen is not None) as keys:
+                while not self._output.reader_gone and not keys.is_over:
+                    began = time.monotonic()
+                    self._look_once()
+                    self._wait(keys, began + self._seconds)
+                    # --timeout is for one look, and waiting for the next is what was asked for.
+                    self._session.loop.extend(time.monotonic() - began)
             return exits.DONE
         except KeyboardInterrupt:
             if self._screen is not None:
                 self._screen.leave()
             self._output.finish()
             return exits.INTERRUPTED
+
+    def _wait(self, keys: Keys, until: float) -> None:
+        while (left := until - time.monotonic()) > 0 and not keys.is_over:
+            move = keys.next(left)
+            if move is not None and self._screen is not None:
+                self._screen.move(move)
 
     def _look_once(self) -> None:
         try:
@@ -182,7 +190,8 @@ class Watch:
         head = _headline(now, self._seconds, changed)
         tables = [(self._columns(part), part.rows) for part in parts]
         if self._screen is not None:
-            self._screen.draw(head, tables, [sentence(error) for error in now.errors])
+            errors = [sentence(error) for error in now.errors]
+            self._screen.show(head, tables, errors)
             return
         self._output.text(f"{head}\n" + "\n".join(draw(*table) for table in tables))
         for error in now.errors:
@@ -267,64 +276,3 @@ def _differences(old: Row, new: Row) -> list[str]:
 
 def _word(value: object) -> str:
     return "-" if value is None else str(value)
-
-
-class Screen:
-    """Draws over what it drew before, and leaves the rest of the terminal alone."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self._lines: list[str] = []
-        self._is_drawing = False
-        self._size = terminal.size()
-
-    def draw(self, head: str, tables: Sequence[Table], errors: Sequence[str]) -> None:
-        """Show one look; what does not fit the screen is counted."""
-        size = terminal.size()
-        width, height = size[0] - 1, size[1]
-        mark = terminal.mark_for()
-        table: list[str] = []
-        heads = set()
-        for each in tables:
-            if table:
-                heads.add(len(table))
-                table.append("")
-            heads.add(len(table))
-            table += self._table(*each, width, mark)
-        said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
-        # Two lines are taken: the headline, and the one that the cursor waits in.
-        room = max(height - 2 - len(said), 2)
-        if len(table) > room:
-            missing = len(set(range(room - 1, len(table))) - heads)
-            table = [*table[: room - 1], f"{mark} {missing} more; --lagging or --match show less"]
-        self._write([terminal.shorten(head, width, mark), *table, *said], size)
-
-    def _table(
-        self, columns: Sequence[Column], rows: Sequence[Row], width: int, mark: str
-    ) -> list[str]:
-        fitting = fit(columns, rows, width)
-        fits = fitting.width <= width
-        colored = fits and self._output.use_color is not False and terminal.has_color()
-        lines = draw(columns, rows, sizes=fitting.sizes, colored=colored, mark=mark).splitlines()
-        return lines if fits else [terminal.shorten(line, width, mark) for line in lines]
-
-    def _write(self, lines: list[str], size: tuple[int, int]) -> None:
-        start = f"\x1b[{len(self._lines)}F" if self._lines else ""
-        if size != self._size:  # the terminal has wrapped old lines as it likes
-            start, self._size = "\x1b[H\x1b[2J", size
-        self._is_drawing, self._lines = True, lines
-        self._put(start + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
-        self._is_drawing = False
-
-    def leave(self) -> None:
-        """End below the last table, behind the ^C that the terminal shows.
-
-        A terminal throws away what it has not shown yet when Ctrl-C is typed, so that a table
-        that was being drawn is drawn again.
-        """
-        again = "".join(f"{line}\n" for line in self._lines) if self._is_drawing else ""
-        self._put("\n" + again)
-
-    def _put(self, text: str) -> None:
-        self._output.text(text, end="")
-        self._output.flush()

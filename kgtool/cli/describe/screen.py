@@ -1,0 +1,166 @@
+"""The terminal while ``describe --watch`` goes on: what is drawn, and the keys that move it."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from kgtool.cli.output import terminal
+from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw, fit
+from kgtool.columns import Column
+
+Row = Mapping[str, Any]
+Table = tuple[Sequence[Column], Sequence[Row]]
+
+UP, DOWN, PAGE_UP, PAGE_DOWN, TOP, END = "up", "down", "page up", "page down", "top", "end"
+QUIT = "quit"
+MOST = 1 << 31
+_KEYS = {
+    b"\x1b[A": UP, b"\x1bOA": UP, b"k": UP, b"\x1b[B": DOWN, b"\x1bOB": DOWN, b"j": DOWN,
+    b"\x1b[5~": PAGE_UP, b"b": PAGE_UP, b"\x1b[6~": PAGE_DOWN, b" ": PAGE_DOWN,
+    b"\x1b[H": TOP, b"\x1b[1~": TOP, b"g": TOP, b"\x1b[F": END, b"\x1b[4~": END, b"G": END,
+    b"q": QUIT,
+}  # fmt: skip
+"""What terminals send; letters as in less."""
+
+
+class Keys:
+    """Reads single keys while somebody looks; a context manager that leaves the terminal as it was.
+
+    Where stdin is no terminal, or another program's, no key comes.
+    """
+
+    def __init__(self, is_wanted: bool) -> None:
+        self.is_over = False
+        self._fd = sys.stdin.fileno() if is_wanted and _is_ours() else None
+        self._before: list[Any] | None = None
+
+    def __enter__(self) -> Keys:
+        if self._fd is not None:
+            import termios
+            import tty
+
+            self._before = termios.tcgetattr(self._fd)
+            tty.setcbreak(self._fd, termios.TCSADRAIN)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        if self._fd is not None and self._before is not None:
+            import termios
+
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+
+    def next(self, seconds: float) -> str | None:
+        """Wait for a key that moves the table; None: none came in that time, or it was q."""
+        if self._fd is None:
+            time.sleep(seconds)
+            return None
+        if not select.select([self._fd], [], [], seconds)[0]:
+            return None
+        typed = os.read(self._fd, 32)
+        if not typed:  # the terminal is gone
+            self._fd = None
+        move = _KEYS.get(typed)
+        self.is_over = move == QUIT
+        return None if self.is_over else move
+
+
+def _is_ours() -> bool:
+    """Whether keys that are typed are meant for this process."""
+    try:
+        return sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (AttributeError, OSError, ValueError):  # Windows; no controlling terminal; closed
+        return False
+
+
+class Screen:
+    """Draws over what it drew before, and leaves the rest of the terminal alone."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._shown: tuple[str, Sequence[Table], Sequence[str]] = ("", (), ())
+        self._above, self._room = 0, 1
+        self._lines: list[str] = []
+        self._is_drawing = False
+        self._size = terminal.size()
+
+    def show(self, head: str, tables: Sequence[Table], errors: Sequence[str]) -> None:
+        """Show one look; of a table that does not fit, the part that was moved to."""
+        self._shown = head, tables, errors
+        self._draw()
+
+    def move(self, move: str) -> None:
+        """Show another part of the same look."""
+        steps = {UP: -1, DOWN: 1, PAGE_UP: 1 - self._room, PAGE_DOWN: self._room - 1,
+                 TOP: -self._above, END: MOST}  # fmt: skip
+        self._above = max(self._above + steps[move], 0)
+        self._draw()
+
+    def _draw(self) -> None:
+        head, tables, errors = self._shown
+        size = terminal.size()
+        width, height = size[0] - 1, size[1]
+        mark = terminal.mark_for()
+        lines: list[str] = []
+        for each in tables:
+            lines += [*([""] if lines else []), *self._table(*each, width, mark)]
+        said = [terminal.shorten(line, width, mark) for line in errors][: height // 2]
+        # Two lines are taken: the headline, and the one that the cursor waits in.
+        lines = self._part(lines, max(height - 2 - len(said), 3), mark)
+        lines = [terminal.shorten(head, width, mark), *lines, *said]
+        self._write(lines, size)
+
+    def _part(self, lines: list[str], room: int, mark: str) -> list[str]:
+        """Return what fits, below the names of the columns, and say what does not."""
+        self._room = room - 2
+        missing = len(lines) - 1 - self._room
+        if len(lines) <= room:
+            self._above = 0
+            return lines
+        self._above = min(self._above, missing)
+        below = missing - self._above
+        counts = [
+            f"{n} more {where}" for n, where in ((self._above, "above"), (below, "below")) if n
+        ]
+        said = f"{mark} {', '.join(counts)}; arrow keys move, q ends it"
+        first = 1 + self._above
+        return [lines[0], *lines[first : first + self._room], said]
+
+    def _table(
+        self, columns: Sequence[Column], rows: Sequence[Row], width: int, mark: str
+    ) -> list[str]:
+        fitting = fit(columns, rows, width)
+        fits = fitting.width <= width
+        colored = fits and self._output.use_color is not False and terminal.has_color()
+        lines = draw(columns, rows, sizes=fitting.sizes, colored=colored, mark=mark).splitlines()
+        return lines if fits else [terminal.shorten(line, width, mark) for line in lines]
+
+    def _write(self, lines: list[str], size: tuple[int, int]) -> None:
+        start = f"\x1b[{len(self._lines)}F" if self._lines else ""
+        if size != self._size:  # the terminal has wrapped old lines as it likes
+            start, self._size = "\x1b[H\x1b[2J", size
+        self._is_drawing, self._lines = True, lines
+        self._put(start + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        self._is_drawing = False
+
+    def leave(self) -> None:
+        """End below the last table, behind the ^C that the terminal shows.
+
+        A terminal throws away what it has not shown yet when Ctrl-C is typed, so that a table
+        that was being drawn is drawn again.
+        """
+        again = "".join(f"{line}\n" for line in self._lines) if self._is_drawing else ""
+        self._put("\n" + again)
+
+    def _put(self, text: str) -> None:
+        self._output.text(text, end="")
+        self._output.flush()
