@@ -186,10 +186,12 @@ def _dispatch(arguments: list[str], output: Output) -> int:
         command = kafka_form
     else:
         from kgtool.cli.app.root import check_command, root
+        from kgtool.cli.commands import ALIASES
 
         check_command(seen)
         command = root
-        output.command = seen.command or ""
+        name = seen.command or ""
+        output.command = ALIASES.get(name, name)
     return invoke(command, seen.words, output)
 
 
