@@ -60,6 +60,8 @@ class Three(NamedTuple):
         self.cluster.resume()
         for node in self.cluster.nodes:
             ready.wait_until_ready(self.cluster.state, only=node.id)
+        # No election makes a leader of a replica that is still catching up.
+        clients.wait_for(self._in_sync, "every replica to be in sync")
         done = self.cluster.run_tool(
             "kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions"
         )
@@ -105,11 +107,15 @@ class Three(NamedTuple):
         printed = self.cluster.run_tool("kafka-consumer-groups", "--describe", "--all-groups")
         return "" if "Error" in printed.stdout else printed.stdout
 
+    def _in_sync(self) -> bool:
+        topics = clients.admin(self.bootstrap).list_topics(timeout=10).topics.values()
+        parts = [part for topic in topics for part in topic.partitions.values()]
+        return all(len(part.isrs) == len(part.replicas) for part in parts)
+
     def _all_lead(self) -> bool:
         found = clients.admin(self.bootstrap).list_topics("__consumer_offsets", timeout=10)
         parts = found.topics["__consumer_offsets"].partitions.values()
-        whole = all(len(part.isrs) == 3 for part in parts)
-        return whole and len({part.leader for part in parts}) == 3
+        return len({part.leader for part in parts}) == 3
 
 
 @pytest.fixture
