@@ -98,8 +98,8 @@ def test_defaults_are_filled_in() -> None:
         (7, {"requireStable": 1}, "requireStable: true or false must be here, not the number 1."),
         (7, {"groupId": "a", "group_id": "b"}, "group_id: it appears twice."),
         (7, [], "The body: a JSON object must be here, not an array."),
-        (10, {"groups": [{"topics": [{"topicId": "x"}]}]}, "groups[0].topics[0].topicId: 'x' is not "
-         "a uuid, such as AAAAAAAAAAAAAAAAAAAAAA."),
+        (10, {"groups": [{"topics": [{"topicId": "x"}]}]}, "groups[0].topics[0].topicId: 'x' is "
+         "not a uuid, such as AAAAAAAAAAAAAAAAAAAAAA."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(version: int, body: object, said: str) -> None:
