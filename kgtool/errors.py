@@ -7,6 +7,7 @@
     ├── ConfigError           2   a configuration or input file that cannot be used
     ├── NetworkError          4   host and port are part of the message
     │   ├── ResolveFailed         the name has no address
+    │   │   └── ResolvedTooLate   no name server answered in time
     │   ├── ConnectFailed         nobody answers there
     │   ├── ConnectionLost        the peer went away in the middle
     │   ├── LoginLost             the broker went away when it had seen the login
@@ -86,6 +87,12 @@ class NetworkError(KgError):
 
 class ResolveFailed(NetworkError):
     """The host name has no address."""
+
+
+class ResolvedTooLate(ResolveFailed):
+    """No name server answered within the time that was allowed."""
+
+    name = "TIMEOUT"
 
 
 class ConnectFailed(NetworkError):

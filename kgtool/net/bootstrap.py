@@ -161,7 +161,8 @@ class Bootstrap:
         if len(reasons) == 1:
             return reasons[0]
         told = " ".join(dict.fromkeys(error.message for error in reasons))
-        return ConnectFailed(
+        kind = TimedOut if all(isinstance(error, TimedOut) for error in reasons) else ConnectFailed
+        return kind(
             f"None of the {len(reasons)} bootstrap addresses answers as a broker. {told}",
             hint=next((error.hint for error in reasons if error.hint), None),
         )

@@ -171,7 +171,7 @@ class Connection:
         :param waited: for how long, in words.
         """
         if self._is_resolving:
-            return unresolved(self._host, f"was not resolved within {waited}")
+            return unresolved(self._host, waited)
         if self._is_fetching_login:
             return AuthenticationError(
                 f"There is no login for {self.peer} within {waited}: who gives out the tokens or "

@@ -87,7 +87,7 @@ class Loop:
         find_names = partial(self._background.run, partial(canonical, bootstrap))
         self._pool = Pool(
             cluster, bootstrap, self._connect, self._answer, self._explain, self._patience(),
-            find_names if canonical_names else None,
+            timeout_ms / 1000, find_names if canonical_names else None,
         )  # fmt: skip
         self._ready: deque[tuple[Task, Any]] = deque()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []

@@ -44,6 +44,7 @@ class Pool:
     :param connect: makes a connection to ``(host, port)``.
     :param explain: finds out why connections to the addresses of ``bootstrap`` failed.
     :param patience: seconds without progress after which a connection is given up.
+    :param whole: seconds that the command has.
     :param find_names: looks up other names for the bootstrap addresses first, and hands them over.
     """
 
@@ -55,10 +56,12 @@ class Pool:
         give: Give,
         explain: Explain,
         patience: float,
+        whole: float,
         find_names: FindNames | None = None,
     ) -> None:
         self.hedged = 0
         self.patience = patience
+        self._whole = whole
         self._cluster = cluster
         self._bootstrap = bootstrap
         self._make = connect
@@ -210,7 +213,7 @@ class Pool:
         for connection in list(self._connections.values()):
             connection.on_time(now)
             if connection.is_stalled(now, self.patience):
-                connection.give_up(_no_answer(connection, self.patience))
+                connection.give_up(_no_answer(connection, self.patience, self._whole))
         self._asked = [asked for asked in self._asked if not asked.slot.is_done]
         for asked in self._asked[:]:
             if _is_late(asked, now):
@@ -249,7 +252,7 @@ class Pool:
         :param waited: for how long, in words.
         """
         if self._is_finding_names:
-            return unresolved(self._bootstrap[0][0], f"was not resolved within {waited}")
+            return unresolved(self._bootstrap[0][0], waited)
         return self._search.reason(waited)
 
     def hang_up(self, to: int) -> None:
@@ -288,12 +291,14 @@ def _is_late(asked: _AnyCall, now: float) -> bool:
     return asked.request.KEY in _ONLY_ASKS and now - asked.slot.sent_at >= HEDGE_SECONDS
 
 
-def _no_answer(connection: Connection, patience: float) -> KgError:
+def _no_answer(connection: Connection, patience: float, whole: float) -> KgError:
     if not connection.is_ready:
         patience = connection.setup_seconds(patience)
     waited = f"{patience:.0f} s" if patience >= 1 else f"{patience * 1000:.0f} ms"
     if not connection.is_ready:
-        return connection.hindrance(waited) or ConnectFailed(
+        # Where --timeout is over, that is the reason: more time might have been enough.
+        kind = ConnectFailed if patience < whole else TimedOut
+        return connection.hindrance(waited) or kind(
             f"{connection.peer} did not answer within {waited}.",
             hint="Check host and port: something that is not a plaintext Kafka listener, or a "
             "firewall, may be in the way.",

@@ -8,7 +8,15 @@ import socket
 from itertools import zip_longest
 from typing import TypeAlias
 
-from kgtool.errors import ConnectFailed, ConnectionLost, NetworkError, ResolveFailed
+from kgtool.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    NetworkError,
+    ResolvedTooLate,
+    ResolveFailed,
+)
+
+_NAME_HINT = "Check --bootstrap-server, and the broker's advertised.listeners."
 
 SocketAddress: TypeAlias = "tuple[socket.AddressFamily, tuple[object, ...]]"
 
@@ -47,15 +55,14 @@ def resolve(host: str, port: int) -> list[SocketAddress]:
         name = host.encode("ascii") if host.isascii() else host
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as exc:
-        raise unresolved(host, "can't be resolved") from exc
+        raise ResolveFailed(f"The host name {host!r} can't be resolved.", hint=_NAME_HINT) from exc
     return _take_turns([(family, address) for family, _, _, _, address in found])
 
 
-def unresolved(host: str, what: str) -> ResolveFailed:
-    """Say what is wrong with a name."""
-    return ResolveFailed(
-        f"The host name {host!r} {what}.",
-        hint="Check --bootstrap-server, and the broker's advertised.listeners.",
+def unresolved(host: str, waited: str) -> ResolvedTooLate:
+    """Say that nobody has told the address of a name in all the time."""
+    return ResolvedTooLate(
+        f"The host name {host!r} was not resolved within {waited}.", hint=_NAME_HINT
     )
 
 

@@ -171,3 +171,11 @@ def test_security_is_refused_in_one_sentence(
     assert path in result.err
     assert named in result.err
     assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_an_empty_argument_is_passed_over(place: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """``"$EXTRA"`` in a script, where it is not set: Kafka's tool does not see it either."""
+    options = (BOOTSTRAP, ["--describe"], ["--group=g"], ["--timeout", "50"])
+    words = [word for option in (*options[:place], [""], *options[place:]) for word in option]
+    assert call(capsys, *words).status == 4  # nobody listens there

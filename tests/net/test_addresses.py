@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgtool.config import Settings, parse_bootstrap
-from kgtool.errors import KgError, NotKafka, ResolveFailed
+from kgtool.errors import KgError, NotKafka, ResolvedTooLate
 from kgtool.net.session import Session
 from kgtool.queries.groups.describe import list_groups as list_operation
 from tests.cli.run import call
@@ -256,8 +256,12 @@ def test_a_name_server_that_is_silent_costs_no_more_than_the_timeout(
     slow_names.add("slow.example.org")
     began = time.monotonic()
     settings = Settings((("slow.example.org", 9092),), 800, canonical_names=canonical)
-    with Session(settings) as session, pytest.raises(ResolveFailed, match=r"slow\.example\.org"):
+    with (
+        Session(settings) as session,
+        pytest.raises(ResolvedTooLate, match=r"slow\.example\.org") as told,
+    ):
         session.connect()
+    assert told.value.name == "TIMEOUT"
     assert time.monotonic() - began < 1.6
 
 

@@ -84,6 +84,17 @@ def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, boots
         assert session.cluster.brokers
 
 
+@pytest.mark.parametrize("places", [1, 2])
+@pytest.mark.parametrize("milliseconds", [1, 2, 5, 20, 300])
+def test_what_the_timeout_ends_is_a_timeout(milliseconds: int, places: int) -> None:
+    """Wherever it had got to: the same failure has the same name each time."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        bootstrap = (silent.getsockname(), ("localhost", silent.getsockname()[1]))[:places]
+        with Session(Settings(bootstrap, milliseconds)) as session, pytest.raises(KgError) as told:
+            session.connect()
+    assert told.value.name == "TIMEOUT"
+
+
 @pytest.mark.timed
 @pytest.mark.parametrize(("setup_ms", "said"), [(600, "600 ms"), (3000, "3 s")])
 def test_the_set_up_of_a_connection_has_the_time_that_it_is_given(setup_ms: int, said: str) -> None:

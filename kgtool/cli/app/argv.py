@@ -95,15 +95,18 @@ def scan(arguments: Sequence[str]) -> Scan:
     words: list[str] = []
     options: list[tuple[str, str | None]] = []
     strays: list[str] = []
+    read = 0
     for name, value, spelled in _walk(arguments, _TAKES):
+        read += len(spelled)
+        if spelled == [""]:  # "$EXTRA" that is not set: Kafka's tool passes over it
+            continue
         words += spelled
         if name is not None:
             options.append((name, value))
         elif any(name in ACTIONS for name, _ in options):
             strays += spelled
         else:
-            rest = list(arguments[len(words) :])
-            return Scan([*words, *rest], options, spelled[0], [])
+            return Scan([*words, *arguments[read:]], options, spelled[0], [])
     return Scan(words, options, None, strays)
 
 
