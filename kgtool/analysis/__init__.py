@@ -7,9 +7,9 @@
     with analyze(spark, "export/") as tables:
         tables.live.where("expires_at_ms < …").show()
 
-``pyspark`` is imported only in this package. ``find`` and ``readers`` give record batches,
-``decode`` makes arrays of them, ``fold`` all that one partition of the log says, ``tables`` its
-tables; ``pipeline`` puts them together on an engine: ``on_spark`` or ``local``.
+``input`` finds what there is and reads each format, ``decode`` makes rows of it, ``fold`` all that
+one partition of the log says, ``tables`` and ``report`` what people see of it; ``pipeline`` puts
+them together on an engine: ``local`` or ``spark``. pyspark is imported there and in ``api`` only.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kgtool.analysis.api import Tables, analyze
-    from kgtool.analysis.data_source import register
+    from kgtool.analysis.spark.data_source import register
 
 __all__ = ["Tables", "analyze", "register"]
 
 _PLACES = {
     "Tables": "kgtool.analysis.api",
     "analyze": "kgtool.analysis.api",
-    "register": "kgtool.analysis.data_source",
+    "register": "kgtool.analysis.spark.data_source",
 }
 
 

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from kgtool import timespec
-from kgtool.analysis import scenarios, schema, sources
-from kgtool.analysis.find import read_manifest
-from kgtool.analysis.inputs import Inputs
+from kgtool.analysis import schema
+from kgtool.analysis.arguments import (
+    Moment,
+    Span,
+    as_moment,
+    as_span,
+    as_wrote,
+    check_rules,
+    several,
+)
+from kgtool.analysis.input import scenarios, sources
+from kgtool.analysis.input.find import read_manifest
+from kgtool.analysis.input.inputs import Inputs
 from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.analysis.session import job_failures, ship_code
-from kgtool.analysis.summary import damaged_files, sentence
+from kgtool.analysis.report.summary import damaged_files, sentence
+from kgtool.analysis.spark.session import job_failures, ship_code
 from kgtool.errors import ConfigError, UsageError
-from kgtool.retention.rules import RULE_SETS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Span = str | int | timedelta
-"""A duration: ``3d``, ms, or a timedelta."""
-Moment = str | int | datetime
 NAMED_FILES = 20
 
 
@@ -107,15 +110,15 @@ def analyze(
     Raises UsageError or ConfigError for arguments and inputs that can't be used, AnalysisError if
     Spark fails.
     """
-    from kgtool.analysis.on_spark import OnSpark
+    from kgtool.analysis.spark.on_spark import OnSpark
 
     told = None if cluster is None else _manifest(cluster)
     inputs, rows = _find(spark, source)
     basis, played = scenarios.choose(
         inputs.manifest if told is None else told,
         check_rules(rules),
-        [as_span("retention", each) for each in _several(retention)],
-        [as_span("check_interval", each) for each in _several(check_interval)],
+        [as_span("retention", each) for each in several(retention)],
+        [as_span("check_interval", each) for each in several(check_interval)],
         as_wrote(wrote),
     )
     as_of_ms = None if as_of is None else as_moment("as_of", as_of)
@@ -151,7 +154,7 @@ def _find(spark: SparkSession, source: Any) -> tuple[Inputs, DataFrame | None]:
     from pyspark.sql import DataFrame
 
     if isinstance(source, DataFrame):
-        from kgtool.analysis.read_frame import find_frame
+        from kgtool.analysis.spark.read_frame import find_frame
 
         return find_frame(source), source
     paths = [source] if isinstance(source, str | Path) else source
@@ -159,7 +162,7 @@ def _find(spark: SparkSession, source: Any) -> tuple[Inputs, DataFrame | None]:
         raise UsageError(f"analyze() takes a path, a URL, several, or a DataFrame, not {source!r}.")
     inputs = sources.find([str(path) for path in paths])
     if inputs.remote:
-        from kgtool.analysis.remote import find_remote
+        from kgtool.analysis.spark.remote import find_remote
 
         inputs = find_remote(spark, inputs)
     return inputs, None
@@ -172,51 +175,3 @@ def _manifest(cluster: Mapping[str, Any] | str | Path) -> dict[str, Any]:
         return read_manifest(str(cluster), Path(cluster).read_bytes())
     except OSError as error:
         raise ConfigError(f"{cluster} can't be read: {error.strerror}.") from None
-
-
-def _several(value: Any) -> Sequence[Any]:
-    return [value] if isinstance(value, str | int | timedelta) else value
-
-
-def check_rules(rules: str | Sequence[str]) -> Sequence[str]:
-    """Names of rule sets (UsageError)."""
-    for name in (names := _several(rules)):
-        if name not in ("auto", *RULE_SETS):
-            raise UsageError(f"rules={name!r}: there are auto, {', '.join(RULE_SETS)}.")
-    return names
-
-
-def as_span(name: str, value: Span) -> int:
-    """A duration in ms (UsageError)."""
-    ms = value // timedelta(milliseconds=1) if isinstance(value, timedelta) else value
-    text = f"{ms}ms" if isinstance(ms, int) else str(ms)
-    try:
-        return timespec.span_ms(text, name)
-    except UsageError:
-        raise UsageError(
-            f"{name}={value!r}: a duration is 30s, 1d12h, ms, or a timedelta, and longer than 0."
-        ) from None
-
-
-def as_moment(name: str, value: Moment) -> int:
-    """A time in ms since the epoch (UsageError)."""
-    if isinstance(value, datetime):
-        value = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-        return int(value.timestamp() * 1000)
-    try:
-        return timespec.time_ms(str(value), time.time_ns() // 1_000_000)
-    except UsageError:
-        raise UsageError(
-            f"{name}={value!r}: a time is 2026-11-21T15:00:00Z, now-2h, ms since the epoch, or a "
-            "datetime."
-        ) from None
-
-
-def as_wrote(wrote: Span | Mapping[Moment, Span] | None) -> tuple[tuple[int, int], ...]:
-    """The retentions that brokers had, as ``sources.Phases`` (UsageError)."""
-    if wrote is None:
-        return ()
-    if not isinstance(wrote, Mapping):
-        return ((sources.BEGINNING, as_span("wrote", wrote)),)
-    phases = [(as_moment("wrote", at), as_span("wrote", span)) for at, span in wrote.items()]
-    return tuple(sorted(phases))

@@ -16,15 +16,18 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis import formats, parquet_rows, schema
-from kgtool.analysis.decode import Detail, decode_splits
-from kgtool.analysis.fold.blobs import Blob, as_bytes, empty, from_bytes, pack, unpack
+from kgtool.analysis import schema
+from kgtool.analysis.decode.blobs import Blob, as_bytes, empty, from_bytes, pack, unpack
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.parts import decode_splits
+from kgtool.analysis.decode.tally import Counted
 from kgtool.analysis.fold.scene import Plan
-from kgtool.analysis.fold.tell import tell
-from kgtool.analysis.inputs import TOPIC, InputFile
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.inputs import TOPIC, InputFile
+from kgtool.analysis.input.readers import parquet_rows
+from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Finish, Order
-from kgtool.analysis.readers import parts, ranges, split_of
-from kgtool.analysis.tally import Counted
+from kgtool.analysis.tell import tell
 
 HERE_BYTES = 8 << 20
 """Up to here starting processes takes longer than they save."""

@@ -12,16 +12,16 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks, schema
-from kgtool.analysis.decode import Detail
-from kgtool.analysis.due import Scenario
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.tally import Tally
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.fold.wrote import Wrote
-from kgtool.analysis.inputs import InputFile
-from kgtool.analysis.overlap import may_overlap
-from kgtool.analysis.quality import quality
-from kgtool.analysis.sources import Basis
+from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.input.settle import may_overlap
+from kgtool.analysis.input.sources import Basis
 from kgtool.analysis.tables import metrics, removals, whatif
-from kgtool.analysis.tally import Tally
+from kgtool.analysis.tables.quality import quality
 
 NEED_ALL = ("overdue", "whatif", "whatif_families", "losses", "metrics", "gaps", "upgrades")
 """Tables that are empty if anything of ``lacks.BLIND`` is missing."""

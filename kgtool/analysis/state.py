@@ -13,12 +13,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.analysis import formats
-from kgtool.analysis.inputs import InputFile, Inputs
-from kgtool.analysis.places import Place
-from kgtool.analysis.seen import Seen, merged
-from kgtool.analysis.settle import one_cluster
-from kgtool.analysis.sources import Basis
+from kgtool.analysis.decode.seen import Seen, merged
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.inputs import InputFile, Inputs
+from kgtool.analysis.input.settle import one_cluster
+from kgtool.analysis.input.sources import Basis
+from kgtool.analysis.spark.places import Place
 from kgtool.errors import ConfigError, UsageError
 
 FILE = "state.json"

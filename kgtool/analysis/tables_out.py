@@ -13,8 +13,8 @@ from typing import Any
 
 from kgtool.analysis import schema
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.places import Folder, Place, is_url, place_at
-from kgtool.analysis.session import cause_of
+from kgtool.analysis.spark.places import Folder, Place, is_url, place_at
+from kgtool.analysis.spark.session import cause_of
 from kgtool.errors import AnalysisError, UsageError
 
 STAGING = ".kgtool-writing"

@@ -2,7 +2,7 @@
 
 The layout is that of magic 2 (``DefaultRecordBatch``, Kafka 0.11): 61 bytes of header, then the
 records, which may be compressed together. The analysis of whole logs has a faster reader of its
-own (``kgtool.analysis.batches``); this one needs no numpy. Checksums are left to it, too: a
+own (``kgtool.analysis.decode.batches``); this one needs no numpy. Checksums are left to it, too: a
 broker has checked what it appended, and CRC-32C in plain Python would take longer than the rest.
 
 gzip is in the standard library; snappy, lz4 and zstd take ``cramjam``. Coordinators write

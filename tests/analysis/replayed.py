@@ -1,4 +1,4 @@
-"""Feeds a log, as ``retention.counterfactual`` leaves it, to ``kgtool.analysis.replay``."""
+"""Feeds a log, as ``retention.counterfactual`` leaves it, to the replay of a what-if."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from kgtool.analysis import group_records, schema
-from kgtool.analysis.due import Put, Scenario
-from kgtool.analysis.replay import OFFSET, TOMBSTONE, GroupReplay, Life
+from kgtool.analysis import schema
+from kgtool.analysis.decode import group_records
+from kgtool.analysis.fold.whatif.due import Put
+from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE, GroupReplay, Life
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.protocol.plan import encode
 from kgtool.records import Record
 from kgtool.records.control import COMMIT, Marker

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgtool.analysis import report_rows, schema
-from kgtool.analysis.report_data import column, table
+from kgtool.analysis import schema
+from kgtool.analysis.report import blocks
+from kgtool.analysis.report.facts import column, table
 
 DAY_MS = 86_400_000
 NOW_MS = 1_795_219_200_000
@@ -55,7 +56,7 @@ def rows(name: str) -> Iterator[bytes]:
     names = COLUMNS[name]
     kinds = pa.schema([schema.arrow(schema.TABLES[name]).field(each) for each in names])
     found = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in ROWS[name]], kinds)
-    return report_rows.blocks(names, [found])
+    return blocks.blocks(names, [found])
 
 
 def days(retention: int) -> list[dict[str, int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kgtool.analysis import class_archive
+from kgtool.analysis.spark import class_archive
 
 JARS = Path(pyspark.__file__).parent / "jars"
 OWN = "-XX:TieredStopAtLevel=1"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgtool.analysis import sources
-from kgtool.analysis.find import find
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.find import find
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from tests.analysis import writer

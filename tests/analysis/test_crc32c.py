@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.analysis.crc32c import BLOCK, crc32c
+from kgtool.analysis.decode.crc32c import BLOCK, crc32c
 from tests.analysis import writer
 
 

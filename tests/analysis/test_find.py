@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis import formats, lacks, sources
-from kgtool.analysis.find import find
+from kgtool.analysis import lacks
+from kgtool.analysis.input import formats, sources
+from kgtool.analysis.input.find import find
 from kgtool.errors import ConfigError
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis import writer

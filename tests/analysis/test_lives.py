@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgtool.analysis import sources
-from kgtool.analysis.due import Scenario
-from kgtool.analysis.fold import lives, story
-from kgtool.analysis.fold.blobs import unpack
-from kgtool.analysis.fold.played import Lives, play
+from kgtool.analysis.decode.blobs import unpack
+from kgtool.analysis.fold.removals import removals
 from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.whatif import lives, story
+from kgtool.analysis.fold.whatif.played import Lives, play
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.analysis.tables.removals import removals
 from kgtool.protocol.plan import encode
 from kgtool.records import Record, control
 from kgtool.retention.history import Entry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.analysis import sources
+from kgtool.analysis.input import sources
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import textfile
-from kgtool.analysis.decode import Piece
-from kgtool.analysis.readers import _BETWEEN, parts, ranges, read_block
-from kgtool.analysis.segments import Note
+from kgtool.analysis.decode.parts import Piece
+from kgtool.analysis.decode.segments import Note
+from kgtool.analysis.input.readers import textfile
+from kgtool.analysis.input.readers.ranges import _BETWEEN, parts, ranges, read_block
 from tests.retention.truth import raw, truth
 
 DATA = Path(__file__).parents[1] / "data"

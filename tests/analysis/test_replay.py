@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kgtool.analysis.due import Scenario
-from kgtool.analysis.replay import GROUP, OFFSET
+from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.records import Record, record_types
 from kgtool.retention.history import Entry, History, Key
 from kgtool.retention.rules import RULE_SETS, RULES_2_1_X, RuleSet

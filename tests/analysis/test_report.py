@@ -20,7 +20,7 @@ import click
 import pyarrow as pa
 import pytest
 
-from kgtool.analysis import report, report_data, report_rows
+from kgtool.analysis.report import blocks, facts, html_page
 from kgtool.cli.app.root import root
 from kgtool.errors import AnalysisError, UsageError
 from tests.analysis import report_facts
@@ -34,8 +34,8 @@ LINES = 30
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / "offsets report.html"
-    report.write(path, report_facts.data(), report_facts.rows)
+    path = tmp_path_factory.mktemp("report") / "offsets page.html"
+    html_page.write(path, report_facts.data(), report_facts.rows)
     return path
 
 
@@ -234,7 +234,7 @@ def test_each_row_has_a_command_to_copy(page: Page) -> None:
 
 
 def test_its_commands_are_kgtools() -> None:
-    commands = [words for shown in report_data.SHOWN.values() for words in shown.commands]
+    commands = [words for shown in facts.SHOWN.values() for words in shown.commands]
     for program, name, *words in commands:
         command = root.get_command(click.Context(root), name)
         assert program == "kgtool" and command is not None
@@ -247,7 +247,7 @@ def test_its_commands_are_kgtools() -> None:
 
 def test_lists_are_text() -> None:
     table = pa.table({"topics": pa.array([["a", "b"], None, []], pa.list_(pa.string()))})
-    (block,) = report_rows.blocks(["topics"], [table])
+    (block,) = blocks.blocks(["topics"], [table])
     assert json.loads(gzip.decompress(base64.b64decode(block))) == [[["a, b", ""], [0, None, 1]]]
 
 
@@ -301,7 +301,7 @@ def test_one_bucket_of_time_is_a_bar(chromium: Page, tmp_path: Path) -> None:
     hour = report_facts.NOW_MS / 1000 - 3600
     data = report_facts.data() | {"metrics": [[hour], [7], [1], [0], [2]]}
     data["whatif"] = data["whatif"][:1]
-    report.write(tmp_path / "one.html", data, report_facts.rows)
+    html_page.write(tmp_path / "one.html", data, report_facts.rows)
     chromium.open((tmp_path / "one.html").as_uri())
     ends = "charts.slice(-2).flatMap(draw => [draw.plot.scales.x.min, draw.plot.scales.x.max])"
     for least, most in [chromium.run(ends)[:2], chromium.run(ends)[2:]]:
@@ -340,7 +340,7 @@ def test_a_row_is_written_before_the_next_one_is_made() -> None:
             yield f"{name}{number}".encode()
 
     written = b""
-    for piece in report.page(report_facts.data(), blocks):
+    for piece in html_page.page(report_facts.data(), blocks):
         written += piece
         assert len(made) <= written.count(b"</script>\n<") + 1 or b"{{" not in written
         if piece == b"live1":
@@ -356,13 +356,13 @@ def test_a_table_has_room_for_so_much() -> None:
             asked.append(number)
             yield b"x" * 10
 
-    assert len(list(report_rows.bounded(found(), 35))) == 3 and len(asked) == 4
-    assert list(report_rows.bounded(iter([b"x" * 40, b""]), 35)) == [b"x" * 40]
+    assert len(list(blocks.bounded(found(), 35))) == 3 and len(asked) == 4
+    assert list(blocks.bounded(iter([b"x" * 40, b""]), 35)) == [b"x" * 40]
 
 
 def test_it_can_be_printed(page: Page, tmp_path: Path) -> None:
     page.prefer(dark=True)
-    raw = page.pdf(tmp_path / "report.pdf")
+    raw = page.pdf(tmp_path / "page.pdf")
     assert raw.startswith(b"%PDF") and 2 <= len(re.findall(rb"/Type\s*/Page\b", raw)) <= 12
     # Back on the screen it is as before.
     assert page.run("document.documentElement.dataset.theme") is None
@@ -389,7 +389,7 @@ def test_little_is_enough_for_a_report(chromium: Page, tmp_path: Path) -> None:
              "whatif": [], "tables": [], "metrics": [[], [], [], [], []], "cluster_id": None,
              "days": [{"day": 1, "offsets": 0, "groups": 0}]}  # fmt: skip
     path = tmp_path / "small.html"
-    report.write(path, data, report_facts.rows)
+    html_page.write(path, data, report_facts.rows)
     chromium.open(path.as_uri())
     assert chromium.complaints == []
     assert "It can't tell transactions; when <b>: what" in chromium.texts(".about")[0]
@@ -400,23 +400,23 @@ def test_little_is_enough_for_a_report(chromium: Page, tmp_path: Path) -> None:
 
 def test_where_it_can_not_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
-        report.check_file(tmp_path, overwrite=True)
+        html_page.check_file(tmp_path, overwrite=True)
     with pytest.raises(UsageError, match="does not exist"):
-        report.check_file(tmp_path / "nowhere" / "report.html", overwrite=True)
+        html_page.check_file(tmp_path / "nowhere" / "page.html", overwrite=True)
     with pytest.raises(UsageError, match="no ordinary file"):
-        report.check_file(Path("/dev/null"), overwrite=True)
-    report.check_file(tmp_path / "report.html", overwrite=False)
+        html_page.check_file(Path("/dev/null"), overwrite=True)
+    html_page.check_file(tmp_path / "page.html", overwrite=False)
     (tmp_path / "taken").mkdir()
     with pytest.raises(AnalysisError, match="could not be written"):
-        report.write(tmp_path / "taken", report_facts.data(), report_facts.rows)
+        html_page.write(tmp_path / "taken", report_facts.data(), report_facts.rows)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-    (tmp_path / "link").symlink_to("taken/report.html")
-    report.write(tmp_path / "link", report_facts.data(), report_facts.rows)
+    (tmp_path / "link").symlink_to("taken/page.html")
+    html_page.write(tmp_path / "link", report_facts.data(), report_facts.rows)
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "taken" / "report.html").stat().st_size > 50_000
+    assert (tmp_path / "taken" / "page.html").stat().st_size > 50_000
     with pytest.raises(UsageError, match="link exists: give --overwrite, or name another file"):
-        report.check_file(tmp_path / "link", overwrite=False)
-    report.check_file(tmp_path / "link", overwrite=True)
+        html_page.check_file(tmp_path / "link", overwrite=False)
+    html_page.check_file(tmp_path / "link", overwrite=True)
 
 
 def test_the_data_can_not_end_its_element(file: Path) -> None:
@@ -428,8 +428,8 @@ def test_the_data_can_not_end_its_element(file: Path) -> None:
 
 
 def test_the_licence_goes_with_every_copy_of_the_library() -> None:
-    assert b"MIT" in (ROOT / "kgtool/analysis/html/uPlot.LICENSE").read_bytes()
-    page = b"".join(report.page(report_facts.data(), report_facts.rows))
+    assert b"MIT" in (ROOT / "kgtool/analysis/report/html/uPlot.LICENSE").read_bytes()
+    page = b"".join(html_page.page(report_facts.data(), report_facts.rows))
     assert b"Leon Sorokin" in page
 
 

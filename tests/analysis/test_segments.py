@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import segments
-from kgtool.analysis.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS, read_chunk
-from kgtool.analysis.decode import decode_splits
-from kgtool.analysis.segments import (
+from kgtool.analysis.decode import segments
+from kgtool.analysis.decode.batches import (
+    REASON_CODEC,
+    REASON_CRC,
+    REASON_RECORDS,
+    read_chunk,
+)
+from kgtool.analysis.decode.parts import decode_splits
+from kgtool.analysis.decode.segments import (
     REASON_NO_BATCH,
     REASON_OLD_FORMAT,
     REASON_TRUNCATED,
@@ -113,7 +118,7 @@ def test_many_batches_of_very_different_sizes(tmp_path: Path) -> None:
 def _fast_crc(data: bytes) -> int:
     import numpy as np
 
-    from kgtool.analysis.crc32c import crc32c
+    from kgtool.analysis.decode.crc32c import crc32c
 
     return int(crc32c(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))[0])
 

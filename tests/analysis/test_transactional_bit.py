@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.analysis import sources
+from kgtool.analysis.input import sources
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention.history import History, read_entry

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import scenarios, sources
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.wrote import Wrote, verdict
+from kgtool.analysis.input import scenarios, sources
+from kgtool.analysis.input.sources import BEGINNING
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.sources import BEGINNING
 from kgtool.retention import rules as r
 from tests.analysis import writer
 from tests.analysis.test_rules_columns import GROUP, OFFSET, ROWS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from kgtool.analysis import guest, session
+from kgtool.analysis.spark import guest, session
 from kgtool.cli.flows.spark import Spark
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.local import Local
-from kgtool.analysis.on_spark import OnSpark
-from kgtool.analysis.session import build_session
+from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.session import build_session
 from tests.support.tables import Make
 
 

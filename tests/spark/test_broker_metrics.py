@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from kgtool.analysis import sources
-from kgtool.analysis.cluster import find_cluster
-from kgtool.analysis.on_spark import OnSpark
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.readers.cluster import find_cluster
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.config import Settings
 from kgtool.sandbox import broker as sandbox_broker
 from kgtool.sandbox.cluster import Cluster

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis import analyze, register
-from kgtool.analysis.data_source import LOCAL_TABLES
+from kgtool.analysis.spark.data_source import LOCAL_TABLES
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.retention.truth import DATA
 

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis import sources
-from kgtool.analysis.find import find
-from kgtool.analysis.on_spark import OnSpark
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.find import find
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.remote import find_remote
+from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.remote import find_remote
 from kgtool.analysis.tables_out import out_place, write_tables
 from kgtool.errors import ConfigError, UsageError
 from kgtool.sandbox.install.jars import class_path, kafka_jars

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kgtool.analysis import sources
-from kgtool.analysis.find import find
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.find import find
 from kgtool.analysis.local import Local
-from kgtool.analysis.on_spark import OnSpark
 from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from tests.support import clients

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.analysis import sources
-from kgtool.analysis.due import Scenario
-from kgtool.analysis.families import fold
-from kgtool.analysis.group_records import DECODED_TYPES
+from kgtool.analysis.decode.group_records import DECODED_TYPES
+from kgtool.analysis.fold.families import fold
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.protocol.plan import encode
 from kgtool.records import Record, batch, control, record_types

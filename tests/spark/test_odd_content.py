@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import scenarios, sources
-from kgtool.analysis.find import find
+from kgtool.analysis.input import scenarios, sources
+from kgtool.analysis.input.find import find
 from kgtool.analysis.pipeline import Analysis, Wanted
 from tests.analysis import writer
 from tests.analysis.writer import Raw

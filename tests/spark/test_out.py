@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis import sources
+from kgtool.analysis.input import sources
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.tables_out import out_place, write_tables
 from kgtool.errors import AnalysisError, UsageError

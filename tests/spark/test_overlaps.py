@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import sources
+from kgtool.analysis.input import sources
 from kgtool.analysis.pipeline import Analysis, Wanted
 from tests.analysis.writer import Raw, batch, offset_key, offset_value
 from tests.retention.truth import DATA, INTERVAL_MS, RETENTION_MS

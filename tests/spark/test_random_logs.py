@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import sources
+from kgtool.analysis.input import sources
 from kgtool.analysis.pipeline import Analysis
 from kgtool.protocol.plan import encode
 from kgtool.records import record_types
@@ -170,7 +170,7 @@ def _is_of(entry: Entry, group: str) -> bool:
 def _fast_crc(data: bytes) -> int:
     import numpy as np
 
-    from kgtool.analysis.crc32c import crc32c
+    from kgtool.analysis.decode.crc32c import crc32c
 
     return int(crc32c(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))[0])
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import report, report_data, sources
-from kgtool.analysis.due import Scenario
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.report import facts, html_page
 from kgtool.cli.reports.analyze_summary import Page as Terminal
 from kgtool.cli.reports.analyze_summary import render
 from kgtool.retention.rules import RULE_SETS
@@ -49,14 +50,14 @@ def written(
     )
     wanted = Wanted(scenarios, 3 * DAY_MS, times["bucket_ms"], days=3)
     analysis = Analysis(engine(), sources.find([str(folder)]).files, basis, as_of_ms, wanted)
-    data = report_data.collect(analysis, "q40DS-_XRlyDdWH1nhdT2g")
-    report.write(path, data, partial(report_data.rows, analysis))
+    data = facts.collect(analysis, "q40DS-_XRlyDdWH1nhdT2g")
+    html_page.write(path, data, partial(facts.rows, analysis))
     return data
 
 
 def test_the_report_of_a_real_broker(engine: Make, chromium: Page, tmp_path: Path) -> None:
     recorded = truth(RUN)
-    path = tmp_path / "report.html"
+    path = tmp_path / "page.html"
     data = written(
         engine, DATA / "retention-truth" / RUN / "segments", recorded.stop_ms, path,
         retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
@@ -91,7 +92,7 @@ def test_the_report_of_a_real_broker(engine: Make, chromium: Page, tmp_path: Pat
 
 def test_an_input_that_tells_little(engine: Make, chromium: Page, tmp_path: Path) -> None:
     """What the console consumer printed: no times, no groups. Nothing is made up for it."""
-    path = tmp_path / "report.html"
+    path = tmp_path / "page.html"
     data = written(
         engine, DATA / "export-samples" / "4.3.1.offsets-formatter.txt", None, path,
         retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
@@ -121,7 +122,7 @@ def strange(engine: Make, tmp_path_factory: pytest.TempPathFactory) -> tuple[dic
         for at, key in enumerate(keys)
     ]
     segment(folder / "segments", batch(0, raws, crc=_fast_crc))
-    path = folder / "report.html"
+    path = folder / "page.html"
     data = written(
         engine, folder, NOW_MS, path, retention_ms=DAY_MS, interval_ms=60_000, bucket_ms=60_000
     )

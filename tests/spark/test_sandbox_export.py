@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.analysis import sources
-from kgtool.analysis.cluster import find_cluster
-from kgtool.analysis.find import find
-from kgtool.analysis.on_spark import OnSpark
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.find import find
+from kgtool.analysis.input.readers.cluster import find_cluster
 from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.config import Settings
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.seeding.seed import seed

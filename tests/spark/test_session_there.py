@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.on_spark import OnSpark
-from kgtool.analysis.session import PARTITIONS
+from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.session import PARTITIONS
 from kgtool.cli.app.main import main
 from tests.analysis import writer
 from tests.analysis.writer import Raw
@@ -25,7 +25,7 @@ APP = """
 import json, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from kgtool.analysis.on_spark import OnSpark
+from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.cli.app.main import main
 
 masters, read = [], OnSpark.read

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis import scenarios, sources
+from kgtool.analysis.decode.segments import scan
+from kgtool.analysis.input import scenarios, sources
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.analysis.places import Folder
-from kgtool.analysis.segments import scan
+from kgtool.analysis.spark.places import Folder
 from kgtool.analysis.state import State, told
 from kgtool.cli.app.main import main
 from tests.analysis import writer
@@ -185,16 +185,16 @@ def test_killed_before_the_state_was_committed(
 
 def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    from kgtool.analysis import decode
+    from kgtool.analysis.decode import parts
 
-    chunk = decode.read_chunk
+    chunk = parts.read_chunk
 
     def seen(part: Any) -> Any:
         found = chunk(part)
         read.append(len(found[0].log_offset))
         return found
 
-    monkeypatch.setattr(decode, "read_chunk", seen)
+    monkeypatch.setattr(parts, "read_chunk", seen)
     place = log(tmp_path / "log", 0, ("a", 1), ("b", 1))
     run(Local, [place], tmp_path / "state")
     path = place / "__consumer_offsets-7" / f"{0:020}.log"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import growth, sources
+from kgtool.analysis.input import sources
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.tables import growth
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, Truth, truth
 from tests.support.tables import Make, rows_of
 

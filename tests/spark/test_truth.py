@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.analysis import sources
+from kgtool.analysis.input import sources
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention.audit import audit
 from kgtool.retention.history import History, read_entry

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.analysis import sources
-from kgtool.analysis.due import Scenario
+from kgtool.analysis.decode.blobs import unpack
 from kgtool.analysis.fold.arrays import NONE
-from kgtool.analysis.fold.blobs import unpack
-from kgtool.analysis.fold.lives import lives
-from kgtool.analysis.fold.played import ROLES
+from kgtool.analysis.fold.removals import removals
 from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.whatif.lives import lives
+from kgtool.analysis.fold.whatif.played import ROLES
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.analysis.tables.removals import removals
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.replayed import play
 from tests.retention.counterfactual import without_expiry

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import sources
-from kgtool.analysis.due import Scenario
+from kgtool.analysis.input import sources
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.retention.history import Entry
 from kgtool.retention.rules import RULE_SETS

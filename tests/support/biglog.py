@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis.crc32c import crc32c
+from kgtool.analysis.decode.crc32c import crc32c
 from tests.analysis.writer import Raw, batch, offset_key
 
 START_MS = 1_790_000_000_000

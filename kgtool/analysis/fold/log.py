@@ -10,10 +10,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
-from kgtool.analysis.decode import REASON_AFTER
+from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
+from kgtool.analysis.decode.blobs import Kinds, empty
+from kgtool.analysis.decode.parts import REASON_AFTER
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
-from kgtool.analysis.fold.blobs import Kinds, empty
 from kgtool.records.types import GROUP_TYPES
 
 UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.due import Scenario
-from kgtool.analysis.families import fold
+from kgtool.analysis.decode.blobs import Kinds
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, arrow_ints, words
-from kgtool.analysis.fold.blobs import Kinds
+from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.log import Log
 from kgtool.analysis.fold.offsets import History, history
 from kgtool.analysis.fold.states import States
 from kgtool.analysis.fold.wrote import Wrote, verdict
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 

@@ -14,8 +14,8 @@ import numpy as np
 from kgtool.analysis import schema
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, as_of
+from kgtool.analysis.fold.group_life import GroupLife
 from kgtool.analysis.fold.log import Log
-from kgtool.analysis.group_life import GroupLife
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 

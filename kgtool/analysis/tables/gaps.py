@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from kgtool.analysis.due import Scenario
-from kgtool.analysis.fold import checks
 from kgtool.analysis.fold.arrays import NONE
-from kgtool.analysis.fold.lives import told
+from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.tables.removals import Removals
+from kgtool.analysis.fold.whatif import checks
+from kgtool.analysis.fold.whatif.lives import told
+from kgtool.analysis.input.scenarios import Scenario
 
 
 def table(scene: Scene, gone: Removals) -> Any:

@@ -9,9 +9,9 @@ import numpy as np
 from kgtool.analysis import lacks
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
+from kgtool.analysis.fold.removals import EXPIRED, Removals
 from kgtool.analysis.fold.scene import Scene, choice
 from kgtool.analysis.tables.live import Live, unknown_group
-from kgtool.analysis.tables.removals import EXPIRED, Removals
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold.arrays import Bools, Ints, any_of, as_of, codes, ints, texts, words
+from kgtool.analysis.fold.removals import EXPIRED, EXPLICIT, Removals
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.groups import completed
-from kgtool.analysis.tables.removals import EXPIRED, EXPLICIT, Removals
 
 AT_ONCE_MS = 10_000
 """A deleted topic's offsets go from all groups within that time."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, ints
 from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.growth import fine_step_ms
+from kgtool.analysis.tables.growth import fine_step_ms
 
 DAY_MS = 86_400_000
 TOP = 10

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.due import Scenario
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
-from kgtool.analysis.fold.played import GROUP, OFFSET, TOMBSTONE, Lives
 from kgtool.analysis.fold.scene import Plan, Scene, choice
+from kgtool.analysis.fold.whatif.played import GROUP, OFFSET, TOMBSTONE, Lives
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 
 DAY_MS = 86_400_000

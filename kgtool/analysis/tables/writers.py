@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.families import fold
 from kgtool.analysis.fold.arrays import Ints, ints, texts, words
+from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.scene import Scene
 
 _SUMS = ("commits", "records", "bytes")

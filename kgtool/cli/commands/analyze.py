@@ -119,7 +119,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
 
 def _check_local(inputs: Any, settings: Any, options: dict[str, Any]) -> None:
     """Refuse what only Spark can read or write."""
-    from kgtool.analysis.places import is_url
+    from kgtool.analysis.spark.places import is_url
 
     given = [options[name] for name in ("out", "state") if options[name] is not None]
     urls = [*inputs.remote, *filter(is_url, given)]
@@ -132,12 +132,12 @@ def _on_spark(
     conf: dict[str, str], inputs: Any, output: Output, options: dict[str, Any], settings: Any
 ) -> bool:
     with _extra():
-        from kgtool.analysis.session import job_failures
+        from kgtool.analysis.spark.session import job_failures
     spark = Spark(options["master"], conf)
     try:
         with interruptible(), job_failures():
             if inputs.remote:
-                from kgtool.analysis.remote import find_remote
+                from kgtool.analysis.spark.remote import find_remote
 
                 inputs = find_remote(spark.start(UNKNOWN_BYTES), inputs)
             return analyze(spark, inputs, output, options, settings)
@@ -161,13 +161,13 @@ def _settings(given: dict[str, Any], has_paths: bool) -> Any:
 
 
 def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
-    from kgtool.analysis import sources
+    from kgtool.analysis.input import sources
 
     if settings is None:
         return sources.find(paths)
     import time
 
-    from kgtool.analysis.cluster import find_cluster
+    from kgtool.analysis.input.readers.cluster import find_cluster
 
     inputs = find_cluster(settings, int(time.time() * 1000))
     if not paths:
@@ -181,7 +181,7 @@ def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
 
 def _check_targets(options: dict[str, Any]) -> None:
     """Refuse what can't be written to before anything is computed."""
-    from kgtool.analysis import report
+    from kgtool.analysis.report import html_page
     from kgtool.analysis.tables_out import check_folder
 
     if options["only"] and options["out"] is None:
@@ -193,7 +193,7 @@ def _check_targets(options: dict[str, Any]) -> None:
     if options["out"] is not None:
         check_folder(options["out"], overwrite=options["overwrite"])
     if options["report"] is not None:
-        report.check_file(options["report"], overwrite=options["overwrite"])
+        html_page.check_file(options["report"], overwrite=options["overwrite"])
     if options["idle"] is not None and options["plan"] is None:
         raise UsageError("--idle says what --plan takes: give --plan FILE.json too.")
     check_target(options["plan"], options["overwrite"])

@@ -28,9 +28,9 @@ def analyze(
     spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any
 ) -> bool:
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
-    from kgtool.analysis import scenarios
+    from kgtool.analysis.input import scenarios
+    from kgtool.analysis.input.sources import check_as_of
     from kgtool.analysis.pipeline import Analysis
-    from kgtool.analysis.sources import check_as_of
     from kgtool.analysis.state import told
     from kgtool.analysis.tables_out import out_place
 
@@ -70,7 +70,7 @@ def analyze(
 
 def _state(spark: Spark | None, options: dict[str, Any]) -> Any:
     """What --state goes on from; None: there is none."""
-    from kgtool.analysis.places import is_url, place_at
+    from kgtool.analysis.spark.places import is_url, place_at
     from kgtool.analysis.state import State
 
     where = options["state"]
@@ -82,8 +82,6 @@ def _state(spark: Spark | None, options: dict[str, Any]) -> Any:
 
 def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress) -> tuple[Any, Any]:
     """Who does it, and who counts what is read."""
-    from kgtool.analysis.tally import Tally, Watch
-
     if spark is None:
         from kgtool.analysis.local import Local
 
@@ -91,7 +89,8 @@ def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress)
         local.counted.total_bytes = _total_bytes(inputs)
         progress.look = local.counted.look
         return local, None
-    from kgtool.analysis.on_spark import OnSpark
+    from kgtool.analysis.decode.tally import Tally
+    from kgtool.analysis.spark.on_spark import OnSpark, Watch
 
     session = spark.start(sum(file.size for file in inputs.files))
     tally = Tally.of(session)
@@ -104,7 +103,7 @@ def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress)
 def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any:
     """What has to be read of the past for what was asked: a live table needs little of it."""
     from kgtool.analysis.pipeline import Wanted
-    from kgtool.analysis.report_data import days_ahead
+    from kgtool.analysis.report.facts import days_ahead
 
     table = options["table"]
     only = options["only"]
@@ -140,7 +139,7 @@ def _progress(output: Output, start: str) -> Iterator[Progress]:
 
 def _total_bytes(inputs: Any) -> int:
     """Of what kgtool itself decodes; Parquet is Spark's, and a cluster's size is not known."""
-    from kgtool.analysis import formats
+    from kgtool.analysis.input import formats
 
     others = (formats.PARQUET.name, formats.CLUSTER.name)
     return sum(file.size for file in inputs.files if file.format not in others)
@@ -148,7 +147,7 @@ def _total_bytes(inputs: Any) -> int:
 
 def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     """Put out what was asked for."""
-    from kgtool.analysis.summary import damaged_files, sentence
+    from kgtool.analysis.report.summary import damaged_files, sentence
     from kgtool.analysis.tables_out import write_tables
     from kgtool.analysis.words import when
 
@@ -200,17 +199,17 @@ def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] 
     """Write the report if one is wanted; what it knows for the summary."""
     if path is None:
         return None
-    from kgtool.analysis import report, report_data
+    from kgtool.analysis.report import facts, html_page
 
-    data = report_data.collect(analysis, output.cluster_id)
-    report.write(path, data, partial(report_data.rows, analysis))
-    facts: dict[str, Any] = data["summary"]
-    return facts
+    data = facts.collect(analysis, output.cluster_id)
+    html_page.write(path, data, partial(facts.rows, analysis))
+    summary: dict[str, Any] = data["summary"]
+    return summary
 
 
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
-    from kgtool.analysis.scenarios import as_it_was
-    from kgtool.analysis.summary import summary
+    from kgtool.analysis.input.scenarios import as_it_was
+    from kgtool.analysis.report.summary import summary
     from kgtool.cli.reports.analyze_summary import WIDTH, Page, render
 
     asks = analysis.wanted.scenarios not in ((), (as_it_was(analysis.basis),))
@@ -223,7 +222,7 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
 
 def _say(output: Output, inputs: Any, basis: Any) -> None:
     """Tell what nobody said."""
-    from kgtool.analysis import sources
+    from kgtool.analysis.input import sources
 
     for note in inputs.notes:
         output.note(f"Note: {note}")

@@ -13,7 +13,7 @@ from kgtool.cli.output.output import Output
 
 def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -> None:
     """Write the plan, and say what is in it."""
-    from kgtool.analysis.cleanup import decisions
+    from kgtool.analysis.tables.cleanup import decisions
 
     items: list[PlanItem] = []
     left_out: list[LeftOut] = []

@@ -30,8 +30,8 @@ class Spark:
 
     def start(self, input_bytes: int) -> Any:
         """The session for so much to read."""
-        from kgtool.analysis.guest import guest
-        from kgtool.analysis.session import build_session
+        from kgtool.analysis.spark.guest import guest
+        from kgtool.analysis.spark.session import build_session
 
         if self._session is not None:
             return self._session
@@ -56,7 +56,7 @@ class Spark:
         threading.excepthook = lambda _: None
         # A JVM that is gone has ended, too: SIGTERM may have reached it first.
         with warnings.catch_warnings(), suppress(Exception):
-            from kgtool.analysis.session import end_session
+            from kgtool.analysis.spark.session import end_session
 
             warnings.simplefilter("ignore")
             end_session(self._session)

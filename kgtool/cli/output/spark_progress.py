@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from kgtool.cli.output.progress import Line, fitted
 
 if TYPE_CHECKING:
-    from kgtool.analysis.tally import State
+    from kgtool.analysis.decode.tally import State
 
 MANY = 8
 """Tasks that are worth a bar: fewer come and go too fast."""
@@ -45,7 +45,7 @@ class Progress(Line):
 def line(state: State, seconds: int, columns: int, *, ascii_only: bool = False) -> str:
     """What is read, of what, or else how many of the present tasks are done; and for how long.
 
-    >>> from kgtool.analysis.tally import State
+    >>> from kgtool.analysis.decode.tally import State
     >>> line(State(1200, 500_000, 2_000_000, 1, 4), 65, 90, ascii_only=True)
     'Reading   [#####...............] 500.0 kB of 2.0 MB, 1,200 records, 1:05'
     """

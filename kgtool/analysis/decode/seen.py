@@ -1,0 +1,52 @@
+"""Offsets that were read before: left out of what is read now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.lockstep import View
+from kgtool.analysis.decode.segments import Chunk
+
+Spans = Sequence[tuple[int, int]]
+"""From the first offset to behind the last one, in order, apart from each other."""
+Seen = Mapping[int, Spans]
+"""By partition of ``__consumer_offsets``."""
+_LAST_DELTA_AT = 23
+
+
+def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same offsets in as few spans as can be.
+
+    >>> merged([(5, 7), (0, 3), (3, 5), (9, 10)])
+    [(0, 7), (9, 10)]
+    """
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((first, end))
+    return found
+
+
+def without_batches(chunk: Chunk, spans: Spans) -> Chunk:
+    """The chunk without the batches all of whose offsets are among those."""
+    view = View(chunk.data)
+    at = np.array(chunk.starts, dtype=np.int64)
+    first = view.i64(at)
+    last = first + view.i32(at + _LAST_DELTA_AT)
+    known = np.zeros(len(at), dtype=np.bool_)
+    for start, end in spans:
+        known |= (start <= first) & (last < end)
+    return chunk._replace(starts=at[~known].tolist())
+
+
+def without_records(records: Decoded, spans: Spans) -> Decoded:
+    """The records whose offsets are not among those."""
+    known = np.zeros(len(records.log_offset), dtype=np.bool_)
+    for start, end in spans:
+        known |= (start <= records.log_offset) & (records.log_offset < end)
+    return records.only(~known) if known.any() else records

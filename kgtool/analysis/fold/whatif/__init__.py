@@ -1,0 +1,1 @@
+"""The same log under other retentions, rules and check intervals."""

@@ -1,0 +1,249 @@
+"""Find what there is to read: names, sizes and first bytes; workers read the rest.
+
+What a file is, its content tells; which partition of ``__consumer_offsets`` a raw segment is, only
+its path does. Files elsewhere than on this machine are looked at through Spark's file systems:
+``kgtool.analysis.spark.remote`` gives the same kind of listing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.formats import HEAD_BYTES, Format
+from kgtool.analysis.input.inputs import (
+    NO_PARTITION,
+    TOPIC,
+    Entry,
+    Found,
+    InputFile,
+    Inputs,
+    Listing,
+    unquoted,
+)
+from kgtool.analysis.input.readers.textfile import SECTION
+from kgtool.analysis.input.settle import one_cluster, settled
+from kgtool.errors import ConfigError
+
+MANIFEST = "cluster.json"
+SHOWN = 5
+"""Names that a note gives."""
+
+_SEGMENT = re.compile(
+    r"(?:^|/)(?P<topic>[A-Za-z0-9._\-]{1,249})-(?P<partition>\d+)"
+    r"(?:\.(?P<dotted>\d+)\.log|/(?P<plain>\d+)\.log)$"
+)
+_PARTITION = re.compile(rf"{TOPIC}-(\d+)(?!\d)")
+_REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_BESIDES = re.compile(
+    r"\.(?:index|timeindex|txnindex|snapshot|deleted|cleaned|swap|crc|tmp|checkpoint)$"
+    r"|^(?:leader-epoch-checkpoint|partition\.metadata|meta\.properties|cluster\.json"
+    r"|kraft-version|quorum-state|bootstrap\.checkpoint)$"
+    r"|^[a-z-]+-offset-checkpoint$|^\.|^_(?:SUCCESS|started|committed|common_metadata|metadata)"
+)
+"""Files that Kafka, Spark and kgtool keep beside the records."""
+
+
+def find(paths: Sequence[str]) -> Inputs:
+    """Look at the files and folders of this machine.
+
+    Raises ConfigError if there is nothing to read, and nothing elsewhere either.
+    """
+    remote = [text for text in paths if _is_remote(text)]
+    inputs = Inputs([], None, [], [], remote)
+    manifests: list[dict[str, Any]] = []
+    for text in dict.fromkeys(paths):
+        if text in remote:
+            continue
+        path = local_path(text)
+        if not path.exists():
+            inputs.problems.append(f"{text} does not exist.")
+            continue
+        manifest = path / MANIFEST
+        if path.is_dir() and manifest.is_file():
+            manifests.append(read_manifest(str(manifest), manifest.read_bytes()))
+        take(inputs, sort_out(_local_listing(path)))
+    inputs = inputs._replace(manifest=one_cluster(manifests))
+    if remote:
+        return inputs
+    return settled(inputs)
+
+
+def take(inputs: Inputs, found: Found) -> None:
+    """Add what was found."""
+    inputs.files.extend(found.files)
+    inputs.problems.extend(found.problems)
+    inputs.notes.extend(found.notes)
+
+
+def _is_remote(text: str) -> bool:
+    return bool(_REMOTE.match(text)) and not text.lower().startswith("file://")
+
+
+def local_path(text: str) -> Path:
+    """The path of a plain argument or a ``file:`` URL; a name that exists as it is wins."""
+    match = re.match(r"^file:(?://[^/]*)?(/.*)$", text, re.IGNORECASE | re.DOTALL)
+    if match is None:
+        return Path(text)
+    plain = Path(match[1])
+    return plain if plain.exists() else Path(unquoted(match[1]))
+
+
+def _local_listing(path: Path) -> Listing:
+    whole = path.absolute()
+    if not whole.is_dir():
+        return Listing(str(path), [Entry(str(whole), whole.stat().st_size)], _head, True)
+    return Listing(str(path), _walk(whole), _head, False)
+
+
+def _walk(folder: Path) -> Iterable[Entry]:
+    seen: set[str] = set()
+    for base, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(base)
+        if real in seen:  # a link to a folder above
+            folders.clear()
+            continue
+        seen.add(real)
+        folders.sort()
+        for name in sorted(names):
+            path = Path(base) / name
+            if path.is_file():
+                yield Entry(str(path), path.stat().st_size)
+
+
+def _head(entry: Entry) -> bytes:
+    with Path(entry.path).open("rb") as file:
+        return file.read(HEAD_BYTES)
+
+
+def read_manifest(name: str, raw: bytes) -> dict[str, Any]:
+    """The content of a cluster.json. Raises ConfigError if it is none."""
+    try:
+        content = json.loads(raw.decode("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{name} can't be read as JSON: {error}.") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{name} is no export's description: it holds no JSON object.")
+    return content
+
+
+# --- one listing ---------------------------------------------------------------------------------
+
+
+def sort_out(listing: Listing) -> Found:
+    """Tell what each file of a listing is."""
+    found = Found([], [], [])
+    others: Counter[str] = Counter()
+    unknown: list[str] = []
+    for entry in listing.entries:
+        posix = entry.path.replace(os.sep, "/")
+        segment = _SEGMENT.search(posix)
+        if segment is not None and segment["topic"] != TOPIC:
+            others[segment["topic"]] += 1
+        elif segment is not None:
+            found.files.append(_segment(entry, segment, listing))
+        elif listing.is_file or (entry.size and not _BESIDES.search(posix.rsplit("/", 1)[-1])):
+            file = _by_content(entry, listing)
+            if isinstance(file, InputFile):
+                found.files.append(file)
+            elif listing.is_file or not file.endswith(formats.UNKNOWN):
+                found.problems.append(f"{entry.path} {file}.")
+            else:
+                unknown.append(posix.rsplit("/", 1)[-1])
+    _tell_of_others(found, listing, others, unknown)
+    return found
+
+
+def _segment(entry: Entry, match: re.Match[str], listing: Listing) -> InputFile:
+    base = int(match["dotted"] or match["plain"])
+    return InputFile(
+        entry.path, formats.SEGMENT.name, int(match["partition"]), base, entry.size,
+        root=listing.root, is_remote=listing.is_remote,
+    )  # fmt: skip
+
+
+def _by_content(entry: Entry, listing: Listing) -> InputFile | str:
+    try:
+        head = listing.head(entry)
+    except OSError as error:
+        return f"can't be read: {error.strerror or error}"
+    kind = formats.recognise(head)
+    if isinstance(kind, str):
+        if formats.looks_like_segment(head):
+            return (
+                f"holds record batches, but not of {TOPIC}, as far as its name tells: the "
+                f"partition is read from {TOPIC}-N/<base offset>.log or "
+                f"{TOPIC}-N.<base offset>.log"
+            )
+        return kind
+    if kind == formats.PARQUET and not listing.is_remote:
+        from kgtool.analysis.input.readers.parquet_rows import refusal
+
+        why = refusal(entry.path)
+        if why is not None:
+            return why
+    dumped = _dumped(entry, head, kind)
+    if isinstance(dumped, str):
+        return dumped
+    partition, base = dumped
+    separator = formats.separator(head, kind).decode() if listing.is_remote else ""
+    return InputFile(
+        entry.path, kind.name, partition, base, entry.size, kind.lacks, 0, listing.root,
+        listing.is_remote, separator,
+    )  # fmt: skip
+
+
+def _dumped(entry: Entry, head: bytes, kind: Format) -> tuple[int, int] | str:
+    """Partition and base offset of what kafka-dump-log was given; or that it is another topic's."""
+    if kind not in formats.DUMPS:
+        return NO_PARTITION, 0
+    names = [name.decode(errors="replace") for name in SECTION.findall(head)]
+    segments = [_SEGMENT.search(name.replace("\\", "/")) for name in names]
+    topics = {match["topic"] for match in segments if match}
+    if topics and TOPIC not in topics and entry.size <= HEAD_BYTES:
+        return f"is a dump of {', '.join(sorted(topics))}, not of {TOPIC}"
+    own = _PARTITION.findall("/".join(Path(entry.path).parts[-2:]))
+    base = re.search(r"(\d+)\.log$", names[0]) if names else None
+    return int(own[-1]) if own else NO_PARTITION, int(base[1]) if base else 0
+
+
+def _tell_of_others(
+    found: Found, listing: Listing, others: Counter[str], unknown: list[str]
+) -> None:
+    topics = ", ".join(name for name, _ in others.most_common(SHOWN))
+    if not found.files and not found.problems:
+        found.problems.append(_nothing(listing, topics, unknown))
+        return
+    if others:
+        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+        found.notes.append(
+            f"{listing.root}: {sum(others.values())} segments of other topics are left out "
+            f"({topics}{more})."
+        )
+    if unknown:
+        found.notes.append(f"{listing.root}: left out, in no known format: {_some(unknown)}.")
+
+
+def _nothing(listing: Listing, topics: str, unknown: list[str]) -> str:
+    if listing.is_file:
+        return f"{listing.root} is a segment of topic {topics}, not of {TOPIC}."
+    what = f"{listing.root} has nothing of {TOPIC}"
+    if topics:
+        return f"{what}, only segments of other topics ({topics})."
+    if unknown:
+        return f"{what} in a format that is known ({_some(unknown)})."
+    return (
+        f"{what} (segments {TOPIC}-N/<base offset>.log, Parquet, or output of "
+        "kafka-console-consumer or kafka-dump-log)."
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,174 @@
+"""Tell by its content what a file is, and what that format can't tell."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from kgtool.analysis import lacks
+from kgtool.analysis.input.readers.formatter_text import TOPIC
+
+
+class Format(NamedTuple):
+    """A format that is read."""
+
+    name: str
+    label: str
+    """For people."""
+    lacks: int
+    """Bits of ``kgtool.analysis.lacks``."""
+
+
+_PRINTED = lacks.TRANSACTIONS | lacks.TIMES
+_OLD_DUMP = (
+    lacks.STATE_TIMES
+    | lacks.SUBSCRIPTIONS
+    | lacks.COMMIT_TIMES
+    | lacks.NEW_GROUPS
+    | lacks.TOPIC_IDS
+)
+
+SEGMENT: Final = Format("segment", "raw segments", 0)
+CLUSTER: Final = Format("cluster", "a live cluster", 0)
+PARQUET: Final = Format("parquet", "Parquet of Spark's Kafka source", lacks.TRANSACTIONS)
+FRAME: Final = Format("dataframe", "rows of Spark", lacks.TRANSACTIONS)
+OFFSETS_JSON: Final = Format(
+    "offsets-json", "OffsetsMessageFormatter, JSON", _PRINTED | lacks.GROUPS | lacks.NEW_GROUPS
+)
+GROUPS_JSON: Final = Format(
+    "groups-json", "GroupMetadataMessageFormatter, JSON",
+    _PRINTED | lacks.OFFSETS | lacks.NEW_GROUPS,
+)  # fmt: skip
+OFFSETS_TEXT: Final = Format(
+    "offsets-text", "OffsetsMessageFormatter, text", OFFSETS_JSON.lacks | lacks.TOPIC_IDS
+)
+GROUPS_TEXT: Final = Format(
+    "groups-text", "GroupMetadataMessageFormatter, text",
+    GROUPS_JSON.lacks | lacks.STATE_TIMES | lacks.SUBSCRIPTIONS,
+)  # fmt: skip
+DUMP_JSON: Final = Format("dump-json", "kafka-dump-log 3.8+", 0)
+DUMP_TEXT: Final = Format("dump-text", "kafka-dump-log 2.4 to 3.7", _OLD_DUMP)
+DUMP_OLD: Final = Format(
+    "dump-old", "kafka-dump-log up to 2.3", _OLD_DUMP | lacks.REMOVED_KEYS
+)  # fmt: skip
+
+FORMATS: Final = {
+    each.name: each
+    for each in (
+        SEGMENT, CLUSTER, PARQUET, FRAME, OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT,
+        DUMP_JSON, DUMP_TEXT, DUMP_OLD,
+    )
+}  # fmt: skip
+FORMATTERS: Final = (OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT)
+"""These don't say where in which partition a record was."""
+DUMPS: Final = (DUMP_JSON, DUMP_TEXT, DUMP_OLD)
+
+UNKNOWN: Final = "is in no format that is known"
+HEAD_BYTES = 1 << 20
+"""What is looked at of a file."""
+
+_JSON = re.compile(rb'\{\s*"key"\s*:\s*\{\s*"(?:type|version)"\s*:\s*"?(\d+)"?\s*,\s*"data"\s*:')
+_JSON_BEGIN = re.compile(rb'\{\s*"key"\s*:\s*\{')
+_TOPIC = TOPIC.encode()
+_OFFSETS = re.compile(
+    rb"^\[.*?,%b,\d+\]::(?:NULL|OffsetAndMetadata\(|\[OffsetMetadata\[)" % _TOPIC, re.MULTILINE
+)
+_GROUPS = re.compile(rb"::GroupMetadata\(groupId=|^[^\n]+::NULL\r?$", re.MULTILINE)
+_DUMP = re.compile(
+    rb"^(?:Dumping [^\n]+\r?\n(?:Log s|S)tarting offset: |baseOffset: \d+ lastOffset: \d+ "
+    rb"|offset: \d+ position: \d+ )",
+    re.MULTILINE,
+)
+_DUMP_BODY = re.compile(
+    rb'headerKeys: \[[^\]]*\] (?:(?P<json>key: (?:\{"type":|Unknown record type ))'
+    rb"|(?P<text>key: (?:offset_commit|group_metadata|unknown)::)"
+    rb'|(?P<old>key: (?:offset::|\{"metadata":))'
+    rb"|(?P<plain>key: ))",
+)
+_RECORD = re.compile(rb"^(?:\| )?offset: \d+ .*$", re.MULTILINE)
+_BATCH = re.compile(rb"^baseOffset: \d+ lastOffset: ", re.MULTILINE)
+_DEFAULT = re.compile(rb"^(?:CreateTime|LogAppendTime):-?\d+\t", re.MULTILINE)
+
+
+def recognise(head: bytes) -> Format | str:
+    """The format of a file that begins with these bytes, or why it can't be read."""
+    for test in (_by_magic, _dump, _formatter):
+        found = test(head)
+        if found is not None:
+            return found
+    if _DEFAULT.search(head):
+        return (
+            "is the console consumer's default output, where keys and values are bytes printed "
+            "as text: they can't be read back (use kgtool export, or the OffsetsMessageFormatter)"
+        )
+    return UNKNOWN
+
+
+def _by_magic(head: bytes) -> Format | str | None:
+    if head.startswith(b"PAR1"):
+        return PARQUET
+    if head.startswith(b"\x1f\x8b"):
+        return "is compressed with gzip: unpack it first"
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return "is compressed with zstd: unpack it first"
+    if head.startswith(b"PK\x03\x04"):
+        return "is a zip archive: unpack it first"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is UTF-16 text: write it as UTF-8"
+    if not head:
+        return "is empty"
+    return None
+
+
+def looks_like_segment(head: bytes) -> bool:
+    """Whether a record batch or message set may begin here, by offset, length and magic."""
+    if len(head) < 17 or head[0] >= 0x80:
+        return False
+    length = int.from_bytes(head[8:12], "big", signed=True)
+    return head[16] in (0, 1, 2) and 14 <= length < 1 << 30 and b"\0" in head[:8]
+
+
+def _dump(head: bytes) -> Format | str | None:
+    if not _DUMP.search(head):
+        return None
+    body = _DUMP_BODY.search(head)
+    if body is None:
+        return _dump_without_keys(head)
+    shapes = {"json": DUMP_JSON, "text": DUMP_TEXT, "old": DUMP_OLD}
+    return shapes.get(body.lastgroup or "") or _no_decoder()
+
+
+def _dump_without_keys(head: bytes) -> Format | str:
+    record = _RECORD.search(head)
+    if record is None:
+        # Batches without their records, or no batch at all, so that nothing is missing.
+        return _no_decoder() if _BATCH.search(head) else DUMP_JSON
+    if b"keysize: " in record[0]:  # up to 2.4; up to 2.3 tombstones show nothing of their key
+        return DUMP_OLD
+    return DUMP_JSON if b"endTxnMarker: " in head else _no_decoder()
+
+
+def _no_decoder() -> str:
+    return "was made by kafka-dump-log without --offsets-decoder: its keys and values can't be read"
+
+
+def _formatter(head: bytes) -> Format | str | None:
+    # In 3.9 both print something of records that are not theirs.
+    numbers = {int(found[1]) for found in _JSON.finditer(head)}
+    if numbers:
+        return GROUPS_JSON if 2 in numbers and not numbers & {0, 1} else OFFSETS_JSON
+    if _OFFSETS.search(head):
+        return OFFSETS_TEXT
+    if _GROUPS.search(head):
+        return GROUPS_TEXT
+    return None
+
+
+def separator(head: bytes, kind: Format) -> bytes:
+    """What stands at the beginning of every record but the first, for readers of lines."""
+    if kind in DUMPS:
+        return b"\nbaseOffset: " if _BATCH.search(head) else b"\noffset: "
+    if kind in (OFFSETS_JSON, GROUPS_JSON):
+        found = _JSON_BEGIN.search(head)
+        return found[0] if found else b'{"key":{'
+    return b"\n"

@@ -1,0 +1,100 @@
+"""Output of the console consumer's JSON formatters, 3.9 and later.
+
+``org.apache.kafka.tools.consumer.OffsetsMessageFormatter`` and ``GroupMetadataMessageFormatter``
+write ``{"key":{"type":1,"data":{…}},"value":{"version":3,"data":{…}}}`` (3.9: ``"version"`` in the
+key too) with nothing between two objects, so that an export is one endless line. A null value is
+a tombstone. They say neither where a record was nor when it was written: a place in the file
+stands for its offset, and for its time that which its value has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from kgtool.analysis.decode.commits import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
+from kgtool.analysis.decode.parts import REASON_UNKNOWN_KEY
+from kgtool.analysis.input.readers.textfile import Unit
+from kgtool.analysis.input.readers.transcribe import (
+    Collected,
+    printed_key,
+    printed_value,
+)
+from kgtool.records.types import KNOWN_TYPES
+
+UNKNOWN = "unknown"
+"""What the formatters of 3.9 print of a key that they don't know."""
+
+_decode = json.JSONDecoder().raw_decode
+_BEGIN = '{"key"'
+_OBJECT = re.compile(r'\{\s*"key"\s*:')
+
+
+def read_units(part: Iterable[Unit], into: Collected, order: int, end: int) -> None:
+    """Collect the records of some units of a file that is ``end`` bytes long.
+
+    :param order: what is added to a record's place in the file to make its offset.
+    """
+    for unit in part:
+        text = unit.data.decode(errors="replace").removeprefix("\ufeff")
+        at = behind = 0
+        while at < len(text):
+            at = _next(text, behind)
+            if at > behind:
+                into.leave(text[behind:at], unit.position)
+            if at == len(text):
+                break
+            try:
+                found, behind = _decode(text, at)
+            except (ValueError, RecursionError):
+                behind = _next(text, at + 1)
+                is_last = behind == len(text) and unit.position + len(unit.data) >= end
+                into.leave(text[at:behind], unit.position, is_last=is_last)
+                continue
+            _record(found, into, order + unit.position + at, unit.position)
+
+
+def _next(text: str, at: int) -> int:
+    """Where the next object begins; the end of the text if there is none."""
+    if text.startswith(_BEGIN, at):
+        return at
+    found = _OBJECT.search(text, at)
+    return found.start() if found else len(text)
+
+
+def _record(found: Any, into: Collected, place: int, position: int) -> None:
+    try:
+        key, value = found["key"], found["value"]
+        number = int(key["type"] if "type" in key else key["version"])
+        if key["data"] == UNKNOWN:
+            _skip(number, into, position)
+            return
+        raw_key = printed_key(number, key["data"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        into.lose(REASON_KEY, position)
+        return
+    if value is None:
+        into.add(place, 0, raw_key, None)
+        return
+    try:
+        version, data = int(value["version"]), value["data"]
+        if not isinstance(data, dict):  # the formatter knew no such version: "unknown"
+            into.lose(REASON_UNKNOWN_VALUE.format(version), position)
+            return
+        into.add(place, written_ms(data), raw_key, printed_value(number, version, data))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        into.lose(REASON_VALUE, position)
+
+
+def _skip(number: int, into: Collected, position: int) -> None:
+    """A record that the formatter should have left out; what it prints of its value is garbage."""
+    if number not in KNOWN_TYPES:
+        into.lose(REASON_UNKNOWN_KEY.format(number), position, damage=False)
+
+
+def written_ms(data: dict[str, Any]) -> int:
+    """The time that the value itself has, in ms; 0 where it has none."""
+    stamp = data.get("commitTimestamp", data.get("currentStateTimestamp", 0))
+    return max(int(stamp), 0)

@@ -1,0 +1,122 @@
+"""Output of the console consumer's old text formatters, up to 3.8 (and in 3.9 by the old names).
+
+::
+
+    [g,t1,0]::[OffsetMetadata[10,NO_METADATA],CommitTime 1795265630387,ExpirationTime 1795265690387]
+    [g,t1,0]::OffsetAndMetadata(offset=10, leaderEpoch=Optional[5], metadata=, commitTimestamp=1,
+        expireTimestamp=Some(2))
+    [g,t1,0]::NULL
+    g::GroupMetadata(groupId=g, generation=2, protocolType=Some(consumer), currentState=Stable,
+        members=HashMap(m -> MemberMetadata(memberId=m, …)))
+    g::NULL
+
+each on one line (the first shape: up to 2.0). Nothing is escaped, but a topic's name is only of
+letters, digits, dots, dashes and underscores, which is enough to tell the fields apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kgtool.analysis.input.readers.textfile import Unit
+from kgtool.analysis.input.readers.transcribe import Collected, group_key, offset_key, plain_offset
+from kgtool.errors import EncodeError
+from kgtool.protocol.plan import encode
+from kgtool.records.group_metadata import GroupMetadataValue, MemberMetadata
+
+TOPIC = r"[A-Za-z0-9._\-]{1,249}"
+_KEY = rf"^\[(?P<group>.*?),(?P<topic>{TOPIC}),(?P<partition>\d+)\]::"
+_OFFSETS = re.compile(
+    _KEY + r"(?:(?P<null>NULL)"
+    r"|OffsetAndMetadata\(offset=(?P<offset>-?\d+), leaderEpoch=[^,]*, metadata=.*,"
+    r" commitTimestamp=(?P<commit>-?\d+), expireTimestamp=(?P<expire>None|Some\(-?\d+\)|[^)]*)\)"
+    r"|\[OffsetMetadata\[(?P<offset_2>-?\d+),.*\],CommitTime (?P<commit_2>-?\d+)"
+    r",ExpirationTime (?P<expire_2>-?\d+)\])$",
+    re.DOTALL,
+)
+_GROUPS = re.compile(
+    r"^(?:(?P<gone>.*)::NULL|(?P<group>.*?)::GroupMetadata\(groupId=(?P=group), "
+    r"generation=(?P<generation>-?\d+), "
+    r"protocolType=(?:None|Some\((?P<protocol>.*?)\)), currentState=(?P<state>\w+), "
+    r"members=\w*Map\((?P<members>.*)\)\))$",
+    re.DOTALL,
+)
+_MEMBER = re.compile(r"(?:^|, )[^,]* -> MemberMetadata\(memberId=")
+_NUMBER = re.compile(r"-?\d+")
+
+
+def read_offsets(part: Iterable[Unit], into: Collected, order: int, end: int) -> None:
+    """Collect the records of an OffsetsMessageFormatter; parameters as in ``formatter_json``."""
+    for unit in part:
+        found = _match(_OFFSETS, unit, into, end)
+        if found is None:
+            continue
+        try:
+            _add_offset(found, into, order + unit.position)
+        except ValueError:  # a number that fits into no record
+            into.leave(found[0], unit.position)
+
+
+def _add_offset(found: re.Match[str], into: Collected, place: int) -> None:
+    key = offset_key(found["group"], found["topic"], int(found["partition"]))
+    if found["null"]:
+        into.add(place, 0, key, None)
+        return
+    commit = int(found["commit"] or found["commit_2"])
+    expire = _NUMBER.search(found["expire"] or found["expire_2"])
+    value = plain_offset(
+        int(found["offset"] or found["offset_2"]), commit, int(expire[0]) if expire else None
+    )
+    into.add(place, max(commit, 0), key, value)
+
+
+def read_groups(part: Iterable[Unit], into: Collected, order: int, end: int) -> None:
+    """Collect the records of a GroupMetadataMessageFormatter."""
+    for unit in part:
+        found = _match(_GROUPS, unit, into, end)
+        if found is None:
+            continue
+        group = found["group"] if found["gone"] is None else found["gone"]
+        try:
+            value = None if found["gone"] is not None else _group_value(found)
+            into.add(order + unit.position, 0, group_key(group), value)
+        except ValueError:  # a number or a name that fits into no record
+            into.leave(found[0], unit.position)
+
+
+def _group_value(found: re.Match[str]) -> bytes:
+    """GroupMetadataValue v3; its members are as many, and subscribe to nothing that is known."""
+    return group_value(
+        found["protocol"] or "", int(found["generation"]), len(_MEMBER.findall(found["members"]))
+    )
+
+
+def group_value(protocol_type: str, generation: int, members: int) -> bytes:
+    """GroupMetadataValue v3 of a group of which not more is told.
+
+    ValueError for a number or a text that does not fit.
+    """
+    nobody = [MemberMetadata(member_id=str(number)) for number in range(members)]
+    value = GroupMetadataValue(protocol_type=protocol_type, generation=generation, members=nobody)
+    try:
+        return b"\0\3" + encode(value, 3)
+    except EncodeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _match(pattern: re.Pattern[str], unit: Unit, into: Collected, end: int) -> re.Match[str] | None:
+    """The record in a unit; None, and what is left out, where there is none."""
+    text = unit.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    whole = text.removesuffix("\n")
+    # Metadata may have line breaks, and behind a record there may be lines of a logger.
+    size = len(whole)
+    while size >= 0:
+        found = pattern.match(whole[:size])
+        if found is not None:
+            into.leave(whole[size:], unit.position)
+            return found
+        size = whole.rfind("\n", 0, size)
+    is_last = unit.position + len(unit.data) >= end and unit.position > 0
+    into.leave(text, unit.position, is_last=is_last and text == whole)
+    return None

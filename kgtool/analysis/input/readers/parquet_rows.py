@@ -1,0 +1,177 @@
+"""Records from Parquet with the columns of Spark's Kafka source: key, value, topic, partition,
+offset, timestamp, timestampType, and perhaps headers.
+
+Rows may be in any order and lie in any files, so a commit is only taken for superseded by the next
+one of its key if no other row can lie between them: if every offset from one to the other is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.lockstep import Ints, View
+from kgtool.analysis.decode.parts import Piece, decode_part
+from kgtool.analysis.decode.rows import Source
+from kgtool.analysis.decode.segments import Note
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.inputs import TOPIC, unquoted
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+INPUT = ("path", "partition", "offset", "timestamp_ms", "key", "value")
+REASON_KEYLESS = "record without a key"
+
+
+def refusal(path: str) -> str | None:
+    """Why a file of this machine is not such Parquet, or None."""
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+    try:
+        footer = parquet.ParquetFile(path)
+        schema = footer.schema_arrow
+        topics = _topics(footer)
+    except (pa.ArrowException, OSError) as error:
+        return f"is damaged Parquet: {str(error).splitlines()[0]}"
+    # Spark takes what a folder's name says for a column: partition=3.
+    missing = [name for name in COLUMNS if name not in schema.names and f"/{name}=" not in path]
+    if missing:
+        return (
+            f"has not the columns of Spark's Kafka source: {', '.join(missing)} is missing "
+            f"(it has {', '.join(schema.names[:10])})"
+        )
+    wrong = [
+        f"{name} is {schema.field(name).type}, not {wanted}"
+        for name, wanted, test in _TYPES
+        if name in schema.names and not test(schema.field(name).type)
+    ]
+    if wrong:
+        return f"has not the columns of Spark's Kafka source: {'; '.join(wrong)}"
+    if topics and TOPIC not in topics:
+        return f"holds records of {', '.join(sorted(topics))}, not of {TOPIC}"
+    return None
+
+
+def _topics(footer: Any) -> set[str]:
+    """All topics, where the file's statistics tell; otherwise nothing."""
+    names = footer.schema_arrow.names
+    if "topic" not in names:
+        return set()
+    found: set[str] = set()
+    meta = footer.metadata
+    column = next(
+        (i for i in range(meta.num_columns) if meta.schema.column(i).path == "topic"), None
+    )
+    for group in range(meta.num_row_groups):
+        stats = None if column is None else meta.row_group(group).column(column).statistics
+        if stats is None or not stats.has_min_max or stats.min != stats.max:
+            return set()
+        found.add(str(stats.min))
+    return found
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: Any) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+_TYPES = (
+    ("key", "binary", _is_bytes),
+    ("value", "binary", _is_bytes),
+    ("topic", "string", _is_text),
+    ("partition", "int", pa.types.is_integer),
+    ("offset", "long", pa.types.is_integer),
+    ("timestamp", "timestamp", pa.types.is_timestamp),
+)
+
+
+def decode_rows(
+    tables: Iterable[Any],
+    as_of_ms: int | None,
+    detail: Detail,
+    missing: int = formats.PARQUET.lacks,
+) -> Iterator[Any]:
+    """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
+    for table in tables:
+        if table.num_rows:
+            for path, partition, rows in _by_partition(pa.table(table)):
+                source = Source(path, partition, missing)
+                yield from decode_part(source, _piece(rows), as_of_ms, detail)
+
+
+def plain_path(url: str) -> str:
+    """A file's path as the user knows it, from the URL that Spark makes of it."""
+    match = re.match(r"^file:(?://)?(/.*)$", url, re.DOTALL)
+    return unquoted(match[1] if match else url)
+
+
+def _by_partition(table: Any) -> Iterator[tuple[str, int, Any]]:
+    """(file, partition, its rows in the order of offsets)."""
+    ordered = table.sort_by([(name, "ascending") for name in ("path", "partition", "offset")])
+    paths = ordered["path"].combine_chunks().dictionary_encode()
+    path_code = paths.indices.to_numpy()
+    partition = ordered["partition"].to_numpy()
+    changes = (path_code[1:] != path_code[:-1]) | (partition[1:] != partition[:-1])
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(partition)]
+    for start, end in zip(starts[:-1], starts[1:], strict=True):
+        path = plain_path(paths.dictionary[int(path_code[start])].as_py())
+        yield path, int(partition[start]), ordered.slice(start, end - start).combine_chunks()
+
+
+def _piece(rows: Any) -> Piece:
+    offset = rows["offset"].to_numpy().astype(np.int64)
+    # A dump that was made twice has its rows twice.
+    first = np.ones(len(offset), dtype=np.bool_)
+    first[1:] = offset[1:] != offset[:-1]
+    has_key = pc.is_valid(rows["key"]).to_numpy()
+    notes = []
+    if not has_key[first].all():
+        notes.append(Note(REASON_KEYLESS, 0, 0, int((~has_key[first]).sum())))
+    rows = rows.filter(pa.array(first & has_key))
+    decoded = _decoded(rows)
+    return Piece(0, decoded.view.size, decoded, notes)
+
+
+def _decoded(rows: Any) -> Decoded:
+    keys, key_at, key_size = _bytes(rows["key"])
+    values, value_at, value_size = _bytes(rows["value"])
+    offset = rows["offset"].to_numpy().astype(np.int64)
+    nothing = np.zeros(len(offset), dtype=np.bool_)
+    gap = np.zeros(len(offset), dtype=np.int64)
+    gap[1:] = offset[1:] != offset[:-1] + 1
+    return Decoded(
+        view=View(np.concatenate([keys, values])),
+        log_offset=offset,
+        base_offset=offset,
+        timestamp_ms=rows["timestamp_ms"].to_numpy().astype(np.int64),
+        producer_id=np.full(len(offset), -1, dtype=np.int64),
+        transactional=nothing,
+        control=nothing,
+        key_at=key_at,
+        key_size=key_size,
+        value_at=value_at + len(keys),
+        value_size=value_size,
+        stretch=np.cumsum(gap),
+    )
+
+
+def _bytes(column: Any) -> tuple[Any, Ints, Ints]:
+    """The bytes of all of a column, and where each value is: size -1 is null."""
+    array = column.combine_chunks().cast(pa.large_binary())
+    bounds = np.frombuffer(array.buffers()[1], dtype=np.int64)
+    bounds = bounds[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    data = array.buffers()[2]
+    raw = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, np.uint8)
+    raw = raw[bounds[0] : bounds[-1]]
+    size = np.diff(bounds)
+    size[~pc.is_valid(array).to_numpy(zero_copy_only=False)] = -1
+    return raw, bounds[:-1] - bounds[0], size

@@ -1,0 +1,149 @@
+"""Cut files into ranges, and read a range whatever its format: runs in Spark's Python workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kgtool.analysis import schema
+from kgtool.analysis.decode.parts import Part, Piece, segment_parts
+from kgtool.analysis.decode.segments import Note, split
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.inputs import TOPIC, InputFile
+from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text
+from kgtool.analysis.input.readers.textfile import (
+    BATCHES,
+    GROUP_LINES,
+    JSON_OBJECTS,
+    OFFSET_LINES,
+    Unit,
+    sections,
+    units,
+)
+from kgtool.analysis.input.readers.transcribe import Collected
+
+SPLIT_BYTES = 64 << 20
+"""Segments larger than this are several tasks."""
+SPLIT_TEXT_BYTES = 32 << 20
+"""The same of text, which takes longer."""
+OTHER_TOPIC = "other-topic"
+"""Format of the part of a dump that is not of ``__consumer_offsets``."""
+REASON_OTHER_TOPIC = f"dump of another topic than {TOPIC}"
+
+_DUMPED = re.compile(r"(?P<topic>[A-Za-z0-9._\-]{1,249})-(?P<partition>\d+)[./\\]\d+\.log$")
+_BETWEEN = {
+    formats.OFFSETS_JSON.name: JSON_OBJECTS,
+    formats.GROUPS_JSON.name: JSON_OBJECTS,
+    formats.OFFSETS_TEXT.name: OFFSET_LINES,
+    formats.GROUPS_TEXT.name: GROUP_LINES,
+    **{kind.name: BATCHES for kind in formats.DUMPS},
+}
+_DUMPS = tuple(kind.name for kind in formats.DUMPS)
+Row = Mapping[str, Any]
+
+
+def parts(row: Row, settings: Any = None) -> Iterator[Part]:
+    """What there is in a row of ``schema.SPLITS``; ``settings`` are those of a live cluster.
+
+    Raises OSError where a file can't be read.
+    """
+    kind = row["format"]
+    if kind == formats.SEGMENT.name:
+        return segment_parts(row)
+    if kind == formats.CLUSTER.name:
+        from kgtool.analysis.input.readers.cluster import cluster_parts
+
+        return cluster_parts(row, settings)
+    if kind in (formats.PARQUET.name, formats.FRAME.name):
+        return iter(())  # Spark reads it; here it only gets its row in the quality table
+    if kind == OTHER_TOPIC:
+        return iter([Note(REASON_OTHER_TOPIC, row["start"], row["end"] - row["start"])])
+    return _text_parts(row)
+
+
+def _text_parts(row: Row) -> Iterator[Part]:
+    size = Path(row["path"]).stat().st_size
+    for block in units(row["path"], row["start"], row["end"], _BETWEEN[row["format"]]):
+        yield read_block(block, row["format"], row["order"], size)
+
+
+def read_block(block: list[Unit], kind: str, order: int, end: int) -> Piece:
+    """The records of some units of a text of that format, which is ``end`` bytes long."""
+    into = Collected()
+    if kind in _DUMPS:
+        dump_log.read_units(block, into, end)
+    elif kind == formats.OFFSETS_TEXT.name:
+        formatter_text.read_offsets(block, into, order, end)
+    elif kind == formats.GROUPS_TEXT.name:
+        formatter_text.read_groups(block, into, order, end)
+    else:
+        formatter_json.read_units(block, into, order, end)
+    size = sum(len(unit.data) for unit in block)
+    return Piece(block[0].position, size, into.decoded(), into.all_notes())
+
+
+# --- ranges --------------------------------------------------------------------------------------
+
+
+def split_rows(tables: Iterable[Any]) -> Iterator[Any]:
+    """``mapInArrow`` function: one row a file in, one row a range out."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    for table in tables:
+        rows = [piece for row in table.to_pylist() for piece in ranges(row)]
+        yield pa.RecordBatch.from_pylist(rows, schema=schema.arrow(schema.SPLITS))
+
+
+def split_of(file: InputFile) -> dict[str, Any]:
+    """The row of ``schema.SPLITS`` that stands for a whole file."""
+    is_cluster = file.format == formats.CLUSTER.name
+    return {
+        "path": file.path,
+        "partition": file.partition,
+        "start": file.base_offset if is_cluster else 0,
+        "end": file.size,
+        "format": file.format,
+        "lacks": file.lacks,
+        "order": file.order,
+    }
+
+
+def ranges(row: Row) -> list[dict[str, Any]]:
+    """The ranges of a file; one range where it can't be read, and its reader says why."""
+    try:
+        return list(_ranges_of(row)) or [dict(row)]
+    except OSError:
+        return [dict(row)]
+
+
+def _ranges_of(row: Row) -> Iterator[dict[str, Any]]:
+    if row["format"] == formats.SEGMENT.name:
+        for start, end in split(row["path"], row["end"], SPLIT_BYTES):
+            yield {**row, "start": start, "end": end}
+    elif row["format"] in _DUMPS:
+        for start, end, name in sections(row["path"], row["end"]):
+            yield from _even({**row, **section(row, name)}, start, end)
+    elif row["format"] in (formats.CLUSTER.name, formats.PARQUET.name, formats.FRAME.name):
+        yield dict(row)
+    else:
+        yield from _even(row, row["start"], row["end"])
+
+
+def _even(row: Row, start: int, end: int) -> Iterator[dict[str, Any]]:
+    for at in range(start, end, SPLIT_TEXT_BYTES):
+        yield {**row, "start": at, "end": min(at + SPLIT_TEXT_BYTES, end)}
+
+
+def section(row: Row, name: str) -> dict[str, Any]:
+    """What the name of a dumped file says about a part of the dump."""
+    found = _DUMPED.search(name)
+    if found is None:
+        return {}
+    if found["topic"] != TOPIC:
+        return {"format": OTHER_TOPIC}
+    return {"partition": int(found["partition"])}
+
+
+Reader = Callable[[Row], Iterator[Part]]

@@ -1,0 +1,196 @@
+"""Put records that were printed back into bytes, so that one decoder reads every input.
+
+What a text doesn't tell is filled in with what stands for "not known" in the record's format, and
+the columns that come from it are emptied later (``kgtool.analysis.lacks``).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Any
+
+import numpy as np
+
+from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.lockstep import View
+from kgtool.analysis.decode.segments import Note
+from kgtool.records.printed import key_bytes, value_bytes
+from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
+
+ABORT, COMMIT = 0, 1
+
+REASON_MALFORMED = "text that is no record"
+REASON_CUT_OFF = "record cut off at the end"
+
+REASON_STOPPED = "the tool stopped with an error: {}"
+
+_STOPPED = re.compile(
+    r'^(?:Exception in thread "[^"\n]*" )?((?:[a-z]\w*\.)+\w*(?:Exception|Error)\b[^\n]*)',
+    re.MULTILINE,
+)
+_NOISE = re.compile(
+    r"""\s*$ | Processed\ a\ total\ of\ \d+\ messages | Option\ --\S+\ is\ deprecated
+    | (?:log4j|SLF4J|StatusLogger):?\ ? | \[\d{4}-\d\d-\d\d[ T][\d:,.]+\]\ [A-Z]+[ ]
+    | \[main\]\ (?:INFO|WARN|ERROR|DEBUG)\ | (?:WARN|WARNING|ERROR|INFO)\b | \s+at\ \S+\(
+    | OpenJDK\ | Picked\ up\ \w+:""",
+    re.VERBOSE,
+)
+"""What tools, loggers and the JVM print besides records."""
+
+_int16 = struct.Struct(">h").pack
+_int32 = struct.Struct(">i").pack
+_int64 = struct.Struct(">q").pack
+_head = struct.Struct(">hq").pack
+_head_3 = struct.Struct(">hqi").pack
+_COLUMNS = 8
+_LIMIT = 1 << 63
+
+
+class Collected:
+    """Records of one file, of one partition, in the order of its log."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self._rows: list[tuple[int, ...]] = []
+        self._parts: list[bytes] = []
+        self._counts: dict[tuple[str, bool], list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(
+        self, log_offset: int, timestamp_ms: int, key: bytes, value: bytes | None,
+        *, base_offset: int | None = None, producer_id: int = -1, transactional: bool = False,
+        control: bool = False,
+    ) -> None:  # fmt: skip
+        """Take a record; ``value`` None is a tombstone. ValueError for a number beyond 64 bits."""
+        base_offset = log_offset if base_offset is None else base_offset
+        for number in (log_offset, base_offset, timestamp_ms, producer_id):
+            if not -_LIMIT <= number < _LIMIT:
+                raise ValueError(f"{number} is no 64-bit number")
+        self._parts.append(key if value is None else key + value)
+        self._rows.append(
+            (
+                log_offset, base_offset, timestamp_ms, producer_id, transactional, control,
+                len(key), -1 if value is None else len(value),
+            )
+        )  # fmt: skip
+
+    def lose(self, reason: str, position: int, *, damage: bool = True) -> None:
+        """Count a record that can't be used; where the first of each reason is, is kept."""
+        count = self._counts.setdefault((reason, damage), [0, position])
+        count[0] += 1
+
+    def leave(self, text: str, position: int, *, is_last: bool = False) -> None:
+        """Leave out text that is no record: noise, the torn end of a file, or damage."""
+        stopped = _STOPPED.search(text)
+        if stopped:
+            self.notes.append(Note(REASON_STOPPED.format(stopped[1].strip()[:200]), position))
+            return
+        if is_noise(text):
+            return
+        reason = REASON_CUT_OFF if is_last else REASON_MALFORMED
+        self.lose(reason, position, damage=not is_last)
+
+    def all_notes(self) -> list[Note]:
+        """What was lost, one note a reason."""
+        counted = [
+            Note(reason, position, 0, count, damage)
+            for (reason, damage), (count, position) in self._counts.items()
+        ]
+        return [*self.notes, *counted]
+
+    def decoded(self) -> Decoded:
+        """What was collected, as a chunk of a segment would be read."""
+        table = np.array(self._rows, dtype=np.int64).reshape(-1, _COLUMNS)
+        log_offset, base_offset, at_ms, producer, transactional, control, key, value = table.T
+        sizes = key + np.maximum(value, 0)
+        ends = np.cumsum(sizes)
+        key_at = ends - sizes
+        return Decoded(
+            view=View(b"".join(self._parts)),
+            log_offset=log_offset,
+            base_offset=base_offset,
+            timestamp_ms=at_ms,
+            producer_id=producer,
+            transactional=transactional.astype(np.bool_),
+            control=control.astype(np.bool_),
+            key_at=key_at,
+            key_size=key,
+            value_at=key_at + key,
+            value_size=value,
+        )
+
+
+def is_noise(text: str) -> bool:
+    """Whether all of these lines are what programs print besides records."""
+    return all(_NOISE.match(line) for line in text.splitlines())
+
+
+def marker(kind: int) -> tuple[bytes, bytes]:
+    """Key and value of a control record that ends a transaction: ABORT or COMMIT."""
+    return _int16(0) + _int16(kind), bytes(6)
+
+
+def offset_key(group: str, topic: str, partition: int, number: int = 1) -> bytes:
+    """OffsetCommitKey; ValueError where a name is too long for one."""
+    try:
+        return _int16(number) + _text(group) + _text(topic) + _int32(partition)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+
+
+def group_key(group: str) -> bytes:
+    """GroupMetadataKey; ValueError where the name is too long for one."""
+    try:
+        return _int16(GROUP_METADATA) + _text(group)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+
+
+def plain_offset(offset: int, commit_ms: int, expire_ms: int | None) -> bytes:
+    """OffsetCommitValue v3, or v1 where there is an expire timestamp; no metadata.
+
+    ValueError for a number beyond 64 bits.
+    """
+    try:
+        if expire_ms is None:
+            return _head_3(3, offset, -1) + b"\0\0" + _int64(commit_ms)
+        return _head(1, offset) + b"\0\0" + _int64(commit_ms) + _int64(expire_ms)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+
+
+def printed_key(number: int, data: Any) -> bytes:
+    """The key of a record that a tool printed as JSON; ValueError if it isn't one."""
+    if number in OFFSET_TYPES:
+        try:
+            return offset_key(data["group"], data["topic"], data["partition"], number)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no offset's key: {error}") from None
+    return key_bytes(number, data)
+
+
+def printed_value(number: int, version: int, data: Any) -> bytes:
+    """The value of a record that a tool printed as JSON; ValueError if it isn't one."""
+    if number in OFFSET_TYPES and 1 <= version <= 3:
+        try:
+            return _offset_value(version, data)
+        except (KeyError, TypeError, AttributeError, struct.error) as error:
+            raise ValueError(f"no offset's value: {error}") from None
+    return value_bytes(number, version, data)
+
+
+def _offset_value(version: int, data: Any) -> bytes:
+    """As the schema says; by hand, because of these there are millions."""
+    metadata, committed = _text(data["metadata"]), _int64(data["commitTimestamp"])
+    if version == 3:
+        return _head_3(3, data["offset"], data["leaderEpoch"]) + metadata + committed
+    expire = _int64(data.get("expireTimestamp", -1)) if version == 1 else b""
+    return _head(version, data["offset"]) + metadata + committed + expire
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode("utf-8", "replace")
+    return _int16(len(raw)) + raw

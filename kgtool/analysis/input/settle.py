@@ -1,0 +1,123 @@
+"""Put the inputs together: nothing twice, one cluster, and what they can tell as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kgtool.analysis import lacks
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.inputs import NO_PARTITION, InputFile, Inputs
+from kgtool.errors import ConfigError
+
+_PLACED = (
+    formats.SEGMENT.name,
+    formats.CLUSTER.name,
+    formats.PARQUET.name,
+    *(kind.name for kind in formats.DUMPS),
+)
+"""Formats that tell where in the log a record was."""
+
+
+def settled(inputs: Inputs) -> Inputs:
+    """The inputs once everything is found: nothing twice, and what they tell together.
+
+    Raises ConfigError if there is nothing to read.
+    """
+    unique, doubled = _without_doubles(inputs.files)
+    if not unique:
+        raise ConfigError(" ".join(inputs.problems) or "There is nothing to read.")
+    files = _as_one_partition(_with_own_partitions(unique))
+    return inputs._replace(files=files, notes=[*inputs.notes, *doubled])
+
+
+def one_cluster(manifests: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The description of the cluster. Raises ConfigError if there are several clusters."""
+    clusters = {manifest.get("cluster_id") for manifest in manifests}
+    if len(clusters) > 1:
+        raise ConfigError(
+            "The inputs are of different clusters "
+            f"({', '.join(sorted(map(str, clusters)))}): analyze them one by one."
+        )
+    return manifests[0] if manifests else None
+
+
+def _without_doubles(files: Iterable[InputFile]) -> tuple[list[InputFile], list[str]]:
+    """One file for each segment: replicas and repeated arguments must not count twice."""
+    best: dict[Any, InputFile] = {}
+    notes = []
+    for file in files:
+        real = file.path if file.is_remote else os.path.realpath(file.path)
+        is_segment = file.format == formats.SEGMENT.name
+        key = (file.partition, file.base_offset) if is_segment else real
+        other = best.get(key)
+        if other is None:
+            best[key] = file
+        elif is_segment and real != os.path.realpath(other.path):
+            kept = max(other, file, key=lambda each: each.size)
+            notes.append(
+                f"{other.path} and {file.path} are the same segment: only {kept.path} is read."
+            )
+            best[key] = kept
+    return list(best.values()), notes
+
+
+def _with_own_partitions(files: list[InputFile]) -> list[InputFile]:
+    """Give each dump without a partition a number of its own, below NO_PARTITION.
+
+    Dumps in one folder of segments with different base offsets may be of one partition, whose
+    groups are in all of them; two with the same base offset are of two.
+    """
+    dumps = {kind.name for kind in formats.DUMPS}
+    nameless = [f for f in files if f.format in dumps and f.partition == NO_PARTITION]
+    folders: dict[str, list[InputFile]] = {}
+    for file in nameless:
+        folders.setdefault(file.path.replace(os.sep, "/").rpartition("/")[0], []).append(file)
+    numbers: dict[str, int] = {}
+    for some in folders.values():
+        is_one = len({file.base_offset for file in some}) == len(some)
+        for file in some:
+            known = numbers[some[0].path] if is_one and some[0].path in numbers else None
+            numbers[file.path] = NO_PARTITION - 1 - len(numbers) if known is None else known
+    return [
+        file._replace(partition=numbers[file.path])
+        if file.format in dumps and file.path in numbers
+        else file
+        for file in files
+    ]
+
+
+def _as_one_partition(files: list[InputFile]) -> list[InputFile]:
+    """Let what formatters printed tell together what it can, the groups' records first."""
+    names = [kind.name for kind in formats.FORMATTERS]
+    printed = [file for file in files if file.format in names]
+    together = 0
+    for file in printed:
+        together |= file.lacks
+    have_offsets = any(not file.lacks & lacks.OFFSETS for file in printed)
+    have_groups = any(not file.lacks & lacks.GROUPS for file in printed)
+    together &= ~((lacks.OFFSETS if have_offsets else 0) | (lacks.GROUPS if have_groups else 0))
+    printed.sort(key=lambda file: bool(file.lacks & lacks.GROUPS))
+    behind = 0
+    placed: dict[str, InputFile] = {}
+    for file in printed:
+        placed[file.path] = file._replace(lacks=together, order=behind)
+        behind += file.size + 1
+    return [placed.get(file.path, file) for file in files]
+
+
+def may_overlap(files: Sequence[InputFile]) -> bool:
+    """Whether two inputs may hold the same record.
+
+    Segments of one folder are told apart by their names; those of other folders may be replicas.
+    """
+    kinds = {file.format for file in files}
+    if kinds & {formats.PARQUET.name, formats.FRAME.name} or len(kinds & set(_PLACED)) > 1:
+        return True
+    folders: dict[int, set[tuple[str, str]]] = {}
+    for file in files:
+        if file.format in _PLACED:
+            folder = file.path.replace(os.sep, "/").rpartition("/")[0]
+            folders.setdefault(file.partition, set()).add((file.root, folder))
+    return any(len(some) > 1 for some in folders.values())

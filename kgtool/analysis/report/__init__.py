@@ -1,0 +1,1 @@
+"""The summary, and the HTML report: one file that needs no network."""

@@ -1,0 +1,298 @@
+"""What the HTML report shows: a dictionary that fits into JSON, and the rows of the tables.
+
+The dictionary is totals; the rows come as blocks (``report_rows``), those that matter most first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from kgtool.analysis import lacks, schema
+from kgtool.analysis.fold.arrays import ints
+from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.report import blocks
+from kgtool.analysis.report.blocks import cut
+from kgtool.analysis.report.summary import summary
+from kgtool.analysis.tables import growth
+from kgtool.analysis.tables.totals import FAMILIES, SIZES, merged_families
+from kgtool.analysis.words import DAY_MS, duration
+
+BUCKETS = 1500
+"""Of the metrics' charts."""
+MOST_DAYS = 92
+"""Ahead."""
+CURVE_DAYS = 366
+"""Of each what-if curve, at most."""
+
+
+class Shown(NamedTuple):
+    """How a table is shown."""
+
+    title: str
+    note: str = ""
+    best: tuple[tuple[str, str], ...] = ()
+    """Its order: columns, each with a direction; what is missing comes last."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    """What a row's reader may want to run: the first of which all ``{column}`` are known."""
+
+
+_EXPLAIN = ("kgtool", "explain", "--group", "{group}")
+_DESCRIBE = ("kgtool", "describe", "--group", "{group}", "--topic", "{topic}:{partition}",
+             "--expiry")  # fmt: skip
+_KEEP = ("kgtool", "keep", "--group", "{group}", "--dry-run")
+_LIST = ("kgtool", "list", "--match", "{family}")
+_COORDINATOR = ("kgtool", "coordinator", "--group", "{group}")
+SHOWN: Final = {
+    "groups": Shown(
+        "Groups", "most offsets first", (("live_offsets", "descending"), ("group", "ascending")),
+        (_EXPLAIN,),
+    ),
+    "live": Shown(
+        "Live offsets", "first to expire first",
+        (("expires_at_ms", "ascending"), ("group", "ascending")), (_DESCRIBE,),
+    ),
+    "losses": Shown(
+        "Losses", "what was committed again later first",
+        (("committed_again_ms", "ascending"), ("lost_at_ms", "ascending")), (_KEEP,),
+    ),
+    "removals": Shown(
+        "Removals", "latest first", (("removed_at_ms", "descending"), ("group", "ascending")),
+        (_EXPLAIN,),
+    ),
+    "overdue": Shown(
+        "Overdue", "longest overdue first",
+        (("overdue_ms", "descending"), ("group", "ascending")), (_COORDINATOR,),
+    ),
+    "partitions": Shown("Partitions", "largest first", (("bytes", "descending"),)),
+    "writers": Shown("Writers", "most commits first", (("commits", "descending"),), (_LIST,)),
+    "transactions": Shown(
+        "Open transactions", "oldest first", (("since_ms", "ascending"),), (_EXPLAIN,)
+    ),
+    "orphans": Shown("Orphans", "", (("group", "ascending"), ("topic", "ascending")), (_DESCRIBE,)),
+    "gaps": Shown("Gaps", "longest first", (("longest_gap_ms", "descending"),), (_LIST,)),
+    "upgrades": Shown(
+        "Upgrade to KIP-848", "most offsets lost first",
+        (("lost_offsets", "descending"), ("group", "ascending")), (_EXPLAIN,),
+    ),
+    "quality": Shown(
+        "Files", "damaged ones first",
+        commands=(("kgtool", "analyze", "{path}", "--table", "quality"),),
+    ),
+}  # fmt: skip
+"""The report's tables, in their order, as far as there are such tables."""
+SPANS: Final = ("retention_ms", "check_interval_ms", "latency_ms", "overdue_ms", "longest_gap_ms",
+                "safe_retention_ms")  # fmt: skip
+NAMES: Final = ("group", "family", "topic", "path")
+_LEFT_OUT: Final = ("problems", "topic_id", "days")
+
+
+def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
+    """Everything that the report shows."""
+    days = days_ahead(analysis.wanted.horizon_ms)
+    facts = summary(analysis, with_whatif=True)
+    live = facts["live_offsets"]
+    bucket_ms = _bucket_ms(analysis.wanted.bucket_ms, facts)
+    sizes = analysis.small("sizes")
+    sums = [("groups", "sum"), *((name, "sum") for name in SIZES), ("last_seen_ms", "max")]
+    families = sorted(
+        merged_families(sizes, sums, "groups"),
+        key=lambda row: (-row["live_offsets"], -row["groups"], row["family"]),
+    )[:FAMILIES]
+    return {
+        "cluster_id": cluster_id,
+        "summary": facts,
+        "untold": lacks.words(analysis.lacks),
+        "as_of_ms": facts["as_of_ms"],
+        "bucket_ms": bucket_ms,
+        "growth": _columns(facts["growth"], ("at_ms", "offsets", "groups")),
+        "days": _days(facts["next_days"], days) if facts["untold"] < live or not live else [],
+        "families": [
+            {**{name: value for name, value in row.items() if name != "name"},
+             "family": cut(row["family"])}
+            for row in families
+        ],
+        "whatif": [_scenario(row, analysis) for row in facts["whatif"]],
+        "scenario_columns": [column(name) for name in _SCENARIO],
+        "metrics": _columns(
+            _every_bucket(_buckets(analysis.metrics, bucket_ms), bucket_ms),
+            ("bucket_start_ms", *_COUNTERS),
+        ),
+        "tables": [
+            table(name, _total(analysis, name, facts))
+            for name in SHOWN if name in analysis.names()
+        ],
+    }  # fmt: skip
+
+
+def rows(analysis: Analysis, name: str) -> Iterator[bytes]:
+    """The blocks of one of the tables, as many as a report has room for."""
+    make = partial(blocks.blocks, _names(name))
+    found = (
+        make([_files(analysis.quality)]) if name == "quality"
+        else analysis.mapped(name, SHOWN[name].best, make)
+    )  # fmt: skip
+    return blocks.bounded(found)
+
+
+def days_ahead(horizon_ms: int) -> int:
+    """How many days the report looks ahead."""
+    return max(1, min(horizon_ms // DAY_MS, MOST_DAYS))
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _total(analysis: Analysis, name: str, facts: dict[str, Any]) -> int:
+    """How many rows a table has: most were counted already."""
+    known: dict[str, int] = {
+        "live": facts["live_offsets"],
+        "losses": sum(row["removed_offsets"] + row["next_offsets"] for row in facts["whatif"]),
+        "removals": sum(row["removals"] for row in facts["removals"]),
+        "overdue": facts["overdue"] or 0,
+        "quality": facts["quality"]["files"],
+    }
+    if name in known:
+        return known[name]
+    # What is put together from several log partitions has fewer rows than they told.
+    return sum(map(int, analysis.mapped(name, (), blocks.lengths)))
+
+
+def _names(name: str) -> list[str]:
+    names = [column for column in schema.names(schema.TABLES[name]) if column not in _LEFT_OUT]
+    return names + ["reasons"] if name == "quality" else names
+
+
+def table(name: str, total: int, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """What is said of a table beside its rows."""
+    shown = SHOWN[name]
+    return {
+        "name": name,
+        "title": shown.title,
+        "note": shown.note,
+        "total": total,
+        "columns": [column(each) for each in names or _names(name)],
+        "commands": shown.commands,
+    }
+
+
+def _files(quality: Any) -> Any:
+    """The files, damaged ones first, with their problems in words."""
+    reasons = [
+        "; ".join(dict.fromkeys(each["reason"] for each in problems))
+        for problems in quality["problems"].to_pylist()
+    ]
+    found = quality.append_column("reasons", pa.array(reasons, pa.string()))
+    return found.sort_by([("damaged", "descending"), ("path", "ascending")])
+
+
+def column(name: str) -> dict[str, str]:
+    """A column's name, label and kind."""
+    if name in SPANS:
+        kind = "span"
+    elif name.endswith("_ms"):
+        kind = "moment"
+    elif name == "bytes":
+        kind = "bytes"
+    else:
+        kind = "name" if name in NAMES else _KINDS.get(name, "text")
+    label = name.removesuffix("_ms").replace("_", " ")
+    return {"name": name, "label": label, "kind": kind}
+
+
+_KINDS: Final = {
+    name: "bool" if kind == "boolean" else "int"
+    for table in schema.TABLES.values()
+    for name, kind in table
+    if kind in ("int", "bigint", "boolean")
+}
+
+
+# --- charts --------------------------------------------------------------------------------------
+
+
+def _columns(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[list[Any]]:
+    """Rows as columns, the first one in seconds, as charts want it."""
+    first, *others = names
+    return [[row[first] / 1000 for row in rows], *[[row[name] for row in rows] for name in others]]
+
+
+_COUNTERS: Final = (
+    "offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances",
+)  # fmt: skip
+
+
+def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
+    """The buckets of the metrics' charts: as wanted, or as many in one as a screen needs."""
+    assert wanted_ms is not None
+    curve = facts["growth"]
+    step = growth.step_ms(facts["as_of_ms"] - curve[0]["at_ms"]) if curve else 0
+    return max(-(-step // wanted_ms), 1) * wanted_ms
+
+
+def _buckets(metrics: Any, bucket_ms: int) -> list[dict[str, Any]]:
+    start = ints(metrics["bucket_start_ms"]) // bucket_ms * bucket_ms
+    rows = metrics.set_column(0, "bucket_start_ms", pa.array(start))
+    found = rows.group_by("bucket_start_ms").aggregate([(name, "sum") for name in _COUNTERS])
+    found = found.select(["bucket_start_ms", *(f"{name}_sum" for name in _COUNTERS)])
+    found = found.rename_columns(["bucket_start_ms", *_COUNTERS])
+    last = found.sort_by([("bucket_start_ms", "descending")]).slice(0, BUCKETS)
+    buckets: list[dict[str, Any]] = last.to_pylist()
+    return buckets
+
+
+def _every_bucket(rows: list[dict[str, Any]], bucket_ms: int) -> list[dict[str, Any]]:
+    """In order, and with those in which nothing happened, as far as they are not too many."""
+    known = {int(row["bucket_start_ms"]): row for row in rows}
+    if not known:
+        return []
+    last = max(known)
+    first = max(min(known), last - (BUCKETS - 1) * bucket_ms)
+    nothing = dict.fromkeys(_COUNTERS, 0)
+    return [
+        {**nothing, **known.get(at, {}), "bucket_start_ms": at}
+        for at in range(first, last + 1, bucket_ms)
+    ]
+
+
+def _days(rows: list[dict[str, Any]], days: int) -> list[dict[str, Any]]:
+    known = {row["day"]: row for row in rows}
+    empty = {"offsets": 0, "groups": 0}
+    return [{**empty, **known.get(day, {}), "day": day} for day in range(1, days + 1)]
+
+
+_SCENARIO: Final = (
+    "rules", "retention_ms", "check_interval_ms", "removed_offsets", "missed_offsets",
+    "removed_groups", "live_offsets", "live_groups", "next_offsets",
+)  # fmt: skip
+
+
+def _scenario(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
+    basis = analysis.basis
+    is_basis = (row["rules"], row["retention_ms"], row["check_interval_ms"]) == (
+        basis.rules.name, basis.retention_ms, basis.check_interval_ms,
+    )  # fmt: skip
+    scenarios = analysis.wanted.scenarios
+    parts = [duration(row["retention_ms"])]
+    if len({each.rules.name for each in scenarios}) > 1:
+        parts.insert(0, row["rules"])
+    if len({each.interval_ms for each in scenarios}) > 1:
+        parts.append(f"every {duration(row['check_interval_ms'])}")
+    return {
+        "name": ", ".join(parts) + (" (as it was)" if is_basis else ""),
+        "is_basis": is_basis,
+        "days": [
+            {"day_ms": day["day_ms"], "live_offsets": day["live_offsets"]}
+            for day in _thinned(row["days"])
+        ],
+        "cells": [row[name] for name in _SCENARIO],
+    }
+
+
+def _thinned(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every so-manieth day, the last one among them, so that a curve is no longer than a screen."""
+    step = -(-len(days) // CURVE_DAYS)
+    return days[::-1][::step][::-1] if days else []

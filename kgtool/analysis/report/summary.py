@@ -1,0 +1,137 @@
+"""The summary: what a tired person wants to know, as a dictionary.
+
+The fold of each log partition counts; here only totals and a few top rows are put together.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from kgtool.analysis import lacks
+from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.tables import growth
+from kgtool.analysis.tables.totals import COUNTS, TOP, merged_families
+from kgtool.analysis.words import count
+
+PROBLEM_FILES = 20
+_GROWTH = lacks.TIMES | lacks.OFFSETS | lacks.REMOVED_KEYS
+"""Without one of these nobody knows what there was when."""
+
+
+def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
+    """Totals, what expires next, families, growth, removals, quality; ``with_whatif`` scenarios.
+
+    Of inputs that can't tell it ``overdue`` is None and ``growth`` is empty.
+    """
+    basis, as_of_ms = analysis.basis, analysis.end_ms
+    kinds = sorted(
+        _added(analysis.small("kinds"), ["group_type", "group_state"], ["groups", *COUNTS]),
+        key=lambda row: (-row["groups"], _text(row)),
+    )
+    families = merged_families(
+        analysis.small("live_families"),
+        [("groups", "sum"), *((name, "sum") for name in COUNTS), ("next_expiry_ms", "min")],
+        "groups",
+    )
+    late = [row for row in analysis.small("late").to_pylist() if row["rows"]]
+    has_growth = not analysis.lacks & _GROWTH
+    return {
+        "rules": basis.rules.name,
+        "retention_ms": basis.retention_ms,
+        "wrote": [{"from_ms": at, "retention_ms": ms} for at, ms in basis.changes],
+        "check_interval_ms": basis.check_interval_ms,
+        "as_of_ms": as_of_ms,
+        "live_groups": sum(row["groups"] for row in kinds),
+        **{f"live_{name}" if name == "offsets" else name: sum(row[name] for row in kinds)
+           for name in COUNTS},
+        "overdue": None if analysis.lacks & lacks.BLIND else sum(row["rows"] for row in late),
+        "overdue_partitions": sorted(
+            [] if analysis.lacks & lacks.BLIND else [row["log_partition"] for row in late]
+        ),
+        "groups_by_state": kinds,
+        "next_days": sorted(
+            (row for row in _added(analysis.small("ahead"), ["day"], ["offsets", "groups"])
+             if row["offsets"]),
+            key=lambda row: int(row["day"]),
+        ),
+        "expiring_next": sorted(
+            (_shown(row) for row in families if row["next_7d"]),
+            key=lambda row: (row["next_expiry_ms"], row["family"]),
+        )[:TOP],
+        "largest_families": sorted(
+            map(_shown, families), key=lambda row: (-row["offsets"], row["family"])
+        )[:TOP],
+        "growth": growth.curve(analysis.small("curve"), as_of_ms) if has_growth else [],
+        "whatif": analysis.whatif if with_whatif else [],
+        "removals": sorted(
+            _removals(analysis.small("gone")),
+            key=lambda row: (not row["of_offset"], str(row["cause"])),
+        ),
+        "quality": _quality(analysis.quality),
+    }  # fmt: skip
+
+
+def _added(rows: Any, by: list[str], names: list[str]) -> list[dict[str, Any]]:
+    found = rows.group_by(by).aggregate([(name, "sum") for name in names])
+    added: list[dict[str, Any]] = found.rename_columns(
+        [name.removesuffix("_sum") for name in found.column_names]
+    ).to_pylist()
+    return added
+
+
+def _shown(family: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in family.items() if name != "name"}
+
+
+def _removals(gone: Any) -> list[dict[str, Any]]:
+    found = gone.group_by(["cause", "of_offset"]).aggregate(
+        [("removals", "sum"), ("max_latency_ms", "max")]
+    )
+    names = [name.removesuffix("_sum").removesuffix("_max") for name in found.column_names]
+    rows: list[dict[str, Any]] = found.rename_columns(names).to_pylist()
+    return rows
+
+
+def _text(row: dict[str, Any]) -> tuple[str, str]:
+    return str(row["group_type"]), str(row["group_state"])
+
+
+def _quality(quality: Any) -> dict[str, Any]:
+    sums = {name: pc.sum(quality[name]).as_py() or 0
+            for name in ("bytes", "records", "decoded", "skipped")}  # fmt: skip
+    files = (row for row in quality.to_pylist() if row["problems"])
+    ordered = sorted(files, key=lambda row: (not row["damaged"], row["path"]))
+    return {
+        "files": len(quality),
+        **sums,
+        "damaged_files": pc.sum(quality["damaged"]).as_py() or 0,
+        "problem_files": [
+            {name: row[name] for name in ("path", "damaged", "problems")}
+            for row in ordered[:PROBLEM_FILES]
+        ],
+    }
+
+
+def damaged_files(quality: Any, limit: int) -> list[dict[str, Any]]:
+    """Path, records read and problems of the first ``limit`` damaged files."""
+    rows = quality.filter(quality["damaged"]).sort_by("path")
+    return list(islice(rows.to_pylist(), limit))
+
+
+def sentence(file: dict[str, Any]) -> str:
+    """A damaged file in words."""
+    reasons = "; ".join(problem_text(each) for each in file["problems"] if each["damage"])
+    return f"{file['path']}: {reasons}."
+
+
+def problem_text(problem: dict[str, Any]) -> str:
+    """One problem of a file in words."""
+    parts = [problem["reason"]]
+    if problem["records"]:
+        parts.append(count(problem["records"], "record"))
+    if problem["bytes"]:
+        parts.append(f"{problem['bytes']:,} bytes at {problem['position']:,}")
+    return ", ".join(parts)

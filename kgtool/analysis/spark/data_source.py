@@ -1,0 +1,180 @@
+"""``spark.read.format("kgtool")``: decoded records, and tables that one log partition tells.
+
+PySpark's Data Source API runs all of it in Python: the files of this machine, or of a file system
+that every worker has mounted. What takes all log partitions together is ``analyze``'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from kgtool.analysis import schema
+from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.parts import decode_splits
+from kgtool.analysis.input import scenarios, sources
+from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
+from kgtool.analysis.local import Local
+from kgtool.analysis.pipeline import Analysis
+from kgtool.errors import UsageError
+
+NAME = "kgtool"
+RECORDS = "records"
+LOCAL_TABLES = tuple(
+    name
+    for name in ("live", "removals", "overdue", "orphans", "transactions")
+    if name in schema.TABLES
+)
+"""Tables whose rows one log partition tells alone."""
+OPTIONS = ("path", "paths", "table", "rules", "wrote", "check_interval", "as_of")
+_KINDS = (schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_MARKER)
+_RENAMED = {"partition": "log_partition", "topic_partition": "partition"}
+_OF_RECORD = (
+    "kind", "partition", "log_offset", "timestamp_ms", "key_type", "group", "tombstone",
+    "producer_id", "topic", "topic_partition", "offset", "commit_timestamp_ms",
+    "expire_timestamp_ms", "topic_id", "detail", "committed",
+)  # fmt: skip
+_TYPES = dict(schema.RECORDS)
+COLUMNS: schema.Schema = tuple((_RENAMED.get(name, name), _TYPES[name]) for name in _OF_RECORD)
+"""Of a record: ``kind`` is offset, group (a group's own) or marker (a transaction's end)."""
+
+
+def register(spark: Any) -> None:
+    """Let the session read ``format("kgtool")``; the option ``table`` names what.
+
+    ``records``, the default, are all records of ``__consumer_offsets``, decoded; ``live``,
+    ``removals`` and the others of LOCAL_TABLES are as ``analyze`` has them. Options: ``rules``,
+    ``wrote``, ``check_interval``, ``as_of`` as its arguments, as text.
+    """
+    from kgtool.analysis.spark.session import ship_code
+
+    ship_code(spark)
+    spark.dataSource.register(LogSource)
+
+
+class LogSource(DataSource):  # type: ignore[misc]
+    """What Spark asks; it makes one of these for each ``load``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns, as Spark's SQL spells them. Raises UsageError for options that don't fit."""
+        unknown = sorted(set(self.options) - set(OPTIONS))
+        if unknown:
+            raise UsageError(
+                f"There is no option {unknown[0]}: there are {', '.join(OPTIONS[2:])}."
+            )
+        table = self._table()
+        return schema.ddl(COLUMNS if table == RECORDS else schema.TABLES[table])
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
+        """Who reads it."""
+        return LogReader(self._table(), _paths(self.options), self.options)
+
+    def _table(self) -> str:
+        table = str(self.options.get("table", RECORDS))
+        if table in schema.TABLES and table not in LOCAL_TABLES:
+            raise UsageError(
+                f"The table {table} takes all log partitions together: kgtool.analysis.analyze() "
+                "has it."
+            )
+        if table not in (RECORDS, *LOCAL_TABLES):
+            names = ", ".join((RECORDS, *LOCAL_TABLES))
+            raise UsageError(f"There is no table {table!r}: there are {names}.")
+        return table
+
+
+class Part(InputPartition):  # type: ignore[misc]
+    """What one task reads."""
+
+    def __init__(self, splits: Sequence[Any], files: Sequence[InputFile]) -> None:
+        self.splits, self.files = splits, files
+
+
+class _Told(NamedTuple):
+    """What a task can't find out by itself."""
+
+    basis: sources.Basis
+    as_of_ms: int | None
+    lacks: int
+
+
+class LogReader(DataSourceReader):  # type: ignore[misc]
+    """Plans in one Python process, reads in as many as there are tasks."""
+
+    def __init__(self, table: str, paths: Sequence[str], options: Mapping[str, str]) -> None:
+        self._name = table
+        inputs = sources.find(paths)
+        if inputs.remote:
+            raise UsageError(
+                f"{inputs.remote[0]} is not a path that workers can open: "
+                "kgtool.analysis.analyze() reads URLs."
+            )
+        self._files = inputs.files
+        self._told: _Told | None = None
+        if table != RECORDS:
+            self._told = self._tell(inputs.manifest, options)
+
+    def _tell(self, manifest: Any, options: Mapping[str, str]) -> _Told:
+        interval = options.get("check_interval")
+        basis, _ = scenarios.choose(
+            manifest, check_rules(options.get("rules", "auto")), (),
+            () if interval is None else [as_span("check_interval", interval)],
+            as_wrote(options.get("wrote")),
+        )  # fmt: skip
+        at = options.get("as_of")
+        as_of_ms = None if at is None else as_moment("as_of", at)
+        sources.check_as_of(self._files, as_of_ms)
+        # Every task must know where the log as a whole ends.
+        whole = Analysis(Local(1), self._files, basis, as_of_ms)
+        basis = basis._replace(as_of_ms=whole.end_ms)
+        return _Told(basis, as_of_ms, reduce(or_, (file.lacks for file in self._files), 0))
+
+    def partitions(self) -> Sequence[Part]:
+        """Ranges of files; or whole log partitions, where a group's records are together."""
+        if self._told is None:
+            return [Part([row], ()) for file in self._files for row in ranges(split_of(file))]
+        by_partition: defaultdict[int, list[InputFile]] = defaultdict(list)
+        together = any(file.partition < 0 for file in self._files)
+        for file in self._files:
+            by_partition[-1 if together else file.partition].append(file)
+        return [Part((), files) for files in by_partition.values()]
+
+    def read(self, partition: Part) -> Iterator[Any]:
+        """Arrow batches of a task's rows."""
+        if self._told is None:
+            yield from _records(partition.splits)
+            return
+        analysis = Analysis(Local(1), partition.files, self._told.basis, self._told.as_of_ms)
+        analysis.lacks = self._told.lacks
+        kinds = schema.arrow(schema.TABLES[self._name])
+        yield from analysis.frame(self._name).cast(kinds).to_batches()
+
+
+def _records(rows: Sequence[Any]) -> Iterator[Any]:
+    """Every record of these ranges."""
+    target = schema.arrow(COLUMNS)
+    splits = [pa.RecordBatch.from_pylist(list(rows), schema=schema.arrow(schema.SPLITS))]
+    for batch in decode_splits(splits, None, Detail(whole=True), parts):
+        if len(batch) and batch["kind"][0].as_py() in _KINDS:
+            yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    several = options.get("paths")
+    paths = json.loads(several) if several else [options.get("path")]
+    if not all(paths):
+        raise UsageError('Nothing to read: name a path, load("export/").')
+    return list(map(str, paths))

@@ -1,0 +1,76 @@
+"""The session that is there already, a program's or a notebook's: used, and left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from kgtool.analysis.spark import session as own
+from kgtool.errors import UsageError
+
+
+class Guest:
+    """Works on a session of somebody else's."""
+
+    def __init__(self, session: Any, conf: Mapping[str, str]) -> None:
+        self.session = session
+        self._conf = changed(session, conf)
+        self._conf.__enter__()
+
+    def leave(self) -> None:
+        """Put its settings back; it goes on."""
+        self._conf.__exit__(None, None, None)
+
+
+@contextmanager
+def changed(session: Any, conf: Mapping[str, str]) -> Iterator[None]:
+    """Have these settings for a while. Raises UsageError for one that can't be changed."""
+    from pyspark.errors import PySparkException
+
+    before: dict[str, str | None] = {}
+    try:
+        for key, value in conf.items():
+            was = session.conf.get(key, None)
+            if was != value:
+                try:
+                    session.conf.set(key, value)
+                except PySparkException:
+                    raise UsageError(
+                        f"--conf {key} can't be changed in the Spark session that is there."
+                    ) from None
+                before[key] = was
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, was)
+
+
+def guest(master: str | None, conf: Mapping[str, str]) -> Guest | None:
+    """The session that this process has, to be left in the end; None: it has none.
+
+    Raises UsageError if ``master`` is given beside it, or a setting that can't be changed in it.
+    """
+    session = _session()
+    if session is None:
+        return None
+    if master is not None:
+        there = session.conf.get("spark.master", "")
+        raise UsageError(
+            f"--master can't be given beside the Spark session that is there ({there})."
+        )
+    own.ship_code(session)
+    return Guest(session, conf)
+
+
+def _session() -> Any:
+    with suppress(ImportError):
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        if SparkContext._active_spark_context is not None:
+            return SparkSession.builder.getOrCreate()
+    return None

@@ -1,0 +1,221 @@
+"""The engine on Spark: one task per range decodes, one per log partition folds, nothing is joined.
+
+What decoding and folding gave is kept by Spark, as blobs; only what is small comes to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kgtool.analysis import schema
+from kgtool.analysis.decode.blobs import empty, from_bytes
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.tally import State, Tally
+from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.pipeline import Best, Finish, Order
+from kgtool.analysis.spark.guest import changed
+from kgtool.analysis.spark.packed import BLOBS, TABLES, folded, opened, told
+from kgtool.analysis.spark.places import is_url
+from kgtool.analysis.spark.read import read
+
+TASK_BYTES = 16 << 20
+"""Of input for each task of the fold."""
+LEAST, MOST = 8, 2000
+"""Such tasks, where one is not enough: log partitions differ in size."""
+WHILE_READING = {
+    # Other programs write nanoseconds, which Spark only reads as numbers.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
+_LARGE = ("live", "removals", "overdue", "groups", "losses", "whatif_families", "changes",
+          "cleanup", "partitions", "writers", "transactions", "orphans", "gaps",
+          "upgrades")  # fmt: skip
+
+
+class OnSpark:
+    """Decodes and folds in the workers of a session."""
+
+    def __init__(
+        self, session: SparkSession, settings: Any = None, rows: DataFrame | None = None
+    ) -> None:
+        """:param settings: of a live cluster among the inputs.
+        :param rows: what stands behind the input of the format ``formats.FRAME``.
+        """
+        self.session = session
+        self._settings = settings
+        self._rows = rows
+        self._put: dict[str, Any] = {}
+        self._small: dict[str, list[Any]] = {}
+        self._kept: list[DataFrame] = []
+        self._earlier: list[str] = []
+        self._keep_in: str | None = None
+
+    def go_on(self, earlier: Sequence[str], keep_in: str) -> None:
+        """Take up what runs before decoded, from there, and leave what this one decodes."""
+        self._earlier, self._keep_in = [as_url(place) for place in earlier], as_url(keep_in)
+
+    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
+        """Decode the inputs; the notes about them."""
+        with changed(self.session, WHILE_READING):
+            blobs = read(self.session, files, as_of_ms, detail, self._settings, self._rows)
+            self._blobs = self._keep(blobs)
+            if self._keep_in is not None:
+                self._blobs.write.mode("overwrite").parquet(self._keep_in)
+            if self._earlier:
+                before = self.session.read.schema(BLOBS).parquet(*self._earlier)
+                self._blobs = self._blobs.unionByName(before)
+            notes = self._blobs.where(F.col("kind") == schema.KIND_QUALITY)
+            found = notes.select("data").collect()
+        tables = [empty(schema.KIND_QUALITY), *(from_bytes(bytes(row.data)) for row in found)]
+        notes = pa.concat_tables(tables)
+        self._tasks = _tasks(pc.sum(notes["bytes"]).as_py() or 0)
+        path = notes.schema.get_field_index("path")
+        return notes.set_column(path, "path", notes["path"].cast(pa.string()))
+
+    def fold(self, plan: Plan) -> None:
+        """Make the tables of every log partition."""
+        blobs = self._blobs
+        if self._tasks > 1:
+            blobs = blobs.repartition(self._tasks, "partition")
+        else:
+            blobs = blobs.coalesce(1)
+        ordered = blobs.sortWithinPartitions("partition")
+        tables = ordered.mapInArrow(folded(plan), TABLES)
+        self._tables = self._keep(tables)
+        small = self._tables.where(~F.col("name").isin(*_LARGE))
+        for row in small.collect():
+            self._small.setdefault(row.name, []).append(from_bytes(bytes(row.data)))
+        self._kept.pop(0).unpersist()
+
+    def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
+        """A small table, whole, or the rows of some topics."""
+        if name in self._put:
+            return self._put[name]
+        if name not in _LARGE:
+            return pa.concat_tables(self._small.get(name, []), promote_options="permissive")
+        frame = self._frame(name, Finish(), CHANGES_DDL)
+        frame = frame.where(F.col("topic").isin(list(topics or ())))
+        return (
+            frame.groupBy("topic", "at_ms")
+            .agg(F.sum("change").alias("change"), F.sum("groups").alias("groups"))
+            .toArrow()
+        )
+
+    def frame(self, name: str, finish: Finish) -> DataFrame:
+        """A table of ``schema.TABLES`` as a frame."""
+        kinds = schema.TABLES[name]
+        if name in self._put:
+            return self.session.createDataFrame(self._put[name].to_pylist(), schema.ddl(kinds))
+        rows = self._frame(name, finish, schema.ddl(kinds))
+        if finish.sum_by:
+            others = [each for each in schema.names(kinds) if each not in finish.sum_by]
+            sums = [(F.max if each in finish.most else F.sum)(each).alias(each) for each in others]
+            rows = rows.groupBy(*finish.sum_by).agg(*sums)
+        return rows.select(*schema.names(kinds))
+
+    def _frame(self, name: str, finish: Finish, ddl: str) -> DataFrame:
+        names = [each.split()[0].strip("`") for each in ddl.split(", ")]
+        some = self._tables.where(F.col("name") == name).select("data")
+        return some.mapInArrow(opened(finish.each, names), ddl)
+
+    def rows(
+        self, name: str, finish: Finish, order: Order, limit: int | None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of a table; what is missing comes first."""
+        frame = self._frame(name, finish, CLEANUP_DDL) if name == "cleanup" else self.frame(
+            name, finish
+        )  # fmt: skip
+        frame = frame.orderBy(*order) if order else frame
+        # An iterator where there may be many: they need not fit into this process.
+        found = (
+            frame.toLocalIterator(prefetchPartitions=True)
+            if limit is None
+            else frame.limit(limit).collect()
+        )
+        return (row.asDict(recursive=True) for row in found)
+
+    def mapped(
+        self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
+    ) -> Iterator[bytes]:
+        """What ``do`` gives of a table's Arrow batches, in that order; workers do it."""
+        keys = [
+            F.desc_nulls_last(column) if how == "descending" else F.asc_nulls_last(column)
+            for column, how in best
+        ]
+        frame = self.frame(name, finish)
+        frame = (frame.orderBy(*keys) if keys else frame).mapInArrow(told(do), "data binary")
+        return (bytes(row.data) for row in frame.toLocalIterator(prefetchPartitions=True))
+
+    def count(self, name: str, column: str, at_most: int | None) -> int:
+        """How many rows have something in that column, up to a number."""
+        value = F.col(column)
+        wanted = value.isNotNull() if at_most is None else value <= at_most
+        found: int = self.frame(name, Finish(_same)).where(wanted).count()
+        return found
+
+    def write(self, name: str, finish: Finish, place: str) -> None:
+        """Write a table as Parquet files in a folder or at a URL."""
+        self.frame(name, finish).write.mode("overwrite").parquet(as_url(place))
+
+    def put(self, name: str, table: Any) -> None:
+        """Let ``table`` be the one of that name."""
+        self._put[name] = table
+
+    def free(self) -> None:
+        """Have Spark forget what was kept: where the session goes on."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return self._kept[-1]
+
+
+class Watch:
+    """Tells the state of one session's jobs."""
+
+    def __init__(self, session: Any, tally: Tally, total_bytes: int) -> None:
+        self._tracker = session.sparkContext.statusTracker()
+        self._tally = tally
+        self._total_bytes = total_bytes
+
+    def look(self) -> State | None:
+        """The state now; None where Spark does not answer (any more)."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            stages = [self._tracker.getStageInfo(at) for at in self._tracker.getActiveStageIds()]
+        except (Py4JError, PySparkException, OSError):
+            return None
+        known = [stage for stage in stages if stage is not None]
+        return State(
+            self._tally.records.value, self._tally.bytes.value, self._total_bytes,
+            sum(stage.numCompletedTasks for stage in known),
+            sum(stage.numTasks for stage in known),
+        )  # fmt: skip
+
+
+def as_url(place: str) -> str:
+    """A folder of this machine as Spark takes it wherever its default file system is."""
+    return place if is_url(place) else f"file://{place}"
+
+
+def _tasks(size: int) -> int:
+    """Of the fold, for so many bytes that were decoded."""
+    return 1 if size <= TASK_BYTES else min(max(size // TASK_BYTES, LEAST), MOST)
+
+
+CHANGES_DDL = "topic string, at_ms bigint, change bigint, groups bigint"
+CLEANUP_DDL = "group string, decision binary"
+
+
+def _same(rows: Any) -> Any:
+    return rows

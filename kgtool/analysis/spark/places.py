@@ -1,0 +1,99 @@
+"""Folders to write to: of this machine, or of any file system that Spark knows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
+
+from kgtool.durable import sync
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def is_url(out: str) -> bool:
+    """Whether only Spark's file systems can look at it (``hdfs://…``, ``s3a://…``, ``file:/…``)."""
+    return _URL.match(out) is not None
+
+
+class Place(Protocol):
+    """A folder; its names are relative to it. Every method may raise OSError."""
+
+    base: str
+    """What engines are told to write below."""
+
+    def kind(self) -> str:
+        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
+
+    def names(self) -> list[str]:
+        """What is in it."""
+
+    def remove(self, name: str) -> None:
+        """Delete a file or folder, if it is there."""
+
+    def rename(self, name: str, to: str) -> None:
+        """Move a folder to where nothing is."""
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None: it is not there."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Let a file have that content, or on a failure the one that it had."""
+
+
+class Folder:
+    """The Place on this machine."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path).absolute()
+        self.base = str(self._path)
+
+    def kind(self) -> str:
+        """What is there."""
+        if not self._path.exists():
+            return "nothing"
+        if not self._path.is_dir():
+            return "file"
+        return "full" if self.names() else "empty"
+
+    def names(self) -> list[str]:
+        """What is in it."""
+        return [path.name for path in self._path.iterdir()]
+
+    def remove(self, name: str) -> None:
+        """Delete a file or folder, if it is there."""
+        path = self._path / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def rename(self, name: str, to: str) -> None:
+        """Move a folder to where nothing is."""
+        (self._path / name).rename(self._path / to)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None: it is not there."""
+        try:
+            return (self._path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Let a file have that content, or on a failure the one that it had."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        draft = self._path / f".{name}.writing"
+        draft.write_bytes(data)
+        sync(draft)
+        draft.replace(self._path / name)
+        sync(self._path)
+
+
+def place_at(session: Any, where: str) -> Place:
+    """The place of a path or URL; of a URL Spark's libraries tell. Raises OSError."""
+    if not is_url(where):
+        return Folder(where)
+    from kgtool.analysis.spark.remote import Store
+
+    return Store(session, where)

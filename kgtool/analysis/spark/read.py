@@ -1,0 +1,93 @@
+"""From the inputs to one frame of blobs, whatever they are and wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+
+from kgtool.analysis import schema
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.parts import decode_splits
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.input.readers.ranges import SPLIT_BYTES, parts, ranges, split_of, split_rows
+from kgtool.analysis.spark.packed import BLOBS, packed
+
+TASK_BYTES = 16 << 20
+"""Small files share tasks of about this size."""
+
+
+def read(
+    session: SparkSession,
+    files: Sequence[InputFile],
+    as_of_ms: int | None,
+    detail: Detail,
+    settings: Any = None,
+    rows: DataFrame | None = None,
+) -> DataFrame:
+    """The records of all inputs; ``settings`` are those of a live cluster among them.
+
+    :param rows: what stands behind the input of the format ``formats.FRAME``.
+    """
+    remote = [file for file in files if file.is_remote]
+    tables = [file for file in files if file.format == formats.PARQUET.name]
+    plain = [file for file in files if not file.is_remote or file in tables]
+    frames = []
+    if plain:
+        frames.append(_plain(session, plain, as_of_ms, detail, settings))
+    if tables:
+        from kgtool.analysis.spark.read_parquet import read_parquet
+
+        frames += read_parquet(session, tables, as_of_ms, detail)
+    if rows is not None:
+        from kgtool.analysis.spark.read_frame import read_frame
+
+        frames.append(read_frame(rows, as_of_ms, detail))
+    far = [file for file in remote if file not in tables]
+    if far:
+        from kgtool.analysis.spark.read_remote import read_remote
+
+        frames += read_remote(session, far, as_of_ms, detail)
+    if not frames:
+        return session.createDataFrame([], BLOBS)
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return whole
+
+
+def _plain(
+    session: SparkSession,
+    files: Sequence[InputFile],
+    as_of_ms: int | None,
+    detail: Detail,
+    settings: Any,
+) -> DataFrame:
+    """What workers read themselves: files of this machine, and live clusters."""
+    rows = [split_of(file) for file in files]
+    is_small = all(_bytes(file) <= SPLIT_BYTES for file in files)
+    if is_small:
+        rows = [piece for row in rows for piece in ranges(row)]
+    if settings is not None:
+        settings = settings._replace(trace=None)  # what writes to this terminal stays here
+    # Of a list Spark would make rows in Python workers of their own, beside those that decode.
+    splits = session.createDataFrame(pa.Table.from_pylist(rows, schema=schema.arrow(schema.SPLITS)))
+    total = sum(map(_bytes, files))
+    tasks = max(1, min(total // TASK_BYTES, 100_000))
+    if not is_small:
+        splits = splits.mapInArrow(split_rows, schema.ddl(schema.SPLITS))
+    else:
+        tasks = min(tasks, len(rows))
+    splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
+    decode = partial(
+        decode_splits, as_of_ms=as_of_ms, detail=detail, parts=partial(parts, settings=settings)
+    )
+    return splits.mapInArrow(packed(decode), BLOBS)
+
+
+def _bytes(file: InputFile) -> int:
+    return TASK_BYTES if file.format == formats.CLUSTER.name else file.size

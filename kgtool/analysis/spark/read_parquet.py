@@ -1,0 +1,75 @@
+"""Let Spark read Parquet with its Kafka source's columns, and decode its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.input.inputs import TOPIC, InputFile
+from kgtool.analysis.input.readers import parquet_rows
+from kgtool.analysis.spark.packed import BLOBS, packed
+from kgtool.analysis.spark.remote import GLOB
+from kgtool.errors import ConfigError
+
+
+def read_parquet(
+    session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail
+) -> list[DataFrame]:
+    """One frame of blobs for each argument that has Parquet.
+
+    Nanoseconds must come as numbers (``on_spark.WHILE_READING``). Raises ConfigError if columns
+    are missing where only Spark can look.
+    """
+    roots: dict[str, list[InputFile]] = {}
+    for file in files:
+        roots.setdefault(file.root, []).append(file)
+    decode = partial(parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail)
+    return [
+        _rows(session, root, some).mapInArrow(packed(decode), BLOBS) for root, some in roots.items()
+    ]
+
+
+def _rows(session: SparkSession, root: str, files: list[InputFile]) -> DataFrame:
+    base = _base(root, files)
+    frame = session.read.option("basePath", base).parquet(*[_url(file) for file in files])
+    kinds = dict(frame.dtypes)
+    missing = [name for name in parquet_rows.COLUMNS if name not in kinds]
+    is_time = kinds.get("timestamp") in ("timestamp", "timestamp_ntz", "bigint")
+    if missing or not is_time or (kinds["key"], kinds["value"]) != ("binary", "binary"):
+        had = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes[:10])
+        raise ConfigError(f"{root} has not the columns of Spark's Kafka source (it has {had}).")
+    return frame.where(F.col("topic") == TOPIC).select(
+        F.col("_metadata.file_path").alias("path"),
+        F.col("partition").cast("int").alias("partition"),
+        F.col("offset").cast("bigint").alias("offset"),
+        F.coalesce(ms(kinds["timestamp"]), F.lit(0)).alias("timestamp_ms"),
+        "key",
+        "value",
+    )
+
+
+def ms(kind: str) -> Any:
+    """The column ``timestamp`` of that type, in ms."""
+    if kind == "bigint":
+        return F.expr("timestamp div 1000000")
+    return F.unix_millis(F.col("timestamp").cast("timestamp"))
+
+
+def _base(root: str, files: list[InputFile]) -> str:
+    """The folder below which folders' names are columns."""
+    if files[0].is_remote:
+        return root if root.rstrip("/") != files[0].path else root.rpartition("/")[0]
+    path = Path(root.removeprefix("file://")).absolute()
+    return (path if path.is_dir() else path.parent).as_uri()
+
+
+def _url(file: InputFile) -> str:
+    if file.is_remote:
+        return file.path.translate(GLOB)
+    return f"file://{file.path.translate(GLOB)}"

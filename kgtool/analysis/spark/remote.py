@@ -1,0 +1,230 @@
+"""Files that are not on this machine: whatever file system Spark's Hadoop libraries can read.
+
+The driver lists them and looks at their first bytes through the JVM; executors read them through
+Spark's own sources. Those leave out files whose names begin with ``_`` or ``.`` and take brackets
+in names for patterns, so every file is given to them under a plain name, as a link of a view file
+system (``fs.viewfs.mounttable``) that exists in the options of the one read only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from kgtool.analysis.input import formats
+from kgtool.analysis.input.find import MANIFEST, read_manifest, sort_out, take
+from kgtool.analysis.input.formats import HEAD_BYTES
+from kgtool.analysis.input.inputs import Entry, Found, InputFile, Inputs, Listing
+from kgtool.analysis.input.settle import one_cluster, settled
+from kgtool.analysis.spark.session import cause_of, is_connect
+from kgtool.errors import KgError
+
+MOST_BYTES = 256 << 20
+"""Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
+DEPTH = 4
+"""Folders below a URL that are looked into over Spark Connect."""
+GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
+
+
+def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
+    """Add what is under the inputs' URLs. Raises ConfigError if there is nothing to read."""
+    manifests = [] if inputs.manifest is None else [inputs.manifest]
+    for url in inputs.remote:
+        try:
+            store = Listed(session, url) if is_connect(session) else Store(session, url)
+            listing = store.listing()
+            manifest = store.manifest()
+        except OSError as error:
+            inputs.problems.append(f"{url} can't be read: {error}.")
+            continue
+        if manifest is not None:
+            manifests.append(manifest)
+        take(inputs, _readable(sort_out(listing)))
+    return settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
+
+
+def _readable(found: Found) -> Found:
+    """Without segments that are too large to be handed to a worker as a whole."""
+    large = [
+        file for file in found.files
+        if file.format == formats.SEGMENT.name and file.size > MOST_BYTES
+    ]  # fmt: skip
+    problems = [f"{file.path} is larger than 256 MiB: copy it to this machine." for file in large]
+    files = [file for file in found.files if file not in large]
+    return found._replace(files=files, problems=[*found.problems, *problems])
+
+
+class Listed:
+    """One URL, seen through Spark's own sources: all that Spark Connect has.
+
+    Spark hides names that begin with ``_``, unless a pattern names them. Methods may raise OSError.
+    """
+
+    def __init__(self, session: SparkSession, url: str) -> None:
+        self._session, self._url = session, url.rstrip("/")
+        self._files: dict[str, int] = {}
+
+    def listing(self) -> Listing:
+        """Every file below it, or the file itself."""
+        for depth in range(DEPTH):
+            pattern = self._url.translate(GLOB) + "/*" * depth
+            found = self._collect(pattern, "path", "length", is_needed=depth == 0)
+            self._files.update({row.path: row.length for row in found})
+        entries = [Entry(*each) for each in sorted(self._files.items())]
+        return Listing(self._url, entries, self._head, self._url in self._files, True)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The content of the cluster.json in it."""
+        path = f"{self._url}/{MANIFEST}"
+        if path not in self._files:
+            return None
+        (row,) = self._collect(path.translate(GLOB), "content")
+        return read_manifest(path, bytes(row.content))
+
+    def _head(self, entry: Entry) -> bytes:
+        if entry.size > MOST_BYTES:
+            raise OSError("it is larger than 256 MiB")
+        head = F.substring("content", 1, HEAD_BYTES).alias("head")
+        (row,) = self._collect(entry.path.translate(GLOB), head)
+        return bytes(row.head)
+
+    def _collect(self, path: str, *columns: Any, is_needed: bool = True) -> list[Any]:
+        from pyspark.errors import PySparkException
+
+        try:
+            files = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
+            return list(files.load(path).select(*columns).collect())
+        except PySparkException as error:
+            if not is_needed:
+                return []
+            if "PATH_NOT_FOUND" in str(error):
+                raise OSError("it does not exist") from None
+            raise OSError(cause_of(str(error)).rstrip(".")) from None
+
+
+class Store:
+    """One URL, seen through Hadoop's FileSystem. Every method may raise OSError."""
+
+    def __init__(self, session: SparkSession, url: str) -> None:
+        self.url, self.base = url, url.rstrip("/")
+        jvm: Any = session.sparkContext._jvm
+        conf = session.sparkContext._jsc.hadoopConfiguration()
+        self._path_class = jvm.org.apache.hadoop.fs.Path
+        self._path = self._call(lambda: self._path_class(url))
+        self._system = self._call(lambda: self._path.getFileSystem(conf))
+
+    def kind(self) -> str:
+        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
+        if not self._call(lambda: self._system.exists(self._path)):
+            return "nothing"
+        if self._call(lambda: self._system.getFileStatus(self._path).isFile()):
+            return "file"
+        return "full" if self._call(lambda: len(self._system.listStatus(self._path))) else "empty"
+
+    def names(self) -> list[str]:
+        """What is in that folder."""
+        return [
+            str(status.getPath().getName())
+            for status in self._call(lambda: self._system.listStatus(self._path))
+        ]
+
+    def remove(self, name: str) -> None:
+        """Delete a file or folder in it, if it is there."""
+        self._call(lambda: self._system.delete(self._path_class(self._path, name), True))
+
+    def rename(self, name: str, to: str) -> None:
+        """Move a folder in it to where nothing is."""
+        before, behind = (self._path_class(self._path, each) for each in (name, to))
+        if not self._call(lambda: self._system.rename(before, behind)):
+            raise OSError(f"{name} could not be renamed to {to}")
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file in it; None: it is not there."""
+        path = self._path_class(self._path, name)
+        if not self._call(lambda: self._system.exists(path)):
+            return None
+        return self._call(lambda: bytes(self._open(path).readAllBytes()))  # type: ignore[no-any-return]
+
+    def write(self, name: str, data: bytes) -> None:
+        """Let a file in it have that content; where that fails it may be gone."""
+
+        def write() -> None:
+            stream = self._system.create(self._path_class(self._path, draft), True)
+            stream.write(bytearray(data))
+            stream.close()
+
+        draft = f".{name}.writing"
+        self._call(write)
+        self.remove(name)
+        self.rename(draft, name)
+
+    def listing(self) -> Listing:
+        """Every file below it, or the file itself."""
+        if self.kind() == "nothing":
+            raise OSError("it does not exist")
+        status = self._call(lambda: self._system.getFileStatus(self._path))
+        entries = self._call(lambda: list(self._entries()))
+        return Listing(self.url, entries, self._head, bool(status.isFile()), True)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The content of the cluster.json in it."""
+        raw = self.read(MANIFEST)
+        return None if raw is None else read_manifest(f"{self.base}/{MANIFEST}", raw)
+
+    def _entries(self) -> Iterator[Entry]:
+        found = self._system.listFiles(self._path, True)
+        while found.hasNext():
+            status = found.next()
+            yield Entry(status.getPath().toString(), int(status.getLen()))
+
+    def _head(self, entry: Entry) -> bytes:
+        def read() -> bytes:
+            stream = self._open(self._path_class(entry.path))
+            try:
+                return bytes(stream.readNBytes(HEAD_BYTES))
+            finally:
+                stream.close()
+
+        return self._call(read)  # type: ignore[no-any-return]
+
+    def _open(self, path: Any) -> Any:
+        return self._system.open(path)
+
+    @staticmethod
+    def _call(function: Any) -> Any:
+        """Call into the JVM; OSError with the reason where that fails."""
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        try:
+            return function()
+        except KgError:
+            raise
+        except Py4JJavaError as error:
+            cause = error.java_exception
+            text = str(cause.getMessage() or cause.getClass().getSimpleName())
+            if "ClassNotFoundException" in text or "No FileSystem" in text:
+                text = f"{text.splitlines()[0]} (give its library: --conf spark.jars.packages=…)"
+            raise OSError(text.strip().splitlines()[0].rstrip(".")) from None
+        except Py4JError as error:
+            raise OSError(str(error).strip().splitlines()[0]) from None
+
+
+class Links:
+    """Plain names for files, which Spark's sources read as they are; over Connect their own."""
+
+    def __init__(self, session: SparkSession, files: Sequence[InputFile]) -> None:
+        self.options: dict[str, str] = {}
+        if is_connect(session):
+            self.paths = [file.path.translate(GLOB) for file in files]
+            self.files = {file.path: file for file in files}
+            return
+        jvm: Any = session.sparkContext._jvm
+        mount = f"kgtool{abs(hash(tuple(file.path for file in files))):x}"
+        self.paths = [f"viewfs://{mount}/{number}" for number in range(len(files))]
+        self.files = dict(zip(self.paths, files, strict=True))
+        for number, file in enumerate(files):
+            target = jvm.org.apache.hadoop.fs.Path(file.path).toUri().toASCIIString()
+            self.options[f"fs.viewfs.mounttable.{mount}.link./{number}"] = target

@@ -1,0 +1,81 @@
+"""All tables of one log partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kgtool.analysis.decode.blobs import Kinds
+from kgtool.analysis.fold.removals import Removals
+from kgtool.analysis.fold.removals import removals as explained
+from kgtool.analysis.fold.scene import Plan, Scene
+from kgtool.analysis.fold.whatif.lives import lives
+from kgtool.analysis.tables import (
+    cleanup,
+    gaps,
+    groups,
+    live,
+    metrics,
+    orphans,
+    overdue,
+    partitions,
+    removals,
+    totals,
+    transactions,
+    upgrades,
+    whatif,
+    writers,
+)
+
+Tables = Iterator[tuple[str, Any]]
+
+
+def tell(partition: int, kinds: Kinds, plan: Plan) -> Tables:
+    """(name, Arrow table) of all that one partition of the log says."""
+    scene = Scene(partition, kinds, plan)
+    gone = explained(scene)
+    found = live.live(scene)
+    yield from _of_live(scene, found)
+    went = removals.table(scene, gone)
+    yield "removals", went
+    yield "gone", totals.gone(went)
+    yield "early", removals.early(scene, gone)
+    late = overdue.table(scene, found)
+    yield "overdue", late
+    yield "late", totals.late(scene.partition, late)
+    everybody = groups.table(scene, found, gone)
+    yield "groups", everybody
+    yield "names", totals.names(everybody)
+    yield "sizes", totals.sizes(everybody)
+    changes = metrics.changes(scene)
+    yield "curve", totals.curve(changes, plan.end_ms)
+    if plan.bucket_ms is not None:
+        yield "changes", changes
+        yield "counted", metrics.counted(scene, gone)
+        yield "deleted", metrics.deleted(scene, gone)
+        yield "writers", writers.table(scene)
+    if plan.gaps:
+        yield "gaps", gaps.table(scene, gone)
+    if plan.scenarios:
+        yield from _whatif(scene, gone)
+
+
+def _of_live(scene: Scene, found: live.Live) -> Tables:
+    table = live.table(scene, found)
+    yield "live", table
+    yield from totals.of_live(scene, table, found.group)
+    yield "partitions", partitions.table(scene, found)
+    yield "transactions", transactions.table(scene)
+    yield "orphans", orphans.table(scene, found)
+    yield "upgrades", upgrades.table(scene, found)
+    if scene.plan.cleanup:
+        yield "cleanup", cleanup.items(scene, table, found.group)
+
+
+def _whatif(scene: Scene, gone: Removals) -> Tables:
+    for number, found in enumerate(lives(scene, gone)):
+        scenario = scene.plan.scenarios[number]
+        yield "losses", whatif.losses(scene, scenario, found)
+        yield "totals", whatif.totals(scene, number, found)
+        yield "days", whatif.days(scene, number, found)
+        yield "whatif_families", whatif.families(scene, scenario, found)
