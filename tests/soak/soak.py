@@ -198,7 +198,7 @@ class Soak:
             self._proxies.plans.pop(case.name)
         happening.settle(plan.struck)
         if case.what == "stall":
-            time.sleep(0.8)  # the request is not lost, it is late
+            self._proxies.wait_for_late()  # the request is not lost
         now = self.state(case)
         struck = plan.struck if case.what != "disk full" else int(_is_full(run, journal, case))
         events = [Event(*each) for each in self._proxies.trace.pop(case.name, [])]

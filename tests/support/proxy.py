@@ -122,6 +122,7 @@ class Proxies:
         self._ports = ports
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()
         self._writers: dict[str, list[asyncio.StreamWriter]] = {}
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -147,8 +148,16 @@ class Proxies:
     def deliver_later(self, frame: bytes, target: int, seconds: float) -> None:
         """Give a request to the broker after some time, and let its answer go."""
         task = self._loop.create_task(_deliver(frame, target, seconds))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for tasks in (self._tasks, self._late):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    def wait_for_late(self) -> None:
+        """Wait until brokers have answered every request that was held back so far."""
+        self._wait(self._delivered())
+
+    async def _delivered(self) -> None:
+        await asyncio.gather(*self._late, return_exceptions=True)
 
     async def _hang_up(self, client: str) -> None:
         for writer in self._writers.pop(client, []):
