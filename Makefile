@@ -17,7 +17,10 @@ test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
 	@$(SHELL) tools/java.sh
 	@$(SHELL) tools/packages.sh
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
-	@$(BIN)/python tools/run_tests.py
+	@$(BIN)/python tools/run_tests.py $(ALL)
+
+test-all: venv  ## what make test does, and Kafka's own tests of its command, with kgtool in its place
+	@$(MAKE) --no-print-directory test ALL=--all
 
 check: venv  ## ruff and what the changed files reach, in a minute (SINCE=main: since that commit)
 	@$(BIN)/python tools/check.py $(SINCE)
@@ -71,4 +74,4 @@ readme: venv  ## run the commands of README.rst and docs/ again and put in what 
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test check mutants soak bench lint dist image docs format venv clean
+.PHONY: readme help demo test test-all check mutants soak bench lint dist image docs format venv clean

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Makes sure that the programs are there which only the tests need: shells for the completions, man
 # for the man pages, a KDC for Kerberos, a browser and axe-core (npm) for the report, Prometheus for
-# the exporter. Installs Debian's where that is
-# allowed, else says how; the tests that need them then fail, and say it too.
+# the exporter, a compiler for the classes that Kafka's own tests meet. Installs Debian's where that
+# is allowed, else says how; the tests that need them then fail, and say it too.
 set -u
 PATH=$PATH:/usr/sbin:/sbin
 missing=()
 for pair in zsh:zsh fish:fish less:less man:man-db groff:groff-base openssl:openssl \
   krb5kdc:krb5-kdc kadmin.local:krb5-admin-server kinit:krb5-user krb5-config:libkrb5-dev \
-  gcc:gcc chromium:chromium npm:npm promtool:prometheus; do
+  gcc:gcc chromium:chromium npm:npm promtool:prometheus javac:openjdk-17-jdk-headless; do
   command -v "${pair%%:*}" >/dev/null 2>&1 || missing+=("${pair##*:}")
 done
 python3 -c 'import os, sysconfig as s, sys; sys.exit(not os.path.exists(s.get_paths()["include"] + "/Python.h"))' || missing+=(python3-dev)

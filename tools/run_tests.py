@@ -1,6 +1,7 @@
 """``make test``: the linters and all tests, in two lanes, one after the other.
 
 What has a time limit of its own (``timed``) runs after the rest, so that no Spark is beside it.
+``make test-all`` (``--all``) has a third lane, Kafka's own tests, which starts JVMs of its own.
 What failed runs again, alone, which tells a race from a bug; but no failure is forgotten: it is
 named at the end, and where ``CI`` is set it fails the run, unless tests/flaky.toml lists it.
 ``build/tests`` keeps how each test went and how long it took (JSON, and JUnit's XML).
@@ -41,9 +42,11 @@ LINT = [
 WORKERS = os.environ.get("KGTOOL_TEST_WORKERS", str(max(2, os.cpu_count() or 2)))
 BESIDE = ["-n", WORKERS, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
 LANES = {
-    "tests": ["-m", "not timed", *BESIDE],
+    "tests": ["-m", "not timed and not kafka_own", *BESIDE],
     "timed tests": ["-m", "timed", *BESIDE],
 }
+ALL = "--all"
+KAFKAS_OWN = {"kafka's own tests": ["-m", "kafka_own", "--durations=15", "tests/kafka_own"]}
 MOST_TRIED_AGAIN = 40
 NOTHING_TO_RUN = 5
 """pytest's exit status where no test was selected."""
@@ -94,9 +97,11 @@ def tests(took: dict[str, float]) -> tuple[int, frozenset[str], frozenset[str], 
     broke off.
     """
     count, once, is_broken = 0, frozenset[str](), False
-    for name, selection in LANES.items():
+    arguments = [word for word in sys.argv[1:] if word != ALL]
+    lanes = {**LANES, **KAFKAS_OWN} if ALL in sys.argv else LANES
+    for name, selection in lanes.items():
         began = time.monotonic()
-        ran = pytest(name, *selection, *sys.argv[1:])
+        ran = pytest(name, *selection, *arguments)
         took[name] = time.monotonic() - began
         count, once, is_broken = count + ran.count, once | ran.failed, is_broken or ran.is_broken
     if not once or is_broken or len(once) > MOST_TRIED_AGAIN:

@@ -131,8 +131,10 @@ def test_neither_ivy_nor_maven_says_what_to_install(cache, monkeypatch):
 
 
 def test_the_real_ivy_fetches_exactly_what_is_listed(tmp_path):
-    """Needs Maven Central; two small jars."""
+    """Needs Maven Central; three small jars, one of them with a classifier."""
     wanted = [p for p in jars.pins("4.3.1") if p.artifact in ("jopt-simple", "slf4j-simple")]
+    wanted += [p for p in jars.pins("4.3.1-tests") if p.artifact == "kafka-server-common"]
+    assert wanted[-1].file_name == "kafka-server-common-4.3.1-test.jar"
     seen = []
 
     class Watcher(Silent):

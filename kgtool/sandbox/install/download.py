@@ -30,7 +30,7 @@ IVY_SETTINGS = """<ivysettings>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
 </ivysettings>
 """
-IVY_MODULE = """<ivy-module version="2.0">
+IVY_MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="kgtool" module="sandbox"/>
   <configurations><conf name="runtime"/></configurations>
   <dependencies>
@@ -40,8 +40,9 @@ IVY_MODULE = """<ivy-module version="2.0">
 """
 IVY_DEPENDENCY = (
     '    <dependency org="{0.group}" name="{0.artifact}" rev="{0.revision}"'
-    ' transitive="false" conf="runtime->default"/>'
+    ' transitive="false" conf="runtime->default">{1}</dependency>'
 )
+IVY_CLASSIFIER = '<artifact name="{0.artifact}" type="jar" m:classifier="{0.classifier}"/>'
 POM = """<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>kgtool</groupId><artifactId>sandbox</artifactId><version>1</version>
@@ -53,9 +54,10 @@ POM = """<project>
 """
 POM_DEPENDENCY = (
     "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>"
-    "<version>{0.revision}</version><scope>runtime</scope><exclusions><exclusion>"
+    "<version>{0.revision}</version>{1}<scope>runtime</scope><exclusions><exclusion>"
     "<groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
 )
+POM_CLASSIFIER = "<classifier>{0.classifier}</classifier>"
 
 
 class Way(NamedTuple):
@@ -108,7 +110,7 @@ def _ways(wanted: Sequence[Pin], work: Path) -> Iterator[Way]:
 
 
 def _ivy_command(ivy: Path, wanted: Sequence[Pin], work: Path) -> list[str]:
-    lines = "\n".join(IVY_DEPENDENCY.format(pin) for pin in wanted)
+    lines = _dependencies(wanted, IVY_DEPENDENCY, IVY_CLASSIFIER)
     (work / "settings.xml").write_text(IVY_SETTINGS, encoding="utf-8")
     (work / "ivy.xml").write_text(IVY_MODULE.format(lines), encoding="utf-8")
     flags = [f"-Divy.default.ivy.user.dir={work / 'ivy'}", *proxy_flags(os.environ)]
@@ -117,17 +119,24 @@ def _ivy_command(ivy: Path, wanted: Sequence[Pin], work: Path) -> list[str]:
         "-ivy": work / "ivy.xml",
         "-cache": work / "ivy" / "cache",
         "-confs": "runtime",
-        "-retrieve": work / "libs" / "[artifact]-[revision].[ext]",
+        "-retrieve": work / "libs" / "[artifact]-[revision](-[classifier]).[ext]",
     }
     words = [str(word) for option in options.items() for word in option]
     return [str(find_java()), *flags, "-jar", str(ivy), *words]
 
 
 def _maven_command(maven: str, wanted: Sequence[Pin], work: Path) -> list[str]:
-    lines = "\n".join(POM_DEPENDENCY.format(pin) for pin in wanted)
+    lines = _dependencies(wanted, POM_DEPENDENCY, POM_CLASSIFIER)
     (work / "pom.xml").write_text(POM.format(lines), encoding="utf-8")
     goal = "dependency:copy-dependencies"
     return [maven, "-B", "-f", str(work / "pom.xml"), goal, f"-DoutputDirectory={work / 'libs'}"]
+
+
+def _dependencies(wanted: Sequence[Pin], one: str, classifier: str) -> str:
+    """A line for each jar; ``classifier`` is what is added for those that have one."""
+    return "\n".join(
+        one.format(pin, classifier.format(pin) if pin.classifier else "") for pin in wanted
+    )
 
 
 def proxy_flags(environ: Mapping[str, str]) -> list[str]:

@@ -23,8 +23,8 @@ from kgtool.sandbox.watcher import Silent, Watcher
 
 VERSIONS = ("4.3.1", "3.9.1")
 DEFAULT_VERSION = VERSIONS[0]
-TEST_VERSIONS = ("2.1.1",)
-"""Versions that only the tests start."""
+TEST_VERSIONS = ("2.1.1", "4.3.1-tests")
+"""What only the tests run: a version, and Kafka's own tests beside one."""
 
 
 class Pin(NamedTuple):
@@ -35,11 +35,12 @@ class Pin(NamedTuple):
     group: str
     artifact: str
     revision: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
         """The name in Maven's repository layout."""
-        return f"{self.artifact}-{self.revision}.jar"
+        return "-".join(filter(None, (self.artifact, self.revision, self.classifier))) + ".jar"
 
 
 @functools.cache
