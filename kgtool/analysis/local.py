@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Blob, as_bytes, empty, from_bytes, pack, unpack
+from kgtool.analysis.decode.blobs import Blob, as_bytes, empty, from_bytes, pack
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.decode.tally import Counted
@@ -40,7 +40,8 @@ class Local:
         self.counted = Counted()
         self._processes = processes or os.cpu_count() or 1
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
-        self._tables: defaultdict[str, list[Any]] = defaultdict(list)
+        self._tables: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._put: dict[str, Any] = {}
         self._here = True
         self._earlier: Sequence[str] = ()
         self._keep_in: str | None = None
@@ -73,7 +74,7 @@ class Local:
         self._blobs.clear()
         for found in self._each(partial(_fold, plan=plan), work):
             for name, data in found:
-                self._tables[name].append(from_bytes(data))
+                self._tables[name].append(data)
 
     def _each(self, do: Callable[[Any], Any], work: Sequence[Any]) -> Iterator[Any]:
         if self._here or len(work) < 2:
@@ -85,7 +86,10 @@ class Local:
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A table, whole, or its rows of some topics."""
-        table = pa.concat_tables(self._tables[name], promote_options="permissive")
+        if name in self._put:
+            return self._put[name]
+        some = map(from_bytes, self._tables[name])
+        table = pa.concat_tables(some, promote_options="permissive")
         return table if topics is None else of_topics(table, topics)
 
     def rows(
@@ -107,10 +111,12 @@ class Local:
 
     def count(self, name: str, column: str, at_most: int | None) -> int:
         """How many rows have something in that column, up to a number."""
-        values = self.collect(name)[column]
-        if at_most is None:
-            return int(len(values) - values.null_count)
-        return int(pc.sum(pc.less_equal(values, at_most)).as_py() or 0)
+        found = 0
+        for table in self._pieces(name, Finish()):
+            values = table[column]
+            some = pc.is_valid(values) if at_most is None else pc.less_equal(values, at_most)
+            found += pc.sum(some).as_py() or 0
+        return found
 
     def write(self, name: str, finish: Finish, place: str) -> None:
         """Write a table as Parquet in a folder."""
@@ -118,12 +124,21 @@ class Local:
 
         folder = Path(place)
         folder.mkdir(parents=True)
-        table = self.frame(name, finish).cast(schema.arrow(schema.TABLES[name]))
-        parquet.write_table(table, folder / "part-0.parquet")
+        kinds = schema.arrow(schema.TABLES[name])
+        with parquet.ParquetWriter(folder / "part-0.parquet", kinds) as file:
+            for table in self._pieces(name, finish):
+                file.write_table(table.cast(kinds))
+
+    def _pieces(self, name: str, finish: Finish) -> Iterator[Any]:
+        """A table bit by bit, if it need not be whole."""
+        if finish.sum_by or name in self._put or not self._tables[name]:
+            yield self.frame(name, finish)
+        else:
+            yield from (finish.each(from_bytes(data)) for data in self._tables[name])
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""
-        self._tables[name] = [table]
+        self._put[name] = table
 
     def frame(self, name: str, finish: Finish) -> Any:
         """A table of ``schema.TABLES``, an Arrow table."""
@@ -215,7 +230,5 @@ def _parquet(path: str) -> Iterable[Any]:
 def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> list[tuple[str, bytes]]:
     partition, blobs = work
     return [
-        (name, data)
-        for name, table in tell(partition, unpack(blobs), plan)
-        for data in as_bytes(table)
+        (name, data) for name, table in tell(partition, blobs, plan) for data in as_bytes(table)
     ]

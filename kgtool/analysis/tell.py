@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kgtool.analysis.decode.blobs import Kinds
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from kgtool.analysis.decode.blobs import release
+from kgtool.analysis.fold.buckets import Blobs, buckets
 from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.removals import removals as explained
 from kgtool.analysis.fold.scene import Plan, Scene
@@ -30,9 +34,32 @@ from kgtool.analysis.tables import (
 Tables = Iterator[tuple[str, Any]]
 
 
-def tell(partition: int, kinds: Kinds, plan: Plan) -> Tables:
-    """(name, Arrow table) of all that one partition of the log says."""
-    scene = Scene(partition, kinds, plan)
+_ADDED = {"partitions": ("live_keys", "groups"), "late": ("rows",)}
+"""Tables of one row a partition: what its buckets add up; the rest is the same in all of them."""
+
+
+def tell(partition: int, blobs: Blobs, plan: Plan) -> Tables:
+    """(name, Arrow table) of all that one partition of the log says, a name maybe several times."""
+    rows: defaultdict[str, list[Any]] = defaultdict(list)
+    for kinds in buckets(blobs):
+        for name, table in _told(Scene(partition, kinds, plan)):
+            if name in _ADDED:
+                rows[name].append(table)
+            else:
+                yield name, table
+        release()
+    for name, tables in rows.items():
+        yield name, _added(pa.concat_tables(tables), _ADDED[name])
+
+
+def _added(rows: Any, names: Sequence[str]) -> Any:
+    others = [name for name in rows.column_names if name not in names]
+    found = rows.group_by(others).aggregate([(name, "sum") for name in names])
+    return found.rename_columns([*others, *names]).select(rows.column_names)
+
+
+def _told(scene: Scene) -> Tables:
+    plan = scene.plan
     gone = explained(scene)
     found = live.live(scene)
     yield from _of_live(scene, found)

@@ -63,7 +63,7 @@ def check(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     found = list(lives.lives(scene, gone))
     # Every transaction as one that a check may find open: as it is in the log.
     monkeypatch.setattr(story, "_settled", lambda _, events, intervals: events)
-    known = lives.told(scene, gone, SCENARIOS)
+    known = lives.touched(lives.told(scene, gone, SCENARIOS), SCENARIOS)
     monkeypatch.undo()
     of_arrays = total = 0
     everybody = np.ones(scene.log.size, dtype=np.bool_)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -32,6 +34,16 @@ COLUMNS: Final = {
 _TEXTS = ("group", "topic", "topic_id", "path")
 
 
+def release() -> None:
+    """Give memory back to the system that nothing uses any more.
+
+    Workers live on between tasks: what one of them leaves behind would count for all later ones.
+    """
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError):  # other C libraries than glibc do it by themselves
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class Blob(NamedTuple):
     """Some rows."""
 
@@ -57,8 +69,9 @@ def pack(batches: Iterable[Any]) -> Iterator[Blob]:
         if size[key] >= BYTES:
             yield from _blobs(key, waiting.pop(key))
             del size[key]
-    for key, some in waiting.items():
-        yield from _blobs(key, some)
+    for key in list(waiting):
+        yield from _blobs(key, waiting.pop(key))
+    release()
 
 
 def _slim(batch: Any) -> Any:

@@ -24,7 +24,7 @@ PREFIX_SIZE = 12
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 8 << 20
 """Bytes read and decoded at once: enough for numpy, and a bound on the memory of a task."""
 LARGEST_BATCH = 1 << 30
 

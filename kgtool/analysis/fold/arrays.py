@@ -6,6 +6,7 @@ A missing integer is ``NONE``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,21 @@ class Runs:
         """Index of the last row before for which ``which`` is set; -1: there is none."""
         seen = np.maximum.accumulate(np.where(which, self.index, -1))
         return np.asarray(self.lag(np.where(seen >= self.start, seen, -1), -1), dtype=np.int64)
+
+
+SLAB = 1 << 17
+"""Rows that are worked on at once where keys do not depend on each other."""
+
+
+def slabs(key: Ints) -> Iterator[Ints]:
+    """The places of some keys' rows at a time: SLAB of them, or one key's."""
+    if len(key) <= SLAB:
+        yield np.arange(len(key))
+        return
+    number = (np.cumsum(np.bincount(key)) - 1) // SLAB
+    of = number[key]
+    for each in np.unique(number).tolist():
+        yield np.flatnonzero(of == each)
 
 
 def greatest_so_far(which: Bools, start: Ints, *order: Ints) -> Ints:
@@ -145,6 +161,8 @@ def plus(values: Ints, duration: int | Ints) -> Ints:
 
 def ints(column: Any) -> Ints:
     """An Arrow column of integers; NONE where it is null."""
+    if column.null_count == len(column):
+        return np.broadcast_to(np.int64(NONE), len(column))  # one number, however many rows
     if column.null_count:
         column = column.cast(pa.int64()).fill_null(NONE)
     return np.asarray(column.to_numpy(), dtype=np.int64)

@@ -81,8 +81,11 @@ class Log:
     """What was decoded of one partition, in any order."""
 
     def __init__(self, kinds: Kinds, *, doubled: bool) -> None:
-        """:param doubled: whether the same record may be there more than once."""
-        self._doubled, self._kinds = doubled, kinds
+        """Take the tables out of ``kinds``: what is an array needs no table any more.
+
+        :param doubled: whether the same record may be there more than once.
+        """
+        self._doubled = doubled
         self.notes = _rows(kinds, schema.KIND_QUALITY)
         self.counts = _rows(kinds, schema.KIND_COUNT)
         self.epochs = _rows(kinds, schema.KIND_EPOCH)
@@ -90,28 +93,33 @@ class Log:
         own = _in_order(kinds, schema.KIND_GROUP, doubled)
         both = [*offsets["group"].chunks, *own["group"].chunks]
         group, self.groups = texts(pa.chunked_array(both))
-        self.offsets, self.keys = self._offsets(offsets, group[: len(offsets)])
-        self.own = _own(own, group[len(offsets) :])
+        size = len(offsets)
+        columns = {name: offsets[name] for name in offsets.column_names}
+        del offsets, both
+        self.offsets, self.keys = self._offsets(columns, group[:size])
+        self.own = _own(own, group[size:])
         markers = _in_order(kinds, schema.KIND_MARKER, doubled)
         self.markers = Markers(
             ints(markers["log_offset"]), ints(markers["timestamp_ms"]),
             ints(markers["producer_id"]), bools(markers["committed"]),
         )  # fmt: skip
 
-    def _offsets(self, rows: Any, group: Ints) -> tuple[Offsets, Keys]:
-        topic, self.topics = texts(rows["topic"])
-        topic_id, self.topic_ids = texts(rows["topic_id"])
-        partition = ints(rows["topic_partition"])
+    def _offsets(self, rows: dict[str, Any], group: Ints) -> tuple[Offsets, Keys]:
+        topic, self.topics = texts(rows.pop("topic"))
+        topic_id, self.topic_ids = texts(rows.pop("topic_id"))
+        partition = ints(rows.pop("topic_partition"))
         key = codes(group, topic, partition)
         first = np.zeros(int(key.max(initial=-1)) + 1, dtype=np.int64)
         first[key[::-1]] = np.arange(len(key))[::-1]
-        at_ms, first_ms = ints(rows["timestamp_ms"]), ints(rows["first_ms"])
+        at_ms, first_ms = ints(rows.pop("timestamp_ms")), ints(rows.pop("first_ms"))
+        first_ms = np.where(first_ms == NONE, at_ms, first_ms)
         found = Offsets(
-            ints(rows["log_offset"]), at_ms, key, bools(rows["tombstone"]),
-            ints(rows["producer_id"]), ints(rows["producer_epoch"]), ints(rows["offset"]),
-            ints(rows["commit_timestamp_ms"]), ints(rows["expire_timestamp_ms"]), topic_id,
-            ints(rows["bytes"]), ints(rows["commits"]), np.where(first_ms == NONE, at_ms, first_ms),
-            bools(rows["creates_group"]),
+            ints(rows.pop("log_offset")), at_ms, key, bools(rows.pop("tombstone")),
+            ints(rows.pop("producer_id")), ints(rows.pop("producer_epoch")),
+            ints(rows.pop("offset")), ints(rows.pop("commit_timestamp_ms")),
+            ints(rows.pop("expire_timestamp_ms")), topic_id, ints(rows.pop("bytes")),
+            ints(rows.pop("commits")), at_ms if np.array_equal(first_ms, at_ms) else first_ms,
+            bools(rows.pop("creates_group")),
         )  # fmt: skip
         return found, Keys(group[first], topic[first], partition[first])
 
@@ -157,7 +165,7 @@ class Log:
 
 
 def _rows(kinds: Kinds, kind: str) -> Any:
-    return kinds[kind] if kind in kinds else empty(kind)
+    return kinds.pop(kind) if kind in kinds else empty(kind)
 
 
 def _in_order(kinds: Kinds, kind: str, doubled: bool) -> Any:

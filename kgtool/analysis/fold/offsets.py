@@ -6,7 +6,7 @@ from its own record as pending, and from its COMMIT marker as stored.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from kgtool.analysis.fold.arrays import (
     codes,
     following,
     greatest_so_far,
+    slabs,
 )
 from kgtool.analysis.fold.log import Log
 from kgtool.retention.rules import RuleSet
@@ -100,7 +101,14 @@ class _Events(NamedTuple):
 
 def history(log: Log, rules: RuleSet) -> History:
     """Everything that matters of every key, by key and position."""
-    events = _events(log)
+    parts = [_history(log, rules, places) for places in slabs(log.offsets.key)]
+    columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return History(*columns)
+
+
+def _history(log: Log, rules: RuleSet, places: Ints) -> History:
+    """The same of all rows of some keys."""
+    events = _events(log, places)
     rows = log.offsets
     tombstone = rows.tombstone[events.row]
     log_offset = rows.log_offset[events.row]
@@ -138,13 +146,13 @@ def history(log: Log, rules: RuleSet) -> History:
     return History(*(column[matters] for column in found))
 
 
-def _events(log: Log) -> _Events:
+def _events(log: Log, places: Ints) -> _Events:
     """Every change of every key: plain commits, tombstones, pending commits, their ends."""
     rows = log.offsets
-    transactional = (rows.producer_id != NONE) & ~rows.tombstone
-    plain = np.flatnonzero(~transactional)
+    transactional = (rows.producer_id[places] != NONE) & ~rows.tombstone[places]
+    plain = places[~transactional]
     events = _of(log, plain, rows.log_offset, visible=True)
-    begun = np.flatnonzero(transactional)
+    begun = places[transactional]
     if begun.size:
         ends = transaction_ends(log, begun)
         some = _of(log, begun, rows.log_offset, visible=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from kgtool.analysis.decode.blobs import as_bytes, from_bytes, pack, unpack
+from kgtool.analysis.decode.blobs import as_bytes, from_bytes, pack
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.tell import tell
 
@@ -51,7 +51,7 @@ def _told(partition: int | None, blobs: list[tuple[str, Any]], plan: Plan) -> It
     if partition is None:
         return
     kinds = pa.schema([("name", pa.string()), ("data", pa.binary())])
-    for name, table in tell(partition, unpack(blobs), plan):
+    for name, table in tell(partition, blobs, plan):
         for data in as_bytes(table):
             yield pa.RecordBatch.from_pylist([{"name": name, "data": data}], schema=kinds)
 

@@ -19,41 +19,59 @@ from kgtool.analysis.fold.whatif import checks
 from kgtool.analysis.fold.whatif.checks import judged, removed_at
 from kgtool.analysis.fold.whatif.played import GROUP, OFFSET, TOMBSTONE, Lives, play
 from kgtool.analysis.fold.whatif.story import (
+    END,
     PEND,
     endangered,
+    joined,
     puts,
     story,
     tick_before,
     tick_from,
 )
-from kgtool.analysis.fold.whatif.timeline import Story, Timeline, timeline
+from kgtool.analysis.fold.whatif.timeline import Past, Story, Timeline, timeline
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 
 _EMPTY_SINCE = rc.RULE[r.RULE_EMPTY_SINCE]
 
 
-def told(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Story:
-    """Everything that somebody other than the broker's checks did."""
+def told(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Past:
+    """What happened, as far as it counts in these scenarios."""
     events = story(scene, gone, scenarios)
     end_ms = np.full(scene.log.size, scene.plan.end_ms + scene.plan.horizon_ms + 1)
     np.maximum.at(end_ms, events.group, events.clock_ms)
-    happened = puts(scene, events, end_ms)
     rule_sets = {each.rules.new_coordinator: each.rules for each in scenarios}
     states = {new: timeline(scene, events, rules, end_ms) for new, rules in rule_sets.items()}
-    which = endangered(scenarios, happened)
-    for scenario in scenarios:
-        which |= checks.endangered(scenario, states[scenario.rules.new_coordinator], happened)
-    return Story(scene, events, happened, end_ms, np.flatnonzero(which), states)
+    return Past(scene, events, end_ms, states)
+
+
+def touched(past: Past, scenarios: Sequence[Scenario]) -> Story:
+    """What checks may remove, and what the replay of a group needs besides."""
+    events, parts, flags = past.events, [], []
+    pinned = np.zeros(len(past.scene.log.keys.group), dtype=np.bool_)
+    pinned[events.key[(events.what == PEND) | (events.what == END)]] = True
+    creates = past.scene.log.offsets.creates
+    for happened in puts(past.scene, events, past.end_ms):
+        which = endangered(scenarios, happened)
+        for scenario in scenarios:
+            states = past.timelines[scenario.rules.new_coordinator]
+            which |= checks.endangered(scenario, states, happened)
+        runs, commit, of = happened.runs, happened.is_commit, happened.events
+        kept = which | ~commit | ~runs.lag(commit & ~which, False) | ~runs.lead(commit, False)
+        kept |= pinned[of.key]
+        kept[commit] |= creates[of.row[commit]]
+        parts.append(happened.only(kept))
+        flags.append(which[kept])
+    return Story(past, joined(parts), np.flatnonzero(np.concatenate(flags)))
 
 
 def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
     """Everything that would have been there until the plan's end and horizon, by scenario."""
-    known = told(scene, gone, scene.plan.scenarios)
+    known = touched(told(scene, gone, scene.plan.scenarios), scene.plan.scenarios)
     open_ones = np.zeros(scene.log.size, dtype=np.bool_)
-    open_ones[known.events.group[known.events.held]] = True
+    open_ones[known.past.events.group[known.past.events.held]] = True
     for scenario in scene.plan.scenarios:
-        states = known.timelines[scenario.rules.new_coordinator]
+        states = known.past.timelines[scenario.rules.new_coordinator]
         offsets = _offsets(known, scenario, states)
         groups, coupled = _groups(known, scenario, states, offsets)
         again = open_ones | coupled
@@ -75,7 +93,7 @@ class _Offsets(NamedTuple):
 def _offsets(known: Story, scenario: Scenario, states: Timeline) -> _Offsets:
     happened, rows = known.puts, known.rows
     events, runs, commit = happened.events, happened.runs, happened.is_commit
-    tick, why = removed_at(known.scene, scenario, happened, rows, states)
+    tick, why = removed_at(known.past.scene, scenario, happened, rows, states)
     dead = tick < happened.until_ms[rows]
     rows, tick, why = rows[dead], tick[dead], why[dead]
     starts, ends = commit & ~runs.lag(commit, False), commit & ~runs.lead(commit, False)
@@ -120,7 +138,7 @@ def _steps(known: Story, scenario: Scenario, states: Timeline, found: _Offsets) 
     new = scenario.rules.new_coordinator
     gone = np.flatnonzero(lived.until_ms != NONE)
     by_check, behind = lived.expired[gone], np.minimum(found.end[gone] + 1, runs.size - 1)
-    touched = known.events.only((known.events.what == PEND) & ~known.events.held)
+    begun = known.past.events.only((known.past.events.what == PEND) & ~known.past.events.held)
     size = len(states.group)
     parts = (
         _step(lived.group, events.clock_ms[found.start], events.position[found.start],
@@ -128,7 +146,7 @@ def _steps(known: Story, scenario: Scenario, states: Timeline, found: _Offsets) 
         _step(lived.group[gone], np.where(by_check, lived.until_ms[gone], events.clock_ms[behind]),
               np.where(by_check, MAX, events.position[behind]),
               change=-1, at_ms=lived.until_ms[gone], check=by_check),
-        _step(touched.group, touched.clock_ms, touched.position, wakes=new),
+        _step(begun.group, begun.clock_ms, begun.position, wakes=new),
         _step(states.group, states.clock_ms, states.position, state=np.arange(size),
               wakes=states.armed, own=states.armed),
     )  # fmt: skip
@@ -178,7 +196,7 @@ def _tombstones(
     state = _latest(runs, steps.state >= 0)
     state = np.where(state >= 0, steps.state[state], -1)
     end = runs.lead(steps.time, NONE)
-    end = np.where(end == NONE, known.end_ms[steps.group], end)
+    end = np.where(end == NONE, known.past.end_ms[steps.group], end)
     first = tick_from(steps.time, scenario.interval_ms)
     goes = empty & _may_go(scenario, states, state) & ~(
         (state < 0) & states.has_own[steps.group]
@@ -187,7 +205,7 @@ def _tombstones(
     woken, gone = _latest(runs, steps.wakes), runs.last_before(goes)
     goes &= woken > gone
     removed = np.flatnonzero(goes)
-    coupled = np.zeros(known.scene.log.size, dtype=np.bool_)
+    coupled = np.zeros(known.past.scene.log.size, dtype=np.bool_)
     coupled[steps.group[removed[_coupled(scenario, states, steps, runs, removed, state)]]] = True
     return removed, first[removed], coupled
 

@@ -67,7 +67,7 @@ def _rare_collections() -> Iterator[None]:
 class _Player:
     def __init__(self, known: Story, scenario: Scenario) -> None:
         self.known, self.scenario = known, scenario
-        keys, topics = known.scene.log.keys, known.scene.log.topics.to_pylist()
+        keys, topics = known.past.scene.log.keys, known.past.scene.log.topics.to_pylist()
         self.topics, self.partition, self.topic = topics, keys.partition, keys.topic
         self.rows: list[tuple[Any, ...]] = []
         self.numbers: dict[tuple[str, int], int] = {}
@@ -76,7 +76,7 @@ class _Player:
         """Let it all happen to these groups."""
         events = _thinned(self.known)
         events = events.only(groups[events.group])
-        offsets = self.known.scene.log.offsets
+        offsets = self.known.past.scene.log.offsets
         at = np.where(events.what == OWN, 0, events.row)
         columns = (offsets.commit_ms, offsets.offset, offsets.log_offset, offsets.producer_id)
         values = [column[at].tolist() if len(column) else [0] * len(at) for column in columns]
@@ -97,7 +97,7 @@ class _Player:
 
     @property
     def end_ms(self) -> int:
-        plan = self.known.scene.plan
+        plan = self.known.past.scene.plan
         return plan.end_ms + plan.horizon_ms
 
     def _apply(
@@ -122,7 +122,7 @@ class _Player:
             replay.pend(at_ms, name, put, producer_id)
 
     def _own(self, row: int, at_ms: int) -> dict[str, Any]:
-        own = self.known.scene.log.own
+        own = self.known.past.scene.log.own
         return {
             "kind": schema.KIND_GROUP,
             "timestamp_ms": at_ms,
@@ -159,20 +159,20 @@ def _thinned(known: Story) -> Events:
 
     ``flag`` of a commit is whether nothing can come between it and the next one.
     """
-    puts, events = known.puts, known.events
+    puts, events = known.puts, known.past.events
     runs, commit = puts.runs, puts.is_commit
     continued = commit & runs.lead(commit, False)
     continued[known.rows] = False
-    in_transaction = np.zeros(len(known.scene.log.keys.group), dtype=np.bool_)
+    in_transaction = np.zeros(len(known.past.scene.log.keys.group), dtype=np.bool_)
     in_transaction[events.key[(events.what == PEND) | (events.what == END)]] = True
     continued &= ~in_transaction[puts.events.key]
     dropped = continued & runs.lag(continued, False)
-    creates = known.scene.log.offsets.creates
+    creates = known.past.scene.log.offsets.creates
     of = np.full(len(creates), -1)
     of[puts.events.row[commit]] = np.flatnonzero(commit)
     rows, flag = np.flatnonzero(events.what == COMMIT), events.flag.copy()
     place = of[events.row[rows]]
-    flag[rows] = continued[place]
     kept = np.ones(len(flag), dtype=np.bool_)
-    kept[rows] = ~dropped[place] | creates[events.row[rows]]
+    kept[rows] = (place >= 0) & (~dropped[place] | creates[events.row[rows]])
+    flag[rows] = continued[place]
     return events._replace(flag=flag).only(kept)

@@ -6,12 +6,12 @@ can find open are taken for what they come to: a commit where they end, or nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, codes, following
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, codes, following, slabs
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.offsets import transaction_ends
 from kgtool.analysis.fold.removals import CONVERTED, EXPLICIT, Removals
@@ -64,9 +64,12 @@ def tick_before(at_ms: Ints, interval_ms: int) -> Ints:
 def story(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Events:
     """Everything that somebody other than the broker's checks did."""
     parts = [*_of_offsets(scene, gone), _of_groups(scene, gone)]
-    events = Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    order = np.lexsort((events.key, events.position, events.group))
-    events = events.only(order)
+    columns: list[Any] = list(zip(*parts, strict=True))
+    places = Events(*columns)
+    order = np.lexsort([np.concatenate(c) for c in (places.key, places.position, places.group)])
+    del parts, places
+    # One column after the other: all of them twice would be the most that the fold ever holds.
+    events = Events(*(np.concatenate(columns.pop(0))[order] for _ in Events._fields))
     intervals = {scenario.interval_ms for scenario in scenarios}
     return _settled(scene, events._replace(clock_ms=_clock(events)), intervals)
 
@@ -119,14 +122,19 @@ def _of_groups(scene: Scene, gone: Removals) -> Events:
 
 def _bare(what: int, group: Ints, position: Ints, key: Ints, at_ms: Ints) -> Events:
     size = len(group)
-    at_ms, none, no = np.minimum(at_ms, FAR), np.full(size, NONE), np.zeros(size, dtype=np.bool_)
-    kind, row = np.full(size, what), np.full(size, -1)
+    at_ms, (none, kind, row) = (
+        np.minimum(at_ms, FAR),
+        (np.broadcast_to(np.int64(number), size) for number in (NONE, what, -1)),
+    )
+    no = np.broadcast_to(np.bool_(False), size)
     return Events(group, position, kind, row, key, at_ms, at_ms, at_ms, none, no, no)
 
 
 def _clock(events: Events) -> Ints:
     """Clocks of brokers differ: what comes later in the log is not taken for earlier."""
-    at_ms = np.maximum(events.at_ms, 0)
+    at_ms = events.at_ms
+    if at_ms.min(initial=0) < 0:
+        at_ms = np.maximum(at_ms, 0)
     if not ((at_ms[1:] < at_ms[:-1]) & (events.group[1:] == events.group[:-1])).any():
         return np.asarray(at_ms, dtype=np.int64)
     times, rank = np.unique(at_ms, return_inverse=True)
@@ -186,10 +194,25 @@ class Puts(NamedTuple):
     again: Ints
     """Index of the next commit of its key; -1: none."""
 
+    def only(self, which: Bools) -> Puts:
+        """Those for which it is set; ``until_ms`` stays that of the next one of all."""
+        events, is_commit = self.events.only(which), self.is_commit[which]
+        runs = Runs(events.key)
+        return Puts(
+            events, runs, is_commit, self.commit_ms[which], self.offset[which],
+            self.until_ms[which], _again(runs, is_commit),
+        )  # fmt: skip
 
-def puts(scene: Scene, events: Events, end_ms: Ints) -> Puts:
-    """What happens to each key; ``end_ms`` is where each group's checks end."""
-    some = events.only((events.what == COMMIT) | (events.what == FORGET))
+
+def puts(scene: Scene, events: Events, end_ms: Ints) -> Iterator[Puts]:
+    """What happens to each key, some keys at a time; ``end_ms``: where each group's checks end."""
+    rows = np.flatnonzero((events.what == COMMIT) | (events.what == FORGET))
+    for places in slabs(events.key[rows]):
+        yield _puts(scene, events, rows[places], end_ms)
+
+
+def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
+    some = events.only(rows[np.lexsort((events.position[rows], events.key[rows]))])
     wipes = events.only((events.what == OWN) & events.flag)
     if len(wipes.row):
         commit = some.only(some.what == COMMIT)
@@ -197,19 +220,44 @@ def puts(scene: Scene, events: Events, end_ms: Ints) -> Puts:
         pairs = np.unique(np.stack([commit.key[found >= 0], found[found >= 0]]), axis=1)
         swept = wipes.only(pairs[1])._replace(key=pairs[0], what=np.full(pairs.shape[1], FORGET))
         some = Events(*(np.concatenate(pair) for pair in zip(some, swept, strict=True)))
-    some = some.only(np.lexsort((some.position, some.key)))
+        some = some.only(np.lexsort((some.position, some.key)))
     runs, is_commit = Runs(some.key), some.what == COMMIT
     until = runs.lead(some.clock_ms, NONE)
     until = np.where(until == NONE, end_ms[some.group], until)
+    offsets, at = scene.log.offsets, np.where(is_commit, some.row, 0)
+    none = np.full(runs.size, NONE)
+    commit_ms, offset = (
+        (offsets.commit_ms[at], offsets.offset[at]) if len(offsets.key) else (none, none)
+    )
+    return Puts(some, runs, is_commit, commit_ms, offset, until, _again(runs, is_commit))
+
+
+def _again(runs: Runs, is_commit: Bools) -> Ints:
+    """Index of the next commit of each row's key; -1: none."""
     seen = np.where(is_commit, runs.index, runs.size)
     nearest = np.minimum.accumulate(seen[::-1])[::-1]
     after = np.append(nearest, runs.size)[1 : runs.size + 1]
     same = after < runs.size
-    same[same] = some.key[after[same]] == some.key[same]
-    rows, at = scene.log.offsets, np.where(is_commit, some.row, 0)
-    none = np.full(runs.size, NONE)
-    commit_ms, offset = (rows.commit_ms[at], rows.offset[at]) if len(rows.key) else (none, none)
-    return Puts(some, runs, is_commit, commit_ms, offset, until, np.where(same, after, -1))
+    same[same] = runs.start[after[same]] == runs.start[same]
+    return np.where(same, after, -1)
+
+
+def joined(parts: Sequence[Puts]) -> Puts:
+    """Those of several keys, in the order of keys."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    events: list[Any] = [np.concatenate(each) for each in zip(*(p.events for p in parts),
+                                                              strict=True)]  # fmt: skip
+    both, is_commit = Events(*events), column("is_commit")
+    runs = Runs(both.key)
+    return Puts(
+        both, runs, is_commit, column("commit_ms"), column("offset"), column("until_ms"),
+        _again(runs, is_commit),
+    )  # fmt: skip
 
 
 def endangered(scenarios: Sequence[Scenario], happened: Puts) -> Bools:

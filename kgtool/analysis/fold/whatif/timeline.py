@@ -38,19 +38,25 @@ class Timeline(NamedTuple):
     """Which groups are in it; one entry a group."""
 
 
-class Story(NamedTuple):
-    """What is the same in every scenario."""
+class Past(NamedTuple):
+    """Everything that somebody other than the broker's checks did."""
 
     scene: Scene
     events: Events
-    puts: Puts
     end_ms: Ints
     """Where each group's checks end."""
-    rows: Ints
-    """Those of ``puts`` that a check of some scenario may remove."""
-
     timelines: dict[bool, Timeline]
     """By whether the coordinator is the new one."""
+
+
+class Story(NamedTuple):
+    """What is the same in every scenario."""
+
+    past: Past
+    puts: Puts
+    """Without commits that no check can come near, but for the first and last of such a row."""
+    rows: Ints
+    """Those of ``puts`` that a check of some scenario may remove."""
 
 
 def timeline(scene: Scene, events: Events, rules: RuleSet, end_ms: Ints) -> Timeline:

@@ -1,0 +1,72 @@
+"""A large partition of the log in pieces that fit into memory: whole groups, a bucket at a time.
+
+Nothing that the fold tells of a group depends on another group; transactions' ends and the notes
+about files belong to all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from kgtool.analysis import schema
+from kgtool.analysis.decode.blobs import Kinds, as_bytes, from_bytes, unpack
+
+ROWS = 1 << 17
+"""Of a bucket, about: the fold of as many, five retentions played, takes some 300 MB."""
+_OF_GROUPS = (schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_COUNT)
+Blobs = Sequence[tuple[str, Any]]
+"""Kind and bytes."""
+
+
+def buckets(blobs: Blobs) -> Iterator[Kinds]:
+    """One partition's blobs as tables, of some of its groups at a time."""
+    count = _count(blobs)
+    if count == 1:
+        yield unpack(blobs)
+        return
+    shared = unpack(blob for blob in blobs if blob[0] not in _OF_GROUPS)
+    own: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
+    for kind, data in blobs:
+        if kind in _OF_GROUPS:
+            for number, table in _split(from_bytes(data), count):
+                own[number] += [(kind, some) for some in as_bytes(table)]
+    for number, some in enumerate(own):
+        own[number] = []
+        if some:
+            yield {**shared, **unpack(some)}
+
+
+def _count(blobs: Blobs) -> int:
+    """How many buckets there should be; looks into no more blobs than one bucket takes."""
+    total: defaultdict[str, int] = defaultdict(int)
+    for kind, data in blobs:
+        total[kind] += len(data)
+    rows = 0.0
+    for kind in _OF_GROUPS[:2]:
+        seen = size = 0
+        for each, data in blobs:
+            if each == kind and seen < ROWS:
+                seen, size = seen + len(from_bytes(data)), size + len(data)
+        rows += seen * total[kind] / max(size, 1)
+    return int(-(-rows // ROWS)) or 1
+
+
+def _split(table: Any, count: int) -> Iterator[tuple[int, Any]]:
+    """The rows of each bucket, in their order."""
+    group = table["group"].unify_dictionaries().combine_chunks()
+    of = np.array([crc32(name.encode()) % count for name in group.dictionary.to_pylist()])
+    bucket = of[group.indices.to_numpy()]
+    order = np.argsort(bucket, kind="stable")
+    ends = np.searchsorted(bucket[order], np.arange(count + 1))
+    place = table.schema.get_field_index("group")
+    for number in np.flatnonzero(np.diff(ends)).tolist():
+        rows = table.take(pa.array(order[ends[number] : ends[number + 1]]))
+        # A dictionary of the bucket's own groups only.
+        names = rows["group"].cast(pa.string()).dictionary_encode()
+        yield number, rows.set_column(place, "group", names)

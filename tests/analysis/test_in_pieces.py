@@ -1,0 +1,40 @@
+"""A large log partition is folded some groups at a time, and keys some at a time: to the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kgtool.analysis.fold import arrays, buckets
+from kgtool.analysis.input import sources
+from kgtool.analysis.local import Local
+from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.report.summary import summary
+from tests.analysis.test_lives import SCENARIOS, SETS
+from tests.spark.test_random_logs import write_log
+
+
+def tables(folder: Path, author: str) -> dict[str, Counter[str]]:
+    basis = sources.basis(None, "2.4", 60_000, 5000)._replace(rules=SETS[author])
+    wanted = Wanted(SCENARIOS, 300_000, 10_000, gaps=True, plan=True, idle_ms=1000)
+    analysis = Analysis(Local(1), sources.find([str(folder)]).files, basis, None, wanted)
+    found = {name: Counter(map(str, analysis.rows(name))) for name in analysis.names()}
+    found["decisions"] = Counter(map(str, analysis.decisions()))
+    found["summary"] = Counter(map(str, summary(analysis).items()))
+    return found
+
+
+@pytest.mark.parametrize("author", SETS)
+def test_the_tables_are_the_same(
+    author: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(tmp_path, 7, kip_848=SETS[author].new_coordinator, groups_in_all=40, plain=20)
+    expected = tables(tmp_path, author)
+    assert expected["losses"].total() > 1000
+    monkeypatch.setattr(buckets, "ROWS", 100)
+    monkeypatch.setattr(arrays, "SLAB", 7)
+    found = tables(tmp_path, author)
+    for name, rows in expected.items():
+        assert found[name] == rows, name
