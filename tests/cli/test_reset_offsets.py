@@ -293,7 +293,7 @@ def test_a_new_group_needs_create(world: World, kgtool: Kgtool) -> None:
     argv = ["--reset-offsets", "--group", "typo", "--topic", "r1:0", "--to-latest", "--execute"]
     result = kgtool(*argv)
     assert result.status == 1
-    assert result.out == "\nGROUP           TOPIC           PARTITION  NEW-OFFSET\n"
+    assert result.out == ""  # no header without rows
     assert result.err.startswith("Error: Group typo not found. ")
     assert "typo" not in world.groups
     result = kgtool(*argv, "--create")
@@ -685,5 +685,4 @@ def test_all_or_nothing(world: World, kgtool: Kgtool) -> None:
         assert [row["status"] for row in result.json["results"]] == ["skipped"] * 3 + ["failed"]
     assert world.commits == []
     kafka = kgtool("--reset-offsets", *argv[1:], "--execute")
-    assert kafka.status == 1
-    assert kafka.out == "\nGROUP           TOPIC           PARTITION  NEW-OFFSET\n"
+    assert (kafka.status, kafka.out) == (1, "")

@@ -233,7 +233,9 @@ class _Run:
             lines = reset_report.csv(wave, not reset.has_one_group, sys.stdout.isatty())
             output.text(lines, end="")
         elif reset.is_kafka_form:
-            self._kafka_rows.add(reset_report.kafka_rows(wave))
+            rows = reset_report.kafka_rows(wave)
+            self._kafka_rows.add(rows)
+            self._has_table |= bool(rows)
         else:
             output.text(reset_report.table(wave, is_first=not self._has_table), end="")
             self._has_table |= any(group.rows for group in wave)
@@ -242,11 +244,17 @@ class _Run:
         reset, output = self._reset, self._output
         if reset.export:
             output.text("", end="\n" if reset.is_kafka_form else "")
-        elif reset.is_kafka_form:
+        elif reset.is_kafka_form and (self._has_table or self._goes_on()):
             for text in reset_report.kafka_table(self._kafka_rows, self._groups):
                 output.text(text, end="")
         if not reset.is_kafka_form and not reset.execute:
             output.note("Dry run: nothing was changed; --execute does it.")
+
+    def _goes_on(self) -> bool:
+        """Whether Kafka's tool prints its table after these errors, even if it has no rows."""
+        return all(
+            error.name in ("NON_EMPTY_GROUP", "NOT_IN_FILE") for error in self._output.errors
+        )
 
 
 def _is_open(row: ResetRow) -> bool:
