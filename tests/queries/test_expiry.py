@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from kgtool.model import GroupDescription, TopicPartition
 from kgtool.queries.log.expiry import SLACK_MS, Expiries, Expiry, Question, find_expiries
+from kgtool.queries.log.scan import GroupLog
 from kgtool.records.consumer_group import ConsumerGroupRegularExpressionValue
 from kgtool.records.control import Marker
 from kgtool.retention import rules as r
@@ -151,6 +153,19 @@ def test_nothing_is_read_where_nothing_can_expire_and_no_times_are_wanted() -> N
     stable = r.GroupSnapshot("classic", "Stable", "consumer", None, frozenset({"t1"}))
     assert one(broker, described("g", stable), all_times=False).rule == "subscribed"
     assert broker.fetched == []
+
+
+def test_what_was_read_is_let_go_at_once() -> None:
+    """The collector of cycles hardly ever runs in kgtool: a cycle would hold a wave of the log."""
+    broker = FakeBroker(old_and_new())
+    empty = r.GroupSnapshot("classic", "Empty", "consumer")
+    gc.collect()
+    gc.disable()
+    try:
+        one(broker, described("g", empty))
+        assert [each for each in gc.get_objects() if isinstance(each, GroupLog)] == []
+    finally:
+        gc.enable()
 
 
 def test_what_has_lost_its_protection_is_looked_for_further_back() -> None:

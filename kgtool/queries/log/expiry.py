@@ -122,7 +122,7 @@ def _add_topologies(cluster: Cluster, work: _Work) -> Operation[None]:
     if names:
         from kgtool.queries.groups.streams_topics import streams_topics
 
-        work.topologies.update((yield from streams_topics(cluster, names)))
+        work.common.topologies.update((yield from streams_topics(cluster, names)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -199,17 +199,25 @@ def denied_log(error: KgError) -> KgError:
 # Judging
 
 
+class _Common(NamedTuple):
+    """What holds for all groups of one question; they don't know each other."""
+
+    now_ms: int
+    all_times: bool
+    topologies: dict[str, frozenset[str] | None]
+
+
 class _Group:
     """One group while its answers are being found."""
 
-    def __init__(self, question: Question, broker: BrokerRules | None, work: _Work) -> None:
+    def __init__(self, question: Question, broker: BrokerRules | None, common: _Common) -> None:
         self.name = question.description.group
         self.question = question
         self.broker = broker
         self.log: GroupLog | None = None
         self.is_whole = False
         self.begin_ms: int | None = None
-        self._work = work
+        self._common = common
         self._known: dict[TopicPartition, Expiry] = {}
 
     def learn(self, log: GroupLog, is_whole: bool, begin_ms: int | None) -> None:
@@ -221,7 +229,7 @@ class _Group:
         """Whether something depends on a part of the log that was not read yet."""
         if self.broker is None or self.is_whole or not self.question.pending:
             return False
-        if self.log is None and self._work.all_times:
+        if self.log is None and self._common.all_times:
             return True
         if self.log is not None and self.log.is_doubtful:
             return True
@@ -232,7 +240,7 @@ class _Group:
 
     def state(self) -> GroupState:
         """Return the group as the rules see it, as far as is known."""
-        topics = self._work.topologies.get(self.name)
+        topics = self._common.topologies.get(self.name)
         return state_of(self.question.description, self.log, self.is_whole, topics)
 
     def finish(self) -> GroupExpiry:
@@ -296,10 +304,10 @@ class _Group:
         if committed is None or (self.broker.retention_ms is None and said.rule != r.RULE_EXPLICIT):
             return None
         due_ms = said.expires_at_ms
-        if due_ms < self._work.now_ms and self.log is not None:
+        if due_ms < self._common.now_ms and self.log is not None:
             # Overdue, or what protected it has ended just now: then that is when it became due.
             free_ms = self.log.free_since_ms(self.name, partition)
-            due_ms = max(due_ms, min(free_ms, self._work.now_ms))
+            due_ms = max(due_ms, min(free_ms, self._common.now_ms))
         return Expiry(committed.commit_timestamp_ms, due_ms, said.rule)
 
 
@@ -307,16 +315,14 @@ class _Work:
     """All groups of one question."""
 
     def __init__(self, now_ms: int, all_times: bool) -> None:
-        self.now_ms = now_ms
-        self.all_times = all_times
+        self.common = _Common(now_ms, all_times, {})
         self.groups: list[_Group] = []
-        self.topologies: dict[str, frozenset[str] | None] = {}
         self._problems: list[tuple[_Group, ItemError]] = []
         self._given_up: set[str] = set()
 
     def add(self, question: Question, broker: BrokerRules | KgError, node: int | KgError) -> None:
         known = broker if isinstance(broker, BrokerRules) else None
-        group = _Group(question, known, self)
+        group = _Group(question, known, self.common)
         self.groups.append(group)
         error = broker if isinstance(broker, KgError) else broker.error
         if error is not None:
@@ -341,7 +347,7 @@ class _Work:
             (broker.retention_ms or USUAL_RETENTION_MS) + (broker.interval_ms or 0)
             for broker in brokers
         )
-        return max(self.now_ms - step * longest - SLACK_MS, 0)
+        return max(self.common.now_ms - step * longest - SLACK_MS, 0)
 
     def close(self) -> None:
         """Note the groups of which the whole log does not say enough."""
