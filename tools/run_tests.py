@@ -39,11 +39,13 @@ LINT = [
     Part("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
     Part("mypy", [str(BIN / "mypy")]),
 ]
-WORKERS = os.environ.get("KGTOOL_TEST_WORKERS", str(max(2, os.cpu_count() or 2)))
-BESIDE = ["-n", WORKERS, "--dist", "worksteal", "--durations=15", "--durations-min=2"]
+CORES = max(2, os.cpu_count() or 2)
+WORKERS = os.environ.get("KGTOOL_TEST_WORKERS", str(CORES + 1))
+"""One more than there are cores: many tests wait for a broker or for Spark."""
+BESIDE = ["--dist", "worksteal", "--durations=15", "--durations-min=2"]
 LANES = {
-    "tests": ["-m", "not timed and not kafka_own", *BESIDE],
-    "timed tests": ["-m", "timed", *BESIDE],
+    "tests": ["-m", "not timed and not kafka_own", "-n", WORKERS, *BESIDE],
+    "timed tests": ["-m", "timed", "-n", str(CORES), *BESIDE],
 }
 ALL = "--all"
 KAFKAS_OWN = {"kafka's own tests": ["-m", "kafka_own", "--durations=15", "tests/kafka_own"]}
