@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -31,16 +32,41 @@ from kgtool.analysis.tell import tell
 
 HERE_BYTES = 8 << 20
 """Up to here starting processes takes longer than they save."""
+IN_MEMORY_BYTES = 64 << 20
+"""Of finished tables, compressed."""
+
+
+class _Kept:
+    """Tables as bytes: in memory, or in a file without a name once they are many."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - as long as this object
+        self._places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def add(self, name: str, data: bytes) -> None:
+        """Keep some rows of a table."""
+        self._file.seek(0, os.SEEK_END)
+        self._places[name].append((self._file.tell(), len(data)))
+        self._file.write(data)
+
+    def tables(self, name: str) -> Iterator[Any]:
+        """What was kept of it, one Arrow table after the other."""
+        for at, size in self._places.get(name, ()):
+            self._file.seek(at)
+            yield from_bytes(self._file.read(size))
 
 
 class Local:
-    """Decodes, folds and keeps the tables in memory."""
+    """Decodes, folds and keeps the tables."""
 
     def __init__(self, processes: int | None = None) -> None:
         self.counted = Counted()
         self._processes = processes or os.cpu_count() or 1
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
-        self._tables: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._tables = _Kept()
         self._put: dict[str, Any] = {}
         self._here = True
         self._earlier: Sequence[str] = ()
@@ -72,12 +98,17 @@ class Local:
         """Make the tables of every log partition."""
         work = sorted(self._blobs.items(), key=lambda each: -sum(len(data) for _, data in each[1]))
         self._blobs.clear()
-        for found in self._each(partial(_fold, plan=plan), work):
+        fold = _fold if self._alone(work) else _folded
+        for found in self._each(partial(fold, plan=plan), work):
             for name, data in found:
-                self._tables[name].append(data)
+                self._tables.add(name, data)
+
+    def _alone(self, work: Sequence[Any]) -> bool:
+        """Whether this process does it."""
+        return self._here or len(work) < 2
 
     def _each(self, do: Callable[[Any], Any], work: Sequence[Any]) -> Iterator[Any]:
-        if self._here or len(work) < 2:
+        if self._alone(work):
             yield from map(do, work)
             return
         # Not a copy of this process: it has threads.
@@ -88,8 +119,7 @@ class Local:
         """A table, whole, or its rows of some topics."""
         if name in self._put:
             return self._put[name]
-        some = map(from_bytes, self._tables[name])
-        table = pa.concat_tables(some, promote_options="permissive")
+        table = pa.concat_tables(self._tables.tables(name), promote_options="permissive")
         return table if topics is None else of_topics(table, topics)
 
     def rows(
@@ -131,10 +161,10 @@ class Local:
 
     def _pieces(self, name: str, finish: Finish) -> Iterator[Any]:
         """A table bit by bit, if it need not be whole."""
-        if finish.sum_by or name in self._put or not self._tables[name]:
+        if finish.sum_by or name in self._put:
             yield self.frame(name, finish)
         else:
-            yield from (finish.each(from_bytes(data)) for data in self._tables[name])
+            yield from map(finish.each, self._tables.tables(name))
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""
@@ -227,8 +257,13 @@ def _parquet(path: str) -> Iterable[Any]:
         yield pa.RecordBatch.from_pydict(columns)
 
 
-def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> list[tuple[str, bytes]]:
+def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> Iterator[tuple[str, bytes]]:
     partition, blobs = work
-    return [
-        (name, data) for name, table in tell(partition, blobs, plan) for data in as_bytes(table)
-    ]
+    for name, table in tell(partition, blobs, plan):
+        for data in as_bytes(table):
+            yield name, data
+
+
+def _folded(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> list[tuple[str, bytes]]:
+    """The same for another process, which gives it in one piece."""
+    return list(_fold(work, plan))

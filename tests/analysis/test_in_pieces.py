@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kgtool.analysis import local
 from kgtool.analysis.fold import arrays, buckets
 from kgtool.analysis.input import sources
 from kgtool.analysis.local import Local
@@ -35,6 +36,7 @@ def test_the_tables_are_the_same(
     assert expected["losses"].total() > 1000
     monkeypatch.setattr(buckets, "ROWS", 100)
     monkeypatch.setattr(arrays, "SLAB", 7)
+    monkeypatch.setattr(local, "IN_MEMORY_BYTES", 1000)
     found = tables(tmp_path, author)
     for name, rows in expected.items():
         assert found[name] == rows, name
