@@ -135,8 +135,15 @@ def test_two_hundred_of_three_hundred_there_and_back(
     plan = load(path)
     assert {item["group"] for item in plan["items"]} == set(dead)
     assert plan["summary"]["groups"] == 200 and plan["summary"]["offsets"] == 400
-    describe = ("--describe", "--all-groups")
-    before, table = here.offsets(), sorted(kafka_tool(*describe).stdout.splitlines())
+
+    def described() -> list[str]:
+        """What Kafka's tool shows: by name, for --all-groups fails at a group that just went."""
+        names = [word for group in here.groups for word in ("--group", group)]
+        shown = kafka_tool("--describe", *names).stdout.splitlines()
+        return sorted(line for line in shown if here.prefix in line)
+
+    before, table = here.offsets(), described()
+    assert len(table) == 600
     done = here.apply(path, "--reason", "dead")
     assert done.status == 0, done.err
     assert set(statuses(done).values()) == {"deleted"}
@@ -148,10 +155,7 @@ def test_two_hundred_of_three_hundred_there_and_back(
     undone = here.undo()
     assert undone.status == 0, undone.err
     assert here.offsets() == before
-    mine = [line for line in table if here.prefix in line]
-    assert len(mine) >= 600
-    after = kafka_tool(*describe).stdout.splitlines()
-    assert sorted(line for line in after if here.prefix in line) == mine
+    assert described() == table
 
 
 def test_what_a_plan_says(scene: Callable[[int], Scene]) -> None:
