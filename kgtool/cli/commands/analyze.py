@@ -42,7 +42,7 @@ TABLES = (
     ),
 )
 @click.argument("paths", nargs=-1, metavar="PATH…")
-@click.option("--rules", multiple=True, type=click.Choice(["auto", *RULE_SETS]),
+@click.option("--rules", multiple=True, type=Named(["auto", *RULE_SETS]),
               default=["auto"], show_default="auto",
               help="The brokers' generation; auto: as cluster.json says. Several: a what-if.")
 @click.option("--retention", multiple=True, type=Duration(), metavar="DURATION",
@@ -80,7 +80,7 @@ TABLES = (
               help="End with status 5 if there is any: overdue, expiring-within=48h, or losses "
                    "(a scenario removes what was committed again later).")
 @click.option("--strict", is_flag=True, help="Fail (1) where anything at all was unreadable.")
-@click.option("--engine", type=click.Choice(["spark", "local"]), default="spark",
+@click.option("--engine", type=Named(["spark", "local"]), default="spark",
               show_default=True,
               help="local: without Spark, on local files.")
 @click.option("--master", metavar="URL",

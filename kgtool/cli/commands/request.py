@@ -13,6 +13,7 @@ import click
 from kgtool.changes.raw.message import check_version, find_api, make_request, schema_of
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
+from kgtool.cli.options.named import Number
 from kgtool.cli.options.shared import connection_options, consent_options, output_options
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
@@ -72,9 +73,9 @@ class Wanted(NamedTuple):
 )
 @click.argument("api", required=False, type=Api(), metavar="API")
 @click.option("--body", metavar="JSON|@FILE|-", help="The request: JSON, a file, or stdin.")
-@click.option("--version", "--api-version", "version", type=click.IntRange(0, 32767), metavar="N",
+@click.option("--version", "--api-version", "version", type=Number(0, 32767), metavar="N",
               help="In this version (default: the highest that both sides speak).")  # fmt: skip
-@click.option("--broker", type=click.IntRange(0), metavar="ID",
+@click.option("--broker", type=Number(0), metavar="ID",
               help="Send it to this broker, not to where it belongs.")  # fmt: skip
 @click.option("--hex", "hex_", is_flag=True, help="Also show the bytes of request and response.")
 @click.option("--list", "list_", is_flag=True, help="Show all APIs that kgtool knows.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
@@ -43,11 +44,9 @@ def command() -> None:
 
 
 @command.command("up")
+@click.option("--brokers", type=Number(1, 9), metavar="N", help="How many brokers (default: 1).")
 @click.option(
-    "--brokers", type=click.IntRange(1, 9), metavar="N", help="How many brokers (default: 1)."
-)
-@click.option(
-    "--kafka-version", type=click.Choice(VERSIONS), help=f"Which Kafka (default: {VERSIONS[0]})."
+    "--kafka-version", type=Named(VERSIONS), help=f"Which Kafka (default: {VERSIONS[0]})."
 )
 @click.option(
     "--config", multiple=True, metavar="KEY=VALUE", help="Broker configuration; repeatable."
