@@ -127,7 +127,7 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
 @contextmanager
 def _progress(output: Output, start: str) -> Iterator[Progress]:
     """Tell on a terminal how far it is, until there are results."""
-    with Progress(start=start) as progress:
+    with Progress(start=start, colored=output.use_color is not False) as progress:
         output.before_writing = lambda is_result: (
             progress.close() if is_result else progress.make_way()
         )
