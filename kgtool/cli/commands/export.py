@@ -35,11 +35,11 @@ SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 )
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="A new folder, or that of an interrupted export, which is then finished.",
+    help="A new folder, or that of an interrupted export to finish.",
 )  # fmt: skip
 @click.option("--format", "format_", type=Named(FORMATS), default=SEGMENTS,
-              help="segments, the default: the broker's own bytes; parquet: a row a record, "
-                   "decoded.")  # fmt: skip
+              help="segments (default): the broker's own bytes; parquet: one decoded row per "
+                   "record.")  # fmt: skip
 @connection_options()
 @output_options
 def command(out: Path, format_: str, settings: Any, output: Output) -> int:

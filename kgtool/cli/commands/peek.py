@@ -60,7 +60,7 @@ class Wanted(NamedTuple):
 @click.option("--after", type=Number(0, 10_000), default=5, metavar="N",
               help="Records from the offset on: what is read next (default: 5).")  # fmt: skip
 @click.option("--format", "format_", type=Named(FORMATS), default="auto",
-              help="Keys and values; auto, the default, is text where it is text.")  # fmt: skip
+              help="How to show keys and values; auto (default): as text if they are.")  # fmt: skip
 @click.option("--key-format", type=Named(FORMATS), help="Only the keys.")
 @click.option(
     "--read-committed",
