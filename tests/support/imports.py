@@ -9,6 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FAST = "not broker and not spark and not foreign and not starts_first and not timed"
 """Marks of the tests that need a few seconds and nothing but this process."""
+BY_NAME = {
+    "kgtool/cli/commands": "kgtool/cli/app/root.py",
+    "kgtool/protocol/api": "kgtool/protocol/api/__init__.py",
+}
+"""Folders whose modules are imported by their names, and the file that does it."""
 
 
 def module_of(path: Path, root: Path = ROOT) -> str:
@@ -53,6 +58,9 @@ class Graph:
                     found = file_of(module, root)
                     if found is not None and found != path:
                         self._importers.setdefault(found, set()).add(path)
+        for folder, importer in BY_NAME.items():
+            for path in (root / folder).glob("[!_]*.py"):
+                self._importers.setdefault(path, set()).add(root / importer)
         for conftest in sorted((root / "tests").rglob("conftest.py")):
             tests = set(conftest.parent.rglob("test_*.py"))
             self._importers.setdefault(conftest, set()).update(tests)
@@ -69,12 +77,18 @@ class Graph:
         return found
 
     def tests(self, changed: Iterable[Path]) -> list[Path]:
-        """The tests that reach these files, the nearest first; in the same room before others."""
+        """The tests that reach these files: of the same name, then the nearest, then the room's."""
         paths = list(changed)
         rooms = {path.relative_to(self.root).parts[1] for path in paths}
-        found = [
-            (distance, path.relative_to(self.root).parts[1] not in rooms, path)
-            for path, distance in self.reach(paths).items()
+        names = {f"test_{path.name}" for path in paths}
+
+        def order(path: Path, distance: int) -> tuple[bool, int, bool, Path]:
+            is_elsewhere = path.relative_to(self.root).parts[1] not in rooms
+            return path.name not in names, distance, is_elsewhere, path
+
+        found = self.reach(paths).items()
+        return [
+            path
+            for path, _ in sorted(found, key=lambda item: order(*item))
             if path.name.startswith("test_")
         ]
-        return [path for _, _, path in sorted(found)]
