@@ -2,6 +2,7 @@
 
 --runs N    pairs of runs of each measurement (5)
 --json F    where the results are kept (build/bench.json)
+--smoke     every row once, tiny, with the kgtool that is in KGTOOL_BENCH_ENV
 """
 
 from __future__ import annotations
@@ -26,42 +27,48 @@ from tests.bench import (
 )
 from tests.bench.measure import Failed
 from tests.bench.results import Result, save, table
+from tests.bench.sizes import SMOKE, Sizes
 from tests.bench.world import World, groups, world
 
 
-def _startup(runs: int) -> list[Result]:
-    return startup.measure(runs)
+def _startup(runs: int, sizes: Sizes) -> list[Result]:
+    return startup.measure(runs, sizes.pairs)
 
 
-def _groups(runs: int) -> list[Result]:
+def _groups(runs: int, sizes: Sizes) -> list[Result]:
     with world("groups") as here:
-        _fill(here, describing.GROUPS, describing.OFFSETS)
-        found = listing.measure(here, runs) + describing.measure(here, runs)
-        found += copying.backup(here, runs)
+        _fill(here, sizes.groups, sizes.offsets)
+        found = listing.measure(here, runs, sizes) + describing.measure(here, runs, sizes)
+        found += copying.backup(here, runs, sizes)
         with world("many", heap="3g") as large:
-            _fill(large, 10_000, 100)
-            found += describing.grown(here, large, max(runs // 2, 3))
-            found += copying.export(large, 1_000_000, runs)
+            count, offsets = sizes.many
+            _fill(large, count, offsets)
+            found += describing.grown(here, large, max(runs // 2, 3), sizes)
+            found += copying.export(large, count * offsets, runs)
     return found
 
 
-def _streams(runs: int) -> list[Result]:
-    many, topics, partitions = describing.STREAMS
+def _streams(runs: int, sizes: Sizes) -> list[Result]:
+    many, topics, partitions = sizes.streams
     with world("streams") as here:
         for number in range(topics):
             topic = here.topic(f"changelog-{number:02}", partitions)
             here.commit(topic, groups(many), partitions, streams=True)
-        return describing.of_streams(here, runs)
+        return describing.of_streams(here, runs, sizes)
 
 
-def _delete(runs: int) -> list[Result]:
+def _delete(runs: int, sizes: Sizes) -> list[Result]:
     with world("delete") as here:
-        return deleting.measure(here, runs)
+        return deleting.measure(here, runs, sizes)
 
 
-def _size(_runs: int) -> list[Result]:
+def _size(_runs: int, sizes: Sizes) -> list[Result]:
     with world("size", heap="4g") as here:
-        return at_size.measure(here)
+        return at_size.measure(here, sizes)
+
+
+def _analyze(runs: int, sizes: Sizes) -> list[Result]:
+    return analyzing.measure(max(runs, 1), sizes.records)
 
 
 def _fill(here: World, count: int, partitions: int) -> None:
@@ -69,9 +76,9 @@ def _fill(here: World, count: int, partitions: int) -> None:
     here.commit(topic, groups(count), partitions)
 
 
-PARTS: dict[str, Callable[[int], list[Result]]] = {
+PARTS: dict[str, Callable[[int, Sizes], list[Result]]] = {
     "startup": _startup, "groups": _groups, "streams": _streams, "delete": _delete, "size": _size,
-    "analyze": analyzing.measure,
+    "analyze": _analyze,
 }  # fmt: skip
 
 
@@ -81,18 +88,21 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
+    parser.add_argument("--smoke", action="store_true", help="tiny, each row once")
     given = parser.parse_args()
     unknown = [name for name in given.parts if name not in PARTS]
     if unknown:
         parser.error(f"no part {unknown[0]!r}: there are {', '.join(PARTS)}")
-    installed.prepare()
+    sizes, runs = (SMOKE, 0) if given.smoke else (Sizes(), given.runs)
+    if not given.smoke:
+        installed.prepare()
     results: list[Result] = []
     wrong = []
     for name in given.parts or PARTS:
         began = time.monotonic()
         print(f"measuring: {name} …", file=sys.stderr, flush=True)
         try:
-            results += PARTS[name](given.runs)
+            results += PARTS[name](runs, sizes)
         except (AssertionError, Failed) as error:
             wrong.append(f"{name}: the work was not done as it should be: {error}")
         print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)

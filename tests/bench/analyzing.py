@@ -21,13 +21,13 @@ MILLION = 1_000_000
 HERE = Path(__file__).parent
 
 
-def measure(runs: int, millions: int = 8) -> list[Result]:
-    """Time the rows of issue 8 about the Spark job; ``millions`` of records in the large log."""
+def measure(runs: int, records: int) -> list[Result]:
+    """Time the Spark job on a log of so many records, on a quarter of it and on four times it."""
     with tempfile.TemporaryDirectory(prefix="kgtool-bench-") as name:
         folder = Path(name)
-        log = Log(folder, "log", millions * MILLION)
-        quarter = Log(folder, "quarter", millions * MILLION // 4)
-        even = Log(folder, "even", millions * MILLION, hot_share=0.1)
+        log = Log(folder, "log", records)
+        quarter = Log(folder, "quarter", records // 4)
+        even = Log(folder, "even", records, hot_share=0.1)
         results = [_start_up(folder, runs)]
         found = rounds(
             {"live": log.live(), "plain": log.plain(), "audit": log.audit(),
@@ -43,7 +43,7 @@ def measure(runs: int, millions: int = 8) -> list[Result]:
             _result("analyze, one group has 80 %", live, "spread evenly", found["even"], 1.3),
         ]  # fmt: skip
         # Minutes each: one pair says whether something grows faster than the log.
-        large = Log(folder, "large", 4 * millions * MILLION)
+        large = Log(folder, "large", 4 * records)
         pair = rounds({"large": large.live(), "live": log.live()}, 1)
         results.append(_grown(large, pair["large"], log, pair["live"]))
         # Of a smaller log's minute half goes into what each of them does once: its JVM compiles

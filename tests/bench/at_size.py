@@ -1,24 +1,25 @@
-"""What memory each change takes that touches every offset of 10,000 groups × 200 partitions."""
+"""What memory each change takes that touches every offset of the cluster."""
 
 from __future__ import annotations
 
 from tests.bench.installed import KGTOOL
 from tests.bench.measure import Command, Run, quiet, run
 from tests.bench.results import Result
+from tests.bench.sizes import Sizes
 from tests.bench.world import World, groups
 from tests.support import clients
 
-GROUPS, PARTITIONS = 10_000, 200
 GOAL_MIB = 300
 TOPIC = "orders"
 TIMEOUT = "10m"
 
 
-def measure(world: World, count: int = GROUPS, partitions: int = PARTITIONS) -> list[Result]:
+def measure(world: World, sizes: Sizes) -> list[Result]:
     """Make every change once, and take it back; each is as large as the cluster.
 
     An independent client looks at the first, the middle and the last group after each.
     """
+    count, partitions = sizes.changed
     topic = world.topic(TOPIC, partitions)
     names = groups(count)
     world.commit(topic, names, partitions)

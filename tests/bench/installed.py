@@ -5,13 +5,14 @@ The link costs every start of Python 11 ms here, which no user pays.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "build" / "bench-env"
+FOLDER = Path(os.environ.get("KGTOOL_BENCH_ENV", ROOT / "build" / "bench-env"))
 PYTHON = str(FOLDER / "bin" / "python")
 """Has the packages of this environment, and kgtool as it was when the benchmark began."""
 KGTOOL = str(FOLDER / "bin" / "kgtool")

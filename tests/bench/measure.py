@@ -97,7 +97,7 @@ def in_turn(
     runs: int,
     check: Callable[[Run, Run], None] | None = None,
 ) -> Pair:
-    """Run two commands A B A B … after one run of each that does not count.
+    """Run two commands A B A B … after one run of each that does not count (if ``runs`` is not 0).
 
     :param check: compares what both printed, after every pair; raises AssertionError.
     """
@@ -106,7 +106,7 @@ def in_turn(
         pair = run(ours), run(theirs)
         if check is not None:
             check(*pair)
-        pairs += [pair] if turn else []
+        pairs += [pair] if turn or not runs else []
     slim = [(a._replace(out=b""), b._replace(out=b"")) for a, b in pairs]
     mine, other = [a for a, _ in slim], [b for _, b in slim]
     return Pair(mine, other, ratio(mine, other) * ours.scale / theirs.scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from kgtool.analysis.local import Local
 from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.analysis.spark.session import build_session
+from tests.cli.run import Result, call
 from tests.support.tables import Make
 
 
@@ -27,3 +28,9 @@ def engine(request: pytest.FixtureRequest) -> Make:
         return Local
     session = request.getfixturevalue("spark")
     return lambda: OnSpark(session)
+
+
+@pytest.fixture
+def analyze(spark: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """``kgtool analyze`` in this process and in that session, where neither is the subject."""
+    return lambda *argv: call(capsys, "analyze", *map(str, argv))

@@ -1,0 +1,40 @@
+"""What ``make bench`` runs of Spark still does its work, in the session of the tests."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.analyzing import Log
+from tests.bench.measure import Command, Run
+from tests.cli.run import Result
+
+pytestmark = pytest.mark.spark
+RECORDS = 20_000
+
+
+def test_the_commands_of_analyze(analyze: Callable[..., Result], tmp_path: Path) -> None:
+    log = Log(tmp_path, "log", RECORDS)
+    for command in (log.live(), log.audit()):
+        assert command.before is not None and command.after is not None
+        command.before()
+        done = analyze(*command.argv[2:])
+        assert done.status == 0, done.err
+        command.after(Run(1.0, 1.0, 1.0, 1.0, done.out.encode()))
+
+
+def test_the_plain_job(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """A program of its own: here in the session that is there."""
+    command: Command = Log(tmp_path, "log", RECORDS).plain()
+    assert command.before is not None and command.after is not None
+    command.before()
+    monkeypatch.setattr(sys, "argv", list(command.argv[1:]))
+    runpy.run_path(command.argv[1], run_name="__main__")
+    command.after(Run(1.0, 1.0, 1.0, 1.0, capsys.readouterr().out.encode()))
