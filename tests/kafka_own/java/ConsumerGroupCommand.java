@@ -44,6 +44,8 @@ public class ConsumerGroupCommand {
         done.print();
         if (done.status() == 2)
             Exit.exit(Kgtool.allowed.equals("usage-is-1") ? 1 : done.status(), done.err());
+        if (done.status() == 1 && Kgtool.allowed.equals("invalid-regex-is-0") && args[0].equals("--validate-regex"))
+            return;
         if (done.status() != 0)
             throw new KafkaException("status " + done.status() + ": " + done.err());
     }
