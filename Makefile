@@ -29,6 +29,10 @@ mutants: venv  ## does a test notice when a line is wrong? (MUTANTS="--files ret
 	@$(SHELL) tools/java.sh
 	@$(BIN)/python tools/mutants.py $(MUTANTS)
 
+lanes: venv  ## the oldest and newest Python, the oldest dependencies (LANES=lowest): some tests each
+	@$(SHELL) tools/java.sh
+	@$(BIN)/python tools/lanes.py $(LANES)
+
 soak: venv  ## 2,000 changes while something happens (SOAK="--runs 200 --seconds 600"), 100 M records
 	@$(SHELL) tools/java.sh
 	@$(BIN)/python tools/soak.py $(SOAK)
@@ -74,4 +78,4 @@ readme: venv  ## run the commands of README.rst and docs/ again and put in what 
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test test-all check mutants soak bench lint dist image docs format venv clean
+.PHONY: readme help demo test test-all check mutants lanes soak bench lint dist image docs format venv clean
