@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     scenarios: tuple[Scenario, ...] = ()
     """For whatif, whatif_families and losses."""
     horizon_ms: int = 0
-    """How far ahead to look for losses."""
+    """How far losses look ahead."""
     bucket_ms: int | None = None
     """For metrics."""
     tally: Tally | None = None

@@ -13,8 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.model import CommittedOffset, TopicPartition
+from kgtool.net.session import Session
 from tests.support import clients, faulty
 from tests.support.faulty import Run, client_config, kgtool
+from tests.support.offsets import first_commits
 from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan, Proxies
 
@@ -48,16 +52,24 @@ class Silent(NamedTuple):
         return kgtool(*argv, *login, "-o", "json", "--timeout", str(timeout_ms))
 
 
-@pytest.fixture
-def here() -> Iterator[Silent]:
-    kafka = faulty.shared()
-    at = kafka.cluster.bootstrap
+@pytest.fixture(scope="module")
+def topic() -> str:
+    at = faulty.shared().cluster.bootstrap
     topic = clients.create_topic(at, clients.unique("half"), 3, replication=3)
     for partition in range(3):
         clients.produce(at, topic, 5, partition=partition)
+    return topic
+
+
+@pytest.fixture
+def here(topic: str) -> Iterator[Silent]:
+    kafka = faulty.shared()
+    at = kafka.cluster.bootstrap
     groups = [clients.unique("half") for _ in range(GROUPS)]
-    for group in groups:
-        clients.commit(at, group, {(topic, number): 2 for number in range(3)})
+    offsets = {TopicPartition(topic, number): CommittedOffset(2, None, "") for number in range(3)}
+    with Session(Settings(parse_bootstrap(at), 20_000)) as session:
+        done = session.run(first_commits(session.cluster, dict.fromkeys(groups, offsets)))
+    assert {error for parts in done.values() for error in parts.values()} == {None}
     admin = clients.admin(at)
     homes = {
         group: future.result(30).coordinator.id

@@ -210,7 +210,8 @@ def test_a_partition_that_only_the_dead_broker_had_costs_only_its_rows(
         clients.wait_for(lambda: -1 in leaders().values(), "the controller to notice")
         done = run(settled, "describe", "--group", group, "--timeout", "30000")
         status = {row["partition"]: row["status"] for row in done.document["results"]}
-        assert status == {p: "no-leader" if home[p] == victim else "ok" for p in home}
+        expected = {p: "no-leader" if home[p] == victim else "ok" for p in home}
+        assert status == expected, done
         cell.says("no-leader, the others ok")
 
 

@@ -1,4 +1,7 @@
-"""``kgtool analyze`` as a user runs it: a process of its own, its output and its exit status."""
+"""``kgtool analyze`` as a user runs it: its output and its exit status.
+
+In a process of its own only where something else than the arguments might reach it.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,39 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgtool.analysis import schema
-from kgtool.cli.commands.analyze import TABLES
 from tests.analysis import writer
 from tests.analysis.writer import Raw
+from tests.cli.run import Result, call
 
 pytestmark = pytest.mark.spark
 TRUTH = Path(__file__).parents[1] / "data" / "retention-truth"
 HOUR_MS = 3_600_000
 NOW_MS = 1_795_265_000_000
 ENGINES = ("local", "spark")
+TABLES = (
+    "live", "removals", "overdue", "whatif", "whatif_families", "losses", "groups", "metrics",
+    "partitions", "writers", "transactions", "orphans", "gaps", "upgrades", "quality",
+)  # fmt: skip
+"""Every table, in the order of the documentation."""
 RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
+Analyze = Callable[..., Result]
 
 
-def analyze(*arguments: object) -> subprocess.CompletedProcess[str]:
+def alone(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", RUN, "analyze", *map(str, arguments)],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
-def rows_of(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    document = json.loads(result.stdout)
+def rows_of(result: Result) -> list[dict[str, Any]]:
+    document = result.json
     assert (document["command"], document["version"]) == ("analyze", 1)
     results: list[dict[str, Any]] = document["results"]
     return results
@@ -78,7 +87,7 @@ def test_modules_that_lie_about_are_left_alone(export: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_export_tells_what_expires_next(engine: str, export: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
-    result = analyze(export, "--out", out, "--engine", engine)
+    result = alone(export, "--out", out, "--engine", engine)
     assert result.returncode == 0, result.stderr
     # What cluster.json says is not assumed, and Spark keeps quiet.
     assert result.stderr.splitlines() == [f"Wrote {', '.join(TABLES)} to {out}"]
@@ -98,19 +107,18 @@ def test_an_export_tells_what_expires_next(engine: str, export: Path, tmp_path: 
         "oldest": NOW_MS + 12 * HOUR_MS,
     }
 
-    refused = analyze(export, "--out", out, "--engine", engine)
+    refused = alone(export, "--out", out, "--engine", engine)
     assert refused.returncode == 2
     assert "--overwrite" in refused.stderr and refused.stderr.count("\n") == 1
-    assert {path.name for path in out.iterdir()} == {*schema.TABLES, "_SUCCESS"}
-    assert tuple(schema.TABLES) == TABLES
+    assert {path.name for path in out.iterdir()} == {*TABLES, "_SUCCESS"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_only_some_tables(engine: str, export: Path, tmp_path: Path) -> None:
+def test_only_some_tables(analyze: Analyze, engine: str, export: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     result = analyze(export, "--out", out, "--only", "live", "--only", "whatif", "--engine", engine)
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == f"Wrote live, whatif to {out}\n"
+    assert result.status == 0, result.err
+    assert result.err == f"Wrote live, whatif to {out}\n"
     assert {path.name for path in out.iterdir()} == {"live", "whatif", "_SUCCESS"}
 
     import pyarrow.parquet as parquet
@@ -120,18 +128,18 @@ def test_only_some_tables(engine: str, export: Path, tmp_path: Path) -> None:
     assert scenario["retention_ms"] == 3 * 24 * HOUR_MS
 
     refused = analyze(export, "--only", "live")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--out DIR" in refused.stderr and refused.stderr.count("\n") == 1
+    assert (refused.status, refused.out) == (2, "")
+    assert "--out DIR" in refused.err and refused.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_table_as_json_and_as_of(engine: str, export: Path) -> None:
+def test_table_as_json_and_as_of(analyze: Analyze, engine: str, export: Path) -> None:
     result = analyze(
         export, "--table", "live", "-o", "json", "--rules", "2.4", "--wrote", "10h",
         "--as-of", NOW_MS - 20 * HOUR_MS, "--engine", engine,
     )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["cluster_id"] == "abc-cluster"
+    assert result.status == 0, result.err
+    assert result.json["cluster_id"] == "abc-cluster"
     assert rows_of(result) == [
         {
             "group": group, "topic": "t", "partition": 0, "offset": 5,
@@ -145,7 +153,9 @@ def test_table_as_json_and_as_of(engine: str, export: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_damage_is_named_and_the_rest_is_analyzed(engine: str, tmp_path: Path) -> None:
+def test_damage_is_named_and_the_rest_is_analyzed(
+    analyze: Analyze, engine: str, tmp_path: Path
+) -> None:
     shutil.copytree(TRUTH / "4.3.1" / "segments", tmp_path / "segments")
     garbage = tmp_path / "segments" / "__consumer_offsets-9.00000000000000000000.log"
     garbage.write_bytes(b"this is not a segment\n" * 100)
@@ -155,8 +165,8 @@ def test_damage_is_named_and_the_rest_is_analyzed(engine: str, tmp_path: Path) -
         tmp_path, tmp_path / "nowhere", "--retention", "60s", "--rules", "4.1",
         "--check-interval", "5s", "--table", "quality", "-o", "json", "--engine", engine,
     )  # fmt: skip
-    assert result.returncode == 3, result.stderr
-    errors = result.stderr.splitlines()
+    assert result.status == 3, result.err
+    errors = result.err.splitlines()
     assert len(errors) == 2
     assert "nowhere does not exist" in errors[0]
     assert f"{garbage}: not a record batch, 2,200 bytes at 0" in errors[1]
@@ -168,16 +178,16 @@ def test_damage_is_named_and_the_rest_is_analyzed(engine: str, tmp_path: Path) -
     assert [problem["reason"] for problem in files[cut.name]["problems"]] == [
         "truncated batch at the end"
     ]
-    assert len(json.loads(result.stdout)["errors"]) == 2
+    assert len(result.json["errors"]) == 2
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_nothing_readable(engine: str, tmp_path: Path) -> None:
+def test_nothing_readable(analyze: Analyze, engine: str, tmp_path: Path) -> None:
     path = writer.segment(tmp_path, b"\xff" * 500)
     result = analyze(path, "-o", "json", "--engine", engine)
-    assert result.returncode == 2
+    assert result.status == 2
     assert rows_of(result) == []
-    last = result.stderr.splitlines()[-1]
+    last = result.err.splitlines()[-1]
     assert last == f"Error: Nothing could be read. {path}: not a record batch, 500 bytes at 0."
 
 
@@ -190,7 +200,7 @@ def test_nothing_readable(engine: str, tmp_path: Path) -> None:
         (["{tmp}/orders-0/00000000000000000000.log"], 2, "a segment of topic orders, not of"),
         (["{tmp}", "--retention", "7"], 2, "--retention takes a duration such as 30s"),
         (["{tmp}", "--wrote", "7d@2026-03-01,1d@2026-01-01"], 2, "earliest first"),
-        (["{tmp}", "--engine", "local", "--conf", "a=b"], 2, "drop --engine local"),
+        (["{tmp}", "--engine", "local", "--conf", "a=b"], 2, "leave --engine local out"),
         (["s3a://b/x", "--engine", "local"], 2, "s3a://b/x needs Spark"),
         (["{tmp}", "--as-of", "soon"], 2, "--as-of takes a time"),
         (["{tmp}", "--conf", "spark"], 2, "--conf takes KEY=VALUE, not 'spark'."),
@@ -210,13 +220,17 @@ def test_nothing_readable(engine: str, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_sentence(
-    tmp_path: Path, arguments: list[str], status: int, said: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    said: str,
 ) -> None:
     (tmp_path / "a.log").write_bytes(b"")
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "00000000000000000000.log").write_bytes(b"")
-    result = analyze(*[word.format(tmp=tmp_path) for word in arguments])
-    assert result.returncode == status
-    assert said.format(tmp=tmp_path) in result.stderr
-    assert "Traceback" not in result.stderr
-    assert result.stderr.count("\n") == 1
+    result = call(capsys, "analyze", *[word.format(tmp=tmp_path) for word in arguments])
+    assert result.status == status
+    assert said.format(tmp=tmp_path) in result.err
+    assert "Traceback" not in result.err
+    assert result.err.count("\n") == 1

@@ -13,7 +13,7 @@ import pytest
 
 from tests.retention.truth import DATA
 from tests.support.clients import wait_for
-from tests.support.standalone import HOME, _environment, python_without_kgtool
+from tests.support.standalone import FAST_SUBMIT, HOME, _environment, python_without_kgtool
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def test_the_same_tables(tmp_path: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes())
     command = [
-        HOME / "bin" / "spark-submit", "--master", "local[2]",
+        HOME / "bin" / "spark-submit", "--master", "local[2]", *FAST_SUBMIT,
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--conf", f"spark.connect.grpc.binding.port={port}",
         "--conf", "spark.connect.grpc.binding.address=127.0.0.1",

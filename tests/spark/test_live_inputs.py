@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +16,13 @@ from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
+from tests.cli.run import Result
 from tests.support import clients
 from tests.support.tables import Make, dicts
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 LOG = "__consumer_offsets"
-RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 
 Committed = dict[tuple[str, str, int], int]
 
@@ -160,14 +157,9 @@ def test_batches_that_the_broker_compressed_and_later_compacted(spark: Any, worl
         assert not any(key[0].startswith("goes-") for key in found)
 
 
-def analyze(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", RUN, "analyze", *map(str, arguments)],
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-
-
-def test_a_living_cluster_is_read_by_the_workers(kafka: Cluster, tmp_path: Path) -> None:
+def test_a_living_cluster_is_read_by_the_workers(
+    analyze: Callable[..., Result], kafka: Cluster
+) -> None:
     topic = clients.create_topic(kafka.bootstrap, clients.unique("analyzed"), 2)
     groups = [clients.unique(f"analyzed{n}") for n in range(12)]
     for at, group in enumerate(groups):
@@ -175,9 +167,9 @@ def test_a_living_cluster_is_read_by_the_workers(kafka: Cluster, tmp_path: Path)
     member = clients.join(kafka.bootstrap, groups[0], [topic], group_protocol="consumer")
     result = analyze("--bootstrap-server", kafka.bootstrap, "--table", "live", "-o", "json")
     member.close()
-    assert result.returncode == 0, result.stderr
-    assert "assumed" not in result.stderr  # the broker says its rules and retention
-    document = json.loads(result.stdout)
+    assert result.status == 0, result.err
+    assert "assumed" not in result.err  # the broker says its rules and retention
+    document = result.json
     assert document["cluster_id"] == kafka.cluster_id
     rows = [row for row in document["results"] if row["group"] in groups]
     expected = {
@@ -191,16 +183,18 @@ def test_a_living_cluster_is_read_by_the_workers(kafka: Cluster, tmp_path: Path)
     assert {states[group] for group in groups[1:]} == {("classic", "Empty")}
 
 
-def test_a_cluster_that_is_not_there() -> None:
+def test_a_cluster_that_is_not_there(analyze: Callable[..., Result]) -> None:
     result = analyze("--bootstrap-server", "127.0.0.1:1", "--timeout", "3000")
-    assert result.returncode == 4
-    assert "127.0.0.1:1" in result.stderr and result.stderr.count("\n") == 1
+    assert result.status == 4
+    assert "127.0.0.1:1" in result.err and result.err.count("\n") == 1
 
 
-def test_a_file_that_is_not_there_does_not_hide_the_cluster(kafka: Cluster, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_does_not_hide_the_cluster(
+    analyze: Callable[..., Result], kafka: Cluster, tmp_path: Path
+) -> None:
     result = analyze("--bootstrap-server", kafka.bootstrap, tmp_path / "gone", "--table", "quality",
                      "-o", "json")  # fmt: skip
-    assert result.returncode == 3, result.stderr
-    assert "gone does not exist" in result.stderr
-    paths = [row["path"] for row in json.loads(result.stdout)["results"]]
+    assert result.status == 3, result.err
+    assert "gone does not exist" in result.err
+    paths = [row["path"] for row in result.json["results"]]
     assert paths and all(path.startswith(f"{kafka.bootstrap}/{LOG}-") for path in paths)

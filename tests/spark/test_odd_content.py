@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kgtool.analysis.input.find import find
 from kgtool.analysis.pipeline import Analysis, Wanted
 from tests.analysis import writer
 from tests.analysis.writer import Raw
+from tests.cli.run import Result
 from tests.support import clients
 from tests.support.tables import Make, dicts
 
@@ -98,7 +100,7 @@ def test_clocks_that_are_wrong(engine: Make, tmp_path: Path) -> None:
     assert [row["skipped"] for row in found["quality"]] == [0]
 
 
-def analyze(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def alone(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", RUN, "analyze", *map(str, arguments)],
         capture_output=True, text=True, timeout=300, check=False,
@@ -115,20 +117,20 @@ def analyze(*arguments: object, **environment: str) -> subprocess.CompletedProce
 )
 def test_without_java(tmp_path: Path, environment: dict[str, str], said: str) -> None:
     path = writer.segment(tmp_path, commit(0, "g"))
-    result = analyze(path, "--rules", "4.1", **environment)
+    result = alone(path, "--rules", "4.1", **environment)
     assert result.returncode == 1
     assert said in result.stderr and "Spark needs Java 17 or newer" in result.stderr
     assert "Traceback" not in result.stderr and result.stdout == ""
 
 
-def test_strict(tmp_path: Path) -> None:
+def test_strict(analyze: Callable[..., Result], tmp_path: Path) -> None:
     path = writer.segment(tmp_path, commit(0, "g") + b"\xff" * 99 + commit(1, "h"))
     missing = analyze(path, tmp_path / "gone", "--strict")
-    assert missing.returncode == 2 and "gone does not exist" in missing.stderr
+    assert missing.status == 2 and "gone does not exist" in missing.err
     damaged = analyze(path, "--strict", "-o", "csv")
-    assert damaged.returncode == 1, damaged.stderr
-    assert f"{path}: not a record batch, 99 bytes at " in damaged.stderr
-    assert damaged.stdout.count("\n") <= 1  # no rows, at most a header
+    assert damaged.status == 1, damaged.err
+    assert f"{path}: not a record batch, 99 bytes at " in damaged.err
+    assert damaged.out.count("\n") <= 1  # no rows, at most a header
 
 
 def test_a_jvm_that_is_killed(tmp_path: Path) -> None:

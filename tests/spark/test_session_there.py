@@ -16,7 +16,7 @@ from kgtool.analysis.spark.session import PARTITIONS
 from kgtool.cli.app.main import main
 from tests.analysis import writer
 from tests.analysis.writer import Raw
-from tests.support.standalone import HOME
+from tests.support.standalone import FAST_SUBMIT, HOME
 
 pytestmark = pytest.mark.spark
 NOW_MS = 1_795_265_000_000
@@ -57,7 +57,7 @@ def test_the_master_is_spark_submits(log: Path, tmp_path: Path) -> None:
     app, out = tmp_path / "app.py", tmp_path / "out.json"
     app.write_text(APP)
     result = subprocess.run(
-        [HOME / "bin" / "spark-submit", "--master", "local[1]",
+        [HOME / "bin" / "spark-submit", "--master", "local[1]", *FAST_SUBMIT,
          "--conf", "spark.ui.enabled=false", app, out, log],
         env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
                           "SPARK_HOME": str(HOME)},

@@ -16,9 +16,9 @@ import pytest
 from kgtool.sandbox.cluster import Cluster
 from tests.retention.truth import DATA
 from tests.support import clients
-from tests.support.standalone import HOME, python_without_kgtool, standalone
+from tests.support.standalone import FAST_JVM, FAST_SUBMIT, HOME, python_without_kgtool, standalone
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker]
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.starts_first]
 RUN = "import sys; from kgtool.cli.app.main import main; sys.exit(main())"
 SEGMENTS = DATA / "retention-truth" / "4.3.1" / "segments"
 APP = """
@@ -52,7 +52,7 @@ class Far(NamedTuple):
     def run(self, *command: object) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
             "PYSPARK_PYTHON": str(self.python), "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "SPARK_LAUNCHER_OPTS": FAST_JVM,
         }  # fmt: skip
         return subprocess.run(
             [str(word) for word in command], capture_output=True, text=True, timeout=600,
@@ -71,7 +71,7 @@ class Far(NamedTuple):
 def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
     folder = tmp_path_factory.mktemp("far")
     python = python_without_kgtool(folder / "python")
-    with standalone(folder, python) as master:
+    with standalone(folder, python, jvm=FAST_JVM) as master:
         yield Far(master, folder, python)
 
 
@@ -109,7 +109,7 @@ def test_under_spark_submit_the_cluster_does_it(
     app.write_text(APP)
     before = set(far.executors())
     result = far.run(
-        HOME / "bin" / "spark-submit", "--master", far.master,
+        HOME / "bin" / "spark-submit", "--master", far.master, *FAST_SUBMIT,
         "--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false",
         app, out, SEGMENTS, kafka.bootstrap,
     )  # fmt: skip

@@ -42,6 +42,10 @@ SMALL = {
 """A cluster that starts soon and fails over soon."""
 
 
+LISTENERS = 4
+"""How many workers have proxies of their own; further ones share."""
+
+
 class FaultyKafka(NamedTuple):
     """The brokers, and the proxies' ports by broker id."""
 
@@ -50,30 +54,33 @@ class FaultyKafka(NamedTuple):
 
     @contextlib.contextmanager
     def proxies(self) -> Iterator[Proxies]:
-        """Run the proxies; one process at a time has them."""
-        targets = {node.id: node.port for node in self.cluster.nodes}
-        inner = json.loads((self.cluster.folder / "inner.json").read_text())
-        ports = {int(b): (self.ports[int(b)], inner[b]) for b in inner}
-        assert targets.keys() == ports.keys()
-        with locked(self.cluster.folder / "proxies.lock", timeout=600.0), Proxies(ports) as opened:
+        """Run this worker's proxies; whoever shares them waits."""
+        lock = self.cluster.folder / f"proxies-{_listener()}.lock"
+        inner = _ports(self.cluster.folder / "inner.json")
+        targets = {broker: (self.ports[broker], inner[broker]) for broker in inner}
+        with locked(lock, timeout=600.0), Proxies(targets) as opened:
             yield opened
 
 
 def start(name: str, root: Path, count: int = 3) -> FaultyKafka:
-    """Start brokers that advertise proxies on their listener PROXIED."""
-    ports = free_ports(2 * count)
-    outer = dict(zip(range(1, count + 1), ports[:count], strict=True))
-    inner = dict(zip(range(1, count + 1), ports[count:], strict=True))
+    """Start brokers that advertise proxies on their listeners PROXIED0, PROXIED1 …"""
+    nodes = range(1, count + 1)
+    ports = iter(free_ports(2 * count * LISTENERS))
+    outer = [dict(zip(nodes, ports, strict=False)) for _ in range(LISTENERS)]
+    inner = [dict(zip(nodes, ports, strict=False)) for _ in range(LISTENERS)]
     config = dict(SMALL)
-    config["listener.security.protocol.map"] = "PROXIED:PLAINTEXT"
-    for broker in outer:
-        config[f"{broker}/listeners"] = f"PROXIED://127.0.0.1:{inner[broker]}"
-        config[f"{broker}/advertised.listeners"] = f"PROXIED://127.0.0.1:{outer[broker]}"
+    names = [f"PROXIED{number}" for number in range(LISTENERS)]
+    config["listener.security.protocol.map"] = ",".join(f"{name}:PLAINTEXT" for name in names)
+    for broker in nodes:
+        for key, places in (("listeners", inner), ("advertised.listeners", outer)):
+            config[f"{broker}/{key}"] = ",".join(
+                f"{name}://127.0.0.1:{at[broker]}" for name, at in zip(names, places, strict=True)
+            )
     cluster = Cluster.start(name, brokers=count, root=root, config=config)
     (cluster.folder / "inner.json").write_text(json.dumps(inner))
     (cluster.folder / "outer.json").write_text(json.dumps(outer))
     ready.wait_for_coordinators(cluster.state)
-    return FaultyKafka(cluster, outer)
+    return FaultyKafka(cluster, outer[_listener()])
 
 
 def shared() -> FaultyKafka:
@@ -83,8 +90,18 @@ def shared() -> FaultyKafka:
         cluster = Cluster.attach("faulty", root=root)
         if cluster is None:
             return start("faulty", root)
-    outer = json.loads((cluster.folder / "outer.json").read_text())
-    return FaultyKafka(cluster, {int(broker): port for broker, port in outer.items()})
+    return FaultyKafka(cluster, _ports(cluster.folder / "outer.json"))
+
+
+def _listener() -> int:
+    """Which of the listeners is this worker's: the first one outside of pytest-xdist."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % LISTENERS
+
+
+def _ports(path: Path) -> dict[int, int]:
+    """This worker's ports, by broker id."""
+    found = json.loads(path.read_text())[_listener()]
+    return {int(broker): port for broker, port in found.items()}
 
 
 class Run(NamedTuple):

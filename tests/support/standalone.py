@@ -16,6 +16,9 @@ import pyspark
 from tests.support.clients import wait_for
 
 HOME = Path(pyspark.__file__).parent
+FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that live for seconds: their second compiler takes more time than it saves."""
+FAST_SUBMIT = ("--driver-java-options", FAST_JVM)
 
 
 def python_without_kgtool(folder: Path) -> Path:
@@ -40,17 +43,24 @@ def _environment(python: Path | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for name in [name for name in kept if name.startswith(("SPARK_", "PYSPARK_"))]:
         del kept[name]
-    told = {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+    told = {
+        "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LAUNCHER_OPTS": FAST_JVM,
+    }  # fmt: skip
     return kept | told | ({"PYSPARK_PYTHON": str(python)} if python else {})
 
 
 @contextlib.contextmanager
 def standalone(
-    folder: Path, python: Path, pins: Sequence[str | None] = (None, None), memory: str = "700m"
+    folder: Path,
+    python: Path,
+    pins: Sequence[str | None] = (None, None),
+    memory: str = "700m",
+    jvm: str = "",
 ) -> Iterator[str]:
     """The master's URL; the workers put what executors print under ``folder``.
 
     :param pins: one entry a worker: the core that it and its executors are kept to (``taskset``).
+    :param jvm: options of every JVM of the cluster, executors too.
     """
     running: list[subprocess.Popen[bytes]] = []
 
@@ -61,6 +71,7 @@ def standalone(
                    "--host", "127.0.0.1", "--port", "0", "--webui-port", "0",
                    *arguments]  # fmt: skip
         environment = _environment(python) | {"SPARK_DAEMON_MEMORY": "256m"}
+        environment |= {"JAVA_TOOL_OPTIONS": jvm} if jvm else {}
         with log.open("wb") as out:
             running.append(
                 subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out)

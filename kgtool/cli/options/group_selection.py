@@ -78,11 +78,12 @@ class Selection(NamedTuple):
         return self._replace(groups=groups, match=match, open=())
 
     def check(self, action: str) -> None:
-        """Raise UsageError unless it says which groups."""
+        """Raise UsageError, in the words of Kafka's tool, unless it says which groups."""
         if not self.is_given:
-            raise UsageError(f"{action} takes groups: names, --match GLOB or --all-groups.")
+            scopes = "[all-groups], [group]" if action == "describe" else "[group], [all-groups]"
+            raise UsageError(f"Option [{action}] takes one of these options: {scopes}")
         if (self.groups or self.open) and self.all_groups:
-            raise UsageError("--all-groups takes no names beside it: give one or the other.")
+            raise UsageError('Option "[group]" can\'t be used with option "[all-groups]"')
         self.predicate()
 
     def predicate(self) -> Callable[[str], bool]:
