@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     scenarios: tuple[Scenario, ...] = ()
     """For whatif, whatif_families and losses."""
     horizon_ms: int = 0
-    """How far losses look ahead."""
+    """How far ahead to look for losses."""
     bucket_ms: int | None = None
     """For metrics."""
     tally: Tally | None = None

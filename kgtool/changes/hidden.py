@@ -115,7 +115,7 @@ class HiddenOffsets:
             Target(group, first), None, "HIDDEN_OFFSETS",
             f"Group '{group}' has {_listed(topics)} that this login may not see; undo could not "
             "restore them.",
-            f"{_needs(topics)}, or --force to delete them for ever.",
+            f"{_needs(topics)}, or --force to delete them permanently.",
         )  # fmt: skip
 
     def warnings(self, groups: Iterable[str]) -> list[str]:

@@ -122,11 +122,13 @@ class Guard:
                 if fnmatchcase(group, glob):
                     raise _refused(policy, f"group '{group}' is protected ({glob})")
             if policy.max_groups is not None and count > policy.max_groups:
-                said = f"{counted(count, 'group')} would be changed, and {policy.max_groups} may be"
+                said = (
+                    f"{counted(count, 'group')} would be changed, the limit is {policy.max_groups}"
+                )
                 raise _refused(policy, said)
             if policy.max_offsets is not None and offsets > policy.max_offsets:
-                said = (f"{counted(offsets, 'offset')} would be changed, and "
-                        f"{policy.max_offsets} may be")  # fmt: skip
+                said = (f"{counted(offsets, 'offset')} would be changed, the limit is "
+                        f"{policy.max_offsets}")  # fmt: skip
                 raise _refused(policy, said)
 
     def limit(self, groups: Iterable[str]) -> None:
@@ -178,7 +180,7 @@ class Guard:
         removes = change.deletes_group or any(value is None for value in change.after.values())
         if policy.min_idle_ms is None or not removes or self._origin.undoes is not None:
             return
-        why = "it was not looked at" if self._busy is None else self._busy.get(group)
+        why = "it was not checked" if self._busy is None else self._busy.get(group)
         if why is not None:
             least = span(policy.min_idle_ms)
             raise _refused(policy, f"group '{group}' is not known to be idle for {least} ({why})")

@@ -83,9 +83,9 @@ OFFSETS = (
     GROUP,
     TOPIC,
     PARTITION,
-    Column("current_offset", "CURRENT-OFFSET", json=INT_OR_NULL),
+    Column("current_offset", "CURRENT-OFFSET", spare=7, json=INT_OR_NULL),
     Column("log_start_offset", "LOG-START-OFFSET", json=INT_OR_NULL),
-    Column("log_end_offset", "LOG-END-OFFSET", json=INT_OR_NULL),
+    Column("log_end_offset", "LOG-END-OFFSET", spare=6, json=INT_OR_NULL),
     Column("lag", "LAG", LAG, json=INT_OR_NULL),
     TIME_LAG,
     Column("leader_epoch", "LEADER-EPOCH", json=INT_OR_NULL),
@@ -93,7 +93,7 @@ OFFSETS = (
     Column("member_id", "CONSUMER-ID", NAME, spare=3),
     Column("host", "HOST", NAME, spare=2),
     Column("client_id", "CLIENT-ID", NAME, spare=1),
-    Column("subscribed", "SUBSCRIBED", json=FLAG_OR_NULL),
+    Column("subscribed", "SUBSCRIBED", spare=5, json=FLAG_OR_NULL),
     Column(
         "status", "STATUS", STATUS, json=TEXT,
         words=(

@@ -114,7 +114,7 @@ def unused(properties: Properties, where: str) -> tuple[str, ...]:
     if not found:
         return ()
     named = f"{', '.join(found)}, which {'is' if len(found) == 1 else 'are'} not used"
-    return (f"{where} has {named}: kgtool tries again until --timeout is over.",)
+    return (f"{where} has {named}: kgtool retries until --timeout is over.",)
 
 
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."

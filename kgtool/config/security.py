@@ -109,7 +109,7 @@ def tls_settings(properties: Properties, where: str) -> Tls:
     if algorithm and algorithm.lower() != "https":
         raise ConfigError(
             f"ssl.endpoint.identification.algorithm={algorithm} in {where} is unknown: it is "
-            "https, or empty to do without the check of the host name."
+            "https, or empty to skip the host name check."
         )
     return Tls(
         _trust_store(properties, where),

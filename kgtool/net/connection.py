@@ -166,7 +166,7 @@ class Connection:
             self._begin_next()
 
     def hindrance(self, waited: str) -> KgError | None:
-        """Say what else than the broker makes us wait, if something does.
+        """Return what other than the broker keeps the caller waiting; None if nothing does.
 
         :param waited: for how long, in words.
         """
@@ -174,8 +174,8 @@ class Connection:
             return unresolved(self._host, waited)
         if self._is_fetching_login:
             return AuthenticationError(
-                f"There is no login for {self.peer} within {waited}: who gives out the tokens or "
-                "tickets for it does not answer."
+                f"There is no login for {self.peer} within {waited}: the server that issues its "
+                "tokens or tickets does not answer."
             )
         return None
 

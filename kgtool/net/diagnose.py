@@ -137,7 +137,7 @@ def explain_silence(error: KgError, host: str, port: int, wrap: Wrap | None) -> 
         return error
     protocol = "SASL_SSL" if wrap else "SASL_PLAINTEXT"
     return AuthenticationError(
-        f"{host}:{port} wants a login, and kgtool connected without one. It takes "
+        f"{host}:{port} requires a login, and kgtool connected without one. It accepts "
         f"{', '.join(sorted(listener.mechanisms))}.",
         hint=f"Set security.protocol={protocol}, sasl.mechanism and sasl.jaas.config in the "
         "--command-config file.",

@@ -370,7 +370,7 @@ class Loop:
 
 def _no_answer(connection: Connection, waited_ms: int) -> KgError:
     if connection.muted_until > time.monotonic():
-        said = f"{connection.peer} makes us wait: a request quota is exceeded."
+        said = f"{connection.peer} throttles this client: a request quota is exceeded."
         return DeadlineExceeded(said, hint="Allow more time with --timeout.")
     said = f"{connection.peer} did not answer within {waited_ms} ms."
     hint = "Give it more time with --timeout, or look at that broker."

@@ -71,7 +71,7 @@ def test_all_or_nothing_has_no_canary(world: World, name: str) -> None:
     refused = world.run(*world.words(name), "--canary", "1", "--all-or-nothing")
     assert refused.status == 2
     (said,) = refused.err.splitlines()[-1:]
-    assert said.endswith("--all-or-nothing all or none: give one of them."), refused
+    assert said.endswith("--canary and --all-or-nothing exclude each other."), refused
     assert world.offsets() == [1, 1]
 
 

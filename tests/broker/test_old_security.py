@@ -74,7 +74,7 @@ def _try_all(
         ("TLS", "TLS", tls, None),
         ("a wrong login", "login", {**sasl, **nobody}, "refused the login (PLAIN)"),
         ("another mechanism", "login", scram, "enabled there: PLAIN"),
-        ("no login", "login", nothing, "wants a login"),
+        ("no login", "login", nothing, "requires a login"),
         ("a needless login", "plain", {**sasl, **alice}, "listener without a login"),
         ("no TLS", "TLS", nothing, "speaks TLS"),
         ("needless TLS", "plain", tls, "listener without TLS"),

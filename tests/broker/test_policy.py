@@ -209,8 +209,8 @@ class Case(NamedTuple):
 
 CASES = {
     "protected": Case('protected = ["nosuch", "policy-*"]', (), 1, "is protected (policy-*)"),
-    "max_groups": Case("max_groups = 1", (), 2, "2 groups would be changed, and 1 may be"),
-    "max_offsets": Case("max_offsets = 3", (), 2, "4 offsets would be changed, and 3 may be"),
+    "max_groups": Case("max_groups = 1", (), 2, "2 groups would be changed, the limit is 1"),
+    "max_offsets": Case("max_offsets = 3", (), 2, "4 offsets would be changed, the limit is 3"),
     "min_idle": Case('min_idle = "1d12h"', (), 1, "is not known to be idle for 1d 12h"),
     "forbid": Case('forbid = ["--force"]', ("--force",), 1, "--force is forbidden", ()),
     "reason": Case("reason = true", (), 1, "a change needs a reason", ("--reason", "old")),

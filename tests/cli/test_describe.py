@@ -18,7 +18,7 @@ from kgtool.cli.describe.rates import Rates
 from kgtool.cli.describe.watch import changes
 from kgtool.cli.output import tables, terminal
 from kgtool.columns import Column
-from kgtool.columns.groups import OFFSETS, RATES
+from kgtool.columns.groups import GROUP, OFFSETS, RATES, TOPIC
 from kgtool.errors import ConnectFailed
 from kgtool.model import (
     Broker,
@@ -392,13 +392,21 @@ class TestTables:
     def test_it_fits(self, width: int) -> None:
         lines, fitting = self._lines(width)
         assert max(len(line) for line in lines) <= width
-        assert lines[1].split()[2:6] == ["0", "5", "9", "4"]
+        assert lines[1].startswith("console-consumer-12345  orders  0")
         if width >= 90:
-            assert lines[1].startswith("console-consumer-12345  orders  0")
+            assert lines[1].split()[2:6] == ["0", "5", "9", "4"]
         if width >= 130:
             assert fitting.left_out == []
         if width <= 80:
-            assert fitting.left_out == ["CLIENT-ID", "HOST", "CONSUMER-ID"]
+            hidden = ["CLIENT-ID", "HOST", "CONSUMER-ID", "LOG-END-OFFSET"]
+            assert fitting.left_out == hidden
+
+    def test_names_are_readable_at_80_columns(self) -> None:
+        names = {"group": "payments-reconciliation-eu-west-1", "topic": "payments.settled.v2"}
+        row = {**ROW, **names, "current_offset": 81_234_567, "log_end_offset": 81_234_999}
+        fitting = tables.fit(SHOWN, [row | {"lag": 432}], 80)
+        assert {fitting.sizes[column] for column in (GROUP, TOPIC)} == {33, 19}
+        assert {"LAG", "STATUS", "PARTITION"} <= {column.header for column in fitting.sizes}
 
     def test_columns_that_say_nothing_go_first(self) -> None:
         idle = {**ROW, "member_id": None, "host": None, "client_id": None}

@@ -282,7 +282,7 @@ def test_a_closed_stdin_is_no_terminal() -> None:
     "argv", ["delete --group g --yes", "--delete --group g", "undo last --yes", "history"]
 )
 def test_a_system_without_fcntl_is_named(argv: str) -> None:
-    """Windows: it was "Unexpected ModuleNotFoundError … This is a fault of kgtool"."""
+    """Windows: it was "Unexpected ModuleNotFoundError … This is a bug in kgtool"."""
     code = ("import sys; sys.modules['fcntl'] = None; from kgtool.cli.app.main import main; "
             "sys.exit(main())")  # fmt: skip
     done = subprocess.run(

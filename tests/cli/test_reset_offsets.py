@@ -418,8 +418,9 @@ def test_refused_in_both_forms(argv: list[str], said: str, world: World, kgtool:
 
 
 def test_no_group_is_refused(world: World, kgtool: Kgtool) -> None:
-    said = "Option [reset-offsets] takes one of these options: [group], [all-groups]"
-    for form in ("--reset-offsets", "reset-offsets"):
+    kafkas = "Option [reset-offsets] takes one of these options: [group], [all-groups]"
+    ours = "Error: reset-offsets takes groups: names, --match GLOB or --all-groups."
+    for form, said in (("--reset-offsets", kafkas), ("reset-offsets", ours)):
         result = kgtool(form, "--topic", "r1", "--to-latest")
         assert result.status == 2
         assert said in result.err

@@ -117,6 +117,21 @@ def test_one_dash_never_makes_another_group(
         (["remove", "x"], "(did you mean remove-members?)"),
         (["lst"], "(did you mean list?)"),
         (["describ"], "(did you mean describe?)"),
+        (["list-offsets"], "(did you mean list?)"),  # not reset-offsets, which is nearer
+        (["describe-offsets"], "(did you mean describe?)"),
+        (["delete-groups"], "(did you mean delete?)"),
+        (["get-offsets"], "kgtool --help lists them"),
+        (["list", "--json"], "(did you mean -o json?)"),
+        (["lag", "-y"], "No such option '-y': --help shows the options there are."),
+        (
+            ["peek", "g", "--before", "x"],
+            "--before takes a whole number from 0 to 10,000, not 'x'.",
+        ),
+        (["delete", "g", "--canary", "0"], "--canary takes a whole number from 1 on, not '0'."),
+        (["lag", "--timeout", "30x"], "--timeout takes a duration such as 30s"),
+        (["keep"], "keep takes groups: names, --match GLOB or --all-groups."),
+        (["delete", "a", "--all-groups"], "--all-groups takes no names beside it"),
+        (["delete-offsets", "g"], "delete-offsets takes --topic TOPIC or TOPIC:0,1"),
         (["show"], "kgtool --help lists them"),  # never a command that changes something
         (["list", "-o", "jsonl"], "(did you mean ndjson?)"),
         (["help", "delet-offsets"], "(did you mean delete-offsets?)"),
@@ -124,7 +139,10 @@ def test_one_dash_never_makes_another_group(
         (["man", "undoo"], "(did you mean undo?)"),
     ],
 )
-def test_slips_name_what_was_meant(argv: list[str], said: str, capsys: Capture) -> None:
+def test_slips_name_what_was_meant(
+    argv: list[str], said: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGTOOL_BOOTSTRAP_SERVER", ADDRESS)
     result: Result = call(capsys, *argv)
     assert (result.status, result.out) == (2, "")
     assert said in result.err
@@ -141,6 +159,10 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
     assert "--reset-offsets" not in overview.out
     assert call(capsys, "--describe", "--help") == kafkas
     assert call(capsys, "help", "cleanup", "plan").out == call(capsys, "cleanup", "plan", "-h").out
+    long = call(capsys, "reset-offsets", "-h").out
+    titles = [line for line in long.splitlines() if line.endswith(":") and line[0] != " "]
+    assert titles == ["Which groups:", "Which offsets:", "Where to (one of these):",
+                      "How it is done:"]  # fmt: skip
     assert call(capsys, "version") == call(capsys, "--version")
 
 

@@ -232,7 +232,7 @@ def test_a_login_at_a_listener_without_one(list_groups: Run, refused: Refused) -
 
 def test_no_login_at_a_listener_that_wants_one(list_groups: Run, refused: Refused) -> None:
     result = refused("no login", lambda: list_groups("SASL"))
-    assert "wants a login" in result.err
+    assert "requires a login" in result.err
     assert "SCRAM-SHA-256" in result.err
 
 

@@ -161,10 +161,10 @@ FAILURES: dict[str, tuple[str, dict[str, object], str]] = {
     "untrusted": ("TLS", {"ssl_truststore_location": "stranger.pem"}, "is not trusted"),
     "another host": ("OTHER", {}, "is not for the host name localhost"),
     "expired": ("EXPIRED", {}, "has expired"),
-    "no certificate of ours": ("MUTUAL", {}, "it wants a certificate from the client"),
+    "no certificate of ours": ("MUTUAL", {}, "it requires a client certificate"),
     "plaintext broker": ("PLAINTEXT", {}, "listener without TLS"),
     "plaintext broker with a login": ("SASL", {}, "security.protocol=SASL_PLAINTEXT"),
-    "a login is missing": ("SASLTLS", {}, "wants a login"),
+    "a login is missing": ("SASLTLS", {}, "requires a login"),
 }
 
 

@@ -200,7 +200,7 @@ def test_nothing_readable(analyze: Analyze, engine: str, tmp_path: Path) -> None
         (["{tmp}/orders-0/00000000000000000000.log"], 2, "a segment of topic orders, not of"),
         (["{tmp}", "--retention", "7"], 2, "--retention takes a duration such as 30s"),
         (["{tmp}", "--wrote", "7d@2026-03-01,1d@2026-01-01"], 2, "earliest first"),
-        (["{tmp}", "--engine", "local", "--conf", "a=b"], 2, "leave --engine local out"),
+        (["{tmp}", "--engine", "local", "--conf", "a=b"], 2, "drop --engine local"),
         (["s3a://b/x", "--engine", "local"], 2, "s3a://b/x needs Spark"),
         (["{tmp}", "--as-of", "soon"], 2, "--as-of takes a time"),
         (["{tmp}", "--conf", "spark"], 2, "--conf takes KEY=VALUE, not 'spark'."),

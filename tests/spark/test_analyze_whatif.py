@@ -118,7 +118,7 @@ def test_fail_on_ends_with_5_and_says_how_many(analyze: Analyze, export: Path) -
     assert result.err.splitlines() == [
         "--fail-on losses: 1 would have been missed: removed, and committed again later "
         "(--table losses)",
-        "--fail-on expiring-within=2d: 1 may go within that time (--table live)",
+        "--fail-on expiring-within=2d: 1 may expire within that time (--table live)",
     ]
     lines = result.out.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("What if"))

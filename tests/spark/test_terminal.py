@@ -67,9 +67,8 @@ def test_control_c_is_an_interruption_and_no_story(tmp_path: Path, moment: str) 
     with Terminal([*command, *known], columns=80, lines=40) as shown:
         shown.read_until(moment, timeout=300)
         if moment == "Reading":
-            bar = r"\[[░█]{20}\] 0 B of \d\.\d MB, 0 records, \d+:\d\d"
-            shown.read_until(":", timeout=10)
-            assert re.search("Reading   " + bar, shown.output), shown.output
+            shown.read_until("MB", timeout=10)
+            assert re.search(r"Reading .* 0 B of \d\.\d MB", shown.output), shown.output
         shown.type("\x03")
         assert shown.read_all(timeout=120) == 130
     assert [line for line in shown.screen if line] == ["Error: Interrupted."]

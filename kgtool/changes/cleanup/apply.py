@@ -59,9 +59,8 @@ class Blind(KgError):
 def _blind(error: KgError) -> Blind:
     hint = f"{error.hint} " if error.hint else ""
     return Blind(
-        "Whether somebody has used the group since the plan was made can't be seen: "
-        f"{error.message}",
-        hint=f"{hint}--allow-blind (allow_blind=True) goes on without.",
+        f"Whether somebody has used the group since the plan was made is unknown: {error.message}",
+        hint=f"{hint}--allow-blind (allow_blind=True) goes on anyway.",
     )
 
 
@@ -132,7 +131,7 @@ def settled(item: PlanItem, progress: Progress, back: Back) -> Result | None:
             return Result(item, "failed", unknown)
         error = ItemError(
             Target(group=item.group), None, "CHANGED_MEANWHILE",
-            "This plan has deleted it before, and it is there again.",
+            "This plan deleted it before, and it exists again.",
             "It is left alone; a new plan would include it.",
         )  # fmt: skip
         return Result(item, "skipped", error)
@@ -153,7 +152,7 @@ def groups_back(session: Runner, plan: Plan, progress: Progress) -> Back:
         deleted & {row.group for row in listing.groups}
     )
     for error in listing.errors[:1]:  # its groups are missing in the listing
-        said = "This plan has deleted it before; whether it is there again is not known: "
+        said = "This plan deleted it before; whether it exists again is unknown: "
         for group in deleted - back.keys():
             target = error.target._replace(group=group)
             back[group] = error._replace(target=target, message=said + error.message)

@@ -151,7 +151,7 @@ def _why_group(facts: GroupFacts, criteria: Criteria, now_ms: int) -> list[str] 
         why.append(f"a generated name ({name})")
     if criteria.idle_ms is not None:
         if not facts.offsets:
-            raise _Untold("it has no committed offset, so nothing tells when it was used last")
+            raise _Untold("it has no committed offset, so its last use is unknown")
         if not _are_idle(facts, criteria.idle_ms, now_ms):
             return None
         why.append(_last(facts, facts.offsets.values(), now_ms))
@@ -183,11 +183,11 @@ def _idle(facts: GroupFacts, offset: OffsetFacts, idle_ms: int, now_ms: int) -> 
     if at is not None:
         return at.at_ms <= now_ms - idle_ms
     if facts.times_error is not None:
-        raise _Untold(f"when it committed last is unknown: {facts.times_error.message}")
+        raise _Untold(f"its last commit is unknown: {facts.times_error.message}")
     before = facts.committed_before_ms
     if before is not None and before <= now_ms - idle_ms:
         return True
-    raise _Untold("when it committed last is not in __consumer_offsets any more")
+    raise _Untold("its last commit is no longer in __consumer_offsets")
 
 
 def _is_read(partition: TopicPartition, offset: OffsetFacts) -> bool:
@@ -220,7 +220,7 @@ def _last_commit(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int)
 def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
     group, is_empty = facts.description.group, facts.description.is_empty
     if criteria.unsubscribed and facts.description.is_rebalancing:
-        reason = f"it is {facts.description.state}: its subscriptions are not settled"
+        reason = f"it is {facts.description.state}: its subscriptions are still changing"
         return Decision(left_out=(LeftOut(group, reason),))
     found: dict[TopicPartition, str] = {}
     untold: dict[str, None] = {}

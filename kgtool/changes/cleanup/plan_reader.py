@@ -110,7 +110,7 @@ def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
 
 def _items(path: Path, text: str, found: list[tuple[int, Any]] | None) -> tuple[PlanItem, ...]:
     if found is None:
-        raise BadPlan(f"{path}: items is missing, or no list.")
+        raise BadPlan(f"{path}: items is missing or not a list.")
     items: list[PlanItem] = []
     groups: dict[str, int] = {}
     line, counted = 1, 0

@@ -272,6 +272,6 @@ def _stop_members(description: GroupDescription) -> str:
     if not count:
         return f"It is {description.state}; wait until its members have left."
     return (
-        f"Stop its {counted(count, 'member')} first: {hosts}; kgtool remove-members takes out who "
-        "is stuck."
+        f"Stop its {counted(count, 'member')} first: {hosts}; kgtool remove-members "
+        "evicts stuck ones."
     )

@@ -145,7 +145,7 @@ def _verdict(
         return None  # nothing has survived: it was deleted, whoever has committed to it since
     if now and group_digest(now) != group_digest(before):
         return ChangedMeanwhile(
-            f"Somebody has committed to '{group}' since; the answer to the deletion got lost, and "
+            f"The answer to the deletion of '{group}' was lost, and somebody has committed since: "
             "it was not sent again.",
             hint="Check with kgtool describe, and repeat the command if it should still go.",
         ).after_sending()

@@ -289,7 +289,7 @@ class Change:
                 f"({journal.problem.strerror}); the offsets before the change are in it."
             )
         if self._origin.command == REMOVE_MEMBERS:
-            self._say(f"Journal {journal.id}: says who was removed; it can't be undone.")
+            self._say(f"Journal {journal.id}: lists the removed members; it can't be undone.")
             return
         if self._origin.command == KEEP:
             return  # the offsets are the same

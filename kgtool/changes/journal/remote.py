@@ -107,7 +107,7 @@ def _open(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise UsageError(
-            "--journal-copy takes the package fsspec: pip install 'kgtool[remote]'"
+            "--journal-copy needs the package fsspec: pip install 'kgtool[remote]'"
         ) from None
     return url_to_fs(url, use_listings_cache=False)  # type: ignore[no-any-return]
 

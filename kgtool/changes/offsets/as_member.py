@@ -77,7 +77,7 @@ def _classic_member(group: GroupDescription, value: Any) -> Identity | ItemError
 def _nobody(group: GroupDescription, why: str) -> ItemError:
     return ItemError(
         Target(group=group.group), None, "NO_MEMBER",
-        f"Nothing can be committed in the name of a member of group '{group.group}': "
+        f"Can't commit in a member's name for group '{group.group}': "
         f"{why.rstrip('.')}.",
         "Stop its members, or wait for it with --wait-empty 60s.",
     )  # fmt: skip

@@ -90,7 +90,7 @@ def _verdict(
 
 def _changed_since(group: str) -> KgError:
     return ChangedMeanwhile(
-        f"The answer of group '{group}' to the deletion got lost, and there is another offset now.",
+        f"The answer of group '{group}' to the deletion was lost, and there is another offset now.",
         hint="Check with kgtool describe, and repeat the command if it should still go.",
     ).after_sending()
 

@@ -16,7 +16,7 @@ from kgtool.errors import ChangedMeanwhile, KgError, NotVerified, OutcomeUnknown
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
 from kgtool.queries.offsets.fetch_selected import fetch_selected
 
-HINT = "Look who commits (kgtool describe), then repeat the command."
+HINT = "Check who commits (kgtool describe), then repeat the command."
 
 
 class Write(NamedTuple):

@@ -58,7 +58,7 @@ _SAME_COORDINATOR = (
     codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND, codes.UNKNOWN_TOPIC_ID,
 )  # fmt: skip
 
-LATE = "The answer to kgtool's own request got lost: it may still be carried out."
+LATE = "The answer to kgtool's own request was lost: it may still be carried out."
 
 
 def write_offsets(

@@ -265,8 +265,8 @@ def _range_problem(
     if policy.exact and _has_shrunk(then, now):
         return (
             "LOG_TRUNCATED",
-            f"The log was {_log(then)} then and is {log} now: it has lost its end, or the "
-            "topic was re-created.",
+            f"The log was {_log(then)} then and is {log} now: it was truncated, or the topic "
+            "was re-created.",
             "--force restores the offset anyway.",
         )
     return None

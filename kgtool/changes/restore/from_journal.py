@@ -48,7 +48,7 @@ def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
     if entry.command == REMOVE_MEMBERS:
         raise KgError(
             f"The journal {entry.id} removed members, and nothing can put them back.",
-            hint="A client that is alive joins again by itself; start those that are not.",
+            hint="Running clients rejoin by themselves; start the others.",
         )
     if force:
         return

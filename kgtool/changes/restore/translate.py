@@ -83,7 +83,7 @@ class ByTime(Translator):
                  if one.then.time_ms is not None}  # fmt: skip
         session = self._session
         logs = session.run(ranges_at(session.cluster, times)) if times else {}
-        unknown = Untranslated("The backup does not know when its last record was written.")
+        unknown = Untranslated("The backup does not say when its last record was written.")
         found: dict[TopicPartition, LogPoint | KgError] = {}
         for partition in wish.wishes:
             log = logs.get(partition, unknown)

@@ -177,8 +177,10 @@ def _unknown(word: str, name: str, known: Mapping[str, str]) -> Exception:
     from kgtool.cli.app.suggest import did_you_mean
     from kgtool.errors import UsageError
 
+    if len(name) == 1:
+        return UsageError(f"No such option '{word}': --help shows the options there are.")
     long = SHORT.get(name[:1], "")
-    if len(name) > 1 and long in known and (near := did_you_mean(name, known)) == "":
+    if long in known and (near := did_you_mean(name, known)) == "":
         if known[long] == NO:
             return UsageError(f"No such option '{word}': write -{name[0]} or --{long}, apart.")
         return UsageError(

@@ -15,6 +15,22 @@ COMMON = (
 """Options of (nearly) every command: named there, described by ``kgtool --help``."""
 
 
+SECTIONS = {
+    "Which groups": "group all_groups match regex exclude state type_",
+    "Which offsets": "topic topics all_topics lagging lag",
+    "What is shown": "view states verbose by time_lag expiry read_committed totals columns sort "
+    "watch prometheus",
+    "Where to (one of these)": "to_earliest to_latest to_current to_offset shift_by to_datetime "
+    "by_duration from_file like",
+    "How it is done": "execute export create wait_empty all_or_nothing force yes confirm reason "
+    "journal_copy dry_run canary max_delete",
+}
+"""The options by heading, in the commands that have most of them."""
+LONG = ("describe", "lag", "reset-offsets")
+WIDEST = 26
+"""Columns of an option's name; a longer one has its text below."""
+
+
 def examples(*lines: str) -> str:
     """Return the end of a command's help, which also is the EXAMPLES of its man page."""
     folded = (part for line in lines for part in fold(line))
@@ -93,17 +109,28 @@ def _shorten(command: click.Command) -> None:
     """Let a command's help only name the options that all commands have."""
 
     def format_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own, common = [], []
+        places = {name: title for title, names in SECTIONS.items() for name in names.split()}
+        is_long = command.name in LONG
+        own: dict[str, list[tuple[str, str]]] = {
+            title: [] for title in (SECTIONS if is_long else ("Options",))
+        }
+        common = []
         for parameter in command.get_params(ctx):
             record = None
-            if isinstance(parameter, click.Option):  # arguments are in the usage line
+            if is_long and parameter.opts[-1] == "--help":
+                common.append("--help")
+            elif isinstance(parameter, click.Option):  # arguments are in the usage line
                 record = parameter.get_help_record(ctx)
             if record is not None and is_common(parameter):
                 common.append(max(parameter.opts, key=len))
             elif record is not None:
-                own.append(record)
-        with formatter.section("Options"):
-            formatter.write_dl(own, col_max=26)
+                own[places[parameter.name or ""] if is_long else "Options"].append(record)
+        widest = max(min(len(name), WIDEST) for records in own.values() for name, _ in records)
+        for title, records in own.items():
+            if records:
+                with formatter.section(title):
+                    aligned = [(name.ljust(widest), text) for name, text in records]
+                    formatter.write_dl(aligned, col_max=WIDEST)
         if common:
             formatter.write_paragraph()
             formatter.write_text(f"And, as everywhere (kgtool --help): {', '.join(common)}.")

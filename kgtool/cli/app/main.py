@@ -257,7 +257,7 @@ def _as_kg_error(error: Exception) -> KgError | None:
         return unwritable(error)
     return KgError(
         f"Unexpected {type(error).__name__}: {error}",
-        hint="This is a fault of kgtool; --debug shows where.",
+        hint="This is a bug in kgtool; --debug shows where.",
     )
 
 

@@ -31,7 +31,7 @@ KAFKA_OPTIONS = {
     "--validate-regex RE": "Check a regular expression as brokers read it (RE2).",
     "-g, --group GROUP": "A group's exact name; repeatable.",
     "--all-groups": "All groups that --list shows.",
-    "--match GLOB": "Groups whose name matches, with * ? [a-z]; repeatable.",
+    "--match GLOB": "Groups whose name matches: * ? [a-z]; repeatable.",
     "--regex RE": "Groups whose whole name matches (RE2).",
     "--exclude GLOB": "But not groups whose name matches; repeatable.",
     "-t, --topic TOPIC[:0,1]": "A topic, or some of its partitions; repeatable.",

@@ -48,11 +48,20 @@ def root(**_given: Any) -> None:
     """Look after Kafka consumer groups and their committed offsets."""
 
 
+def _alike(word: str, other: str) -> bool:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, word, other).ratio() >= 0.6
+
+
 def check_command(seen: Scan) -> None:
     """Raise UsageError for a command that does not exist, with the nearest that does."""
     name = seen.command or ""
     if name in COMMANDS or name in ALIASES:
         return
-    # Who mistypes a read is not led to a change.
-    near = did_you_mean(name, COMMANDS, 0.75) or did_you_mean(name, SECTIONS["Read"])
+    # Who mistypes a read is not led to a change: list-offsets is list, never reset-offsets.
+    verb = name.partition("-")[0]
+    others = [known for known in COMMANDS if _alike(verb, known.partition("-")[0])]
+    near = f" (did you mean {verb}?)" if verb != name and verb in COMMANDS else ""
+    near = did_you_mean(name, others, 0.75) or near or did_you_mean(name, SECTIONS["Read"])
     raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")

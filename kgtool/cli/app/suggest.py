@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from kgtool.cli.app.argv import FORMATS
+
 if TYPE_CHECKING:
     import click
-
 
 _OTHER_WORDS = {"jsonl": "ndjson"}
 
@@ -34,20 +35,16 @@ def did_you_mean(
 
 
 def text(error: click.UsageError) -> str:
-    """Return what Click has to say, with the nearest option or value where it is a slip."""
+    """Return what Click has to say, with the nearest option where it is a slip."""
     import click
 
     if isinstance(error, click.NoSuchOption):
         options = {} if error.ctx is None else _options(error.ctx)
-        near = did_you_mean(error.option_name.lstrip("-"), options, shown=options.__getitem__)
+        name = error.option_name.lstrip("-")
+        near = did_you_mean(name, options, shown=options.__getitem__)
+        if name in FORMATS and "output" in options:
+            near = f" (did you mean -o {name}?)"
         return f"No such option '{error.option_name}'{near}"
-    if isinstance(error, click.BadParameter) and error.param is not None:
-        kind = error.param.type
-        said = error.format_message()
-        word = said.rpartition(": '")[2].partition("'")[0]
-        if isinstance(kind, click.Choice):
-            return said.rstrip(".") + did_you_mean(word, map(str, kind.choices), 0.5)
-        return said
     return error.format_message()
 
 

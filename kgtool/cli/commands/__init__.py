@@ -10,7 +10,7 @@ SECTIONS = {
     "Read": {
         "list": "Show the groups with type, state and coordinator.",
         "describe": "Show groups: committed offsets and lag, members, or state.",
-        "lag": "Show what lags, the largest lag first.",
+        "lag": "Show lagging partitions, the largest lag first.",
         "explain": "Show why a group is as it is, what expires when, and what to do next.",
         "doctor": "Find what is wrong with groups, and the command that fixes it.",
         "peek": "Show the records around a committed offset.",
@@ -41,7 +41,7 @@ SECTIONS = {
         "request": "Send one request of Kafka's protocol, and show the answer.",
         "validate-regex": "Check a regular expression as brokers read it (RE2).",
         "exporter": "Serve metrics of all groups to Prometheus.",
-        "mcp": "Serve the reads, and changes by a plan, to an agent (MCP on stdio).",
+        "mcp": "Serve reads and planned changes to an agent (MCP on stdio).",
         "sandbox": "Run a real Apache Kafka on this machine (no Docker, no root).",
         "completion": "Print the completion script of a shell.",
         "man": "Show the man page of a command.",

@@ -42,45 +42,45 @@ TABLES = (
     ),
 )
 @click.argument("paths", nargs=-1, metavar="PATH…")
-@click.option("--rules", multiple=True, type=click.Choice(["auto", *RULE_SETS]),
+@click.option("--rules", multiple=True, type=Named(["auto", *RULE_SETS]),
               default=["auto"], show_default="auto",
-              help="The brokers' generation; auto: as cluster.json says. Several: a what-if.")
+              help="The brokers' generation; auto: what cluster.json says. Repeat for a what-if.")
 @click.option("--retention", multiple=True, type=Duration(), metavar="DURATION",
-              help="What if offsets.retention.minutes were that, such as 3d; repeatable. One, with "
-                   "no --wrote and no cluster.json, is what the brokers had.")
+              help="What if offsets.retention.minutes were this, such as 3d; repeatable. One, "
+                   "with no --wrote and no cluster.json, is taken for what the brokers had.")
 @click.option("--wrote", type=Wrote(), metavar="DURATION", default=(),
               help="The retention that the brokers had while the log was written, such as 7d; "
                    "1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).")
 @click.option("--check-interval", multiple=True, type=Duration(), metavar="DURATION",
               help="offsets.retention.check.interval.ms, such as 10m (default: likewise). "
-                   "Several: a what-if.")
+                   "Repeat for a what-if.")
 @click.option("--horizon", type=Duration(least_ms=0), default="30d", show_default=True,
-              metavar="DURATION", help="How far losses look ahead.")
+              metavar="DURATION", help="How far ahead to look for losses.")
 @click.option("--as-of", type=Moment(), metavar="TIME",
-              help="Look at the log as it was then (default: end).")
+              help="Analyze the log as of this time (default: end).")
 @click.option("--out", metavar="DIR",
               help="Write every table as Parquet to a folder or URL.")
 @click.option("--only", multiple=True, type=Named(TABLES), metavar="NAME",
-              help="--out: nothing but this table; repeatable.")
-@click.option("--overwrite", is_flag=True, help="Replace what is there: --out, --report, --plan.")
+              help="With --out: only this table; repeatable.")
+@click.option("--overwrite", is_flag=True, help="Overwrite existing --out, --report, --plan.")
 @click.option("--state", metavar="DIR",
-              help="Go on from the last run, whose data DIR keeps.")
-@click.option("--rebuild", is_flag=True, help="--state: forget it and start again.")
+              help="Continue from the last run, whose data is in DIR.")
+@click.option("--rebuild", is_flag=True, help="With --state: discard it and start over.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
-              help="Write a page of charts and tables there.")
+              help="Write an HTML report with charts and tables.")
 @click.option("--plan", type=click.Path(path_type=Path), metavar="FILE.json",
-              help="Write a plan for kgtool cleanup there.")
+              help="Write a plan for kgtool cleanup.")
 @click.option("--idle", type=Duration(), metavar="DURATION",
-              help="--plan: only groups idle at least this long.")
+              help="With --plan: only groups idle this long.")
 @click.option("--table", type=Named(TABLES), metavar="NAME",
-              help=f"Put out this table's rows: {', '.join(TABLES)}.")
+              help=f"Print this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
               help="Time bucket of the table metrics.")
 @click.option("--fail-on", multiple=True, type=Condition(), metavar="WHAT",
-              help="End with status 5 if there is any: overdue, expiring-within=48h, or losses "
+              help="Exit with status 5 if there is any: overdue, expiring-within=48h, or losses "
                    "(a scenario removes what was committed again later).")
-@click.option("--strict", is_flag=True, help="Fail (1) where anything at all was unreadable.")
-@click.option("--engine", type=click.Choice(["spark", "local"]), default="spark",
+@click.option("--strict", is_flag=True, help="Fail (status 1) if anything was unreadable.")
+@click.option("--engine", type=Named(["spark", "local"]), default="spark",
               show_default=True,
               help="local: without Spark, on local files.")
 @click.option("--master", metavar="URL",
@@ -103,7 +103,7 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     conf = _conf(options["conf"])
     is_local = options["engine"] == "local"
     if is_local and (conf or options["master"]):
-        raise UsageError("--master and --conf are for Spark: leave --engine local out.")
+        raise UsageError("--master and --conf are for Spark: drop --engine local.")
     settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
     with _extra():
         _check_targets(options)
@@ -125,7 +125,7 @@ def _check_local(inputs: Any, settings: Any, options: dict[str, Any]) -> None:
     urls = [*inputs.remote, *filter(is_url, given)]
     if urls or settings is not None:
         what = urls[0] if urls else "A live cluster"
-        raise UsageError(f"{what} needs Spark: leave --engine local out.")
+        raise UsageError(f"{what} needs Spark: drop --engine local.")
 
 
 def _on_spark(

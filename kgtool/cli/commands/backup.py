@@ -48,7 +48,7 @@ STDOUT = "-"
 @click.option(
     "--times",
     is_flag=True,
-    help="With the time of the last record before each offset, for restore --by-time.",
+    help="Also save the time of the last record before each offset, for restore --by-time.",
 )
 @connection_options()
 @output_options
@@ -89,7 +89,7 @@ def _check(output: Output, out: Path, overwrite: bool) -> None:
     """Refuse a file that can't be, before anything is sent."""
     if str(out) == STDOUT:
         if not output.is_text:
-            raise UsageError("--out - puts the backup on stdout: leave out --output.")
+            raise UsageError("--out - puts the backup on stdout: drop --output.")
         return
     if out.is_dir():
         raise ConfigError(f"{out} is a folder: name a file for the backup.")

@@ -79,7 +79,7 @@ def command(**_given: Any) -> None:
 @click.option("--orphaned", is_flag=True,
               help="Offsets of topics and partitions that are gone, or of an earlier topic.")
 @click.option("--no-rebuild", is_flag=True,
-              help="--orphaned: wait for expiry, don't delete groups and restore the rest.")
+              help="With --orphaned: wait for expiry, do not delete groups and restore the rest.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="PLAN.json",
               help="Where to write the plan.")
 @click.option("--overwrite", is_flag=True, help="--out may exist.")
@@ -121,8 +121,8 @@ def plan(
 @command.command("apply", epilog=_APPLY)
 @click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
 @click.option("--allow-blind", is_flag=True,
-              help="Also where __consumer_offsets can't be read, so that nothing tells whether a "
-                   "group was used since the plan was made.")
+              help="Go on even if __consumer_offsets can't be read to see whether a group was "
+                   "used since the plan was made.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
               help="At most N groups a second.")
 @change_options

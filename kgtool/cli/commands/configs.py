@@ -109,7 +109,7 @@ def _usage(selection: Selection, alter: bool, given: dict[str, Any]) -> dict[str
     """
     selection.check("configs")
     if given["describe"] and alter:
-        raise UsageError("--describe and --alter are two actions: take one of them.")
+        raise UsageError("Give --describe or --alter, not both.")
     changes = _changes(given["add"], given["delete"])
     if not alter and (changes or given["dry_run"]):
         raise UsageError("--add-config, --delete-config and --dry-run go with --alter.")

@@ -53,8 +53,8 @@ def command() -> None:
 @click.option("--secret", "secrets", multiple=True, metavar="KEY=REF",
               help="A secret property, such as ssl.keystore.password; repeatable.")  # fmt: skip
 @click.option("--protected/--not-protected", default=None,
-              help="Ask twice before a change of this cluster, and take --confirm with --yes "
-                   "(default: names that begin with prod).")  # fmt: skip
+              help="Ask twice before changing this cluster, and require --confirm with --yes "
+                   "(default: names starting with prod).")  # fmt: skip
 @click.option(
     "--cluster-id", metavar="ID", help="The cluster's id (default: learned at first use)."
 )

@@ -84,9 +84,9 @@ def command(
     yes: bool,
 ) -> int:
     """Delete committed offsets of groups, living ones too (KIP-496)."""
-    if not selection.is_given or not topics:
-        raise UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
     selection.check("delete-offsets")
+    if not topics:
+        raise UsageError("delete-offsets takes --topic TOPIC or TOPIC:0,1: what is deleted.")
     consent.require(yes, dry_run)
     from kgtool.net.session import Session
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @name_options
 @positions
 @click.option("--type", "type_", metavar="TYPES",
-              help="Of those, only groups of these types: classic,consumer.")  # fmt: skip
+              help="Of those, only of these types: classic,consumer.")  # fmt: skip
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
 @click.option("--members", "view", flag_value="members", help="The members.")
 @click.option("--state", "states", is_flag=False, flag_value="", multiple=True,

@@ -125,7 +125,7 @@ def _sides(
             "--bootstrap-server and --cluster-b."
         )
     if not opened and not selection.is_given:
-        raise UsageError("Option [diff] takes one of these options: [group], [all-groups]")
+        raise UsageError("diff of two clusters takes --group, --match GLOB or --all-groups.")
     sides: list[Side] = list(opened)
     for one in clusters:
         sides.append(_cluster_side(stack, one, opened[0] if opened else None, selection))

@@ -73,7 +73,8 @@ class Wanted(NamedTuple):
               help="Report offsets that expire within this time (default: 48h).")
 @click.option("--fail-on", type=Named([*SEVERITIES, NEVER]), metavar="SEVERITY",
               default="warning",
-              help="Exit status 5 from this severity on: problem, warning (default), note, none.")
+              help="Exit with status 5 from this severity up: problem, warning (default), note, "
+                   "none.")
 @click.option("--ignore", "ignored", multiple=True, metavar="FINDING",
               type=Named(list(KINDS), "a word that kgtool doctor --findings shows"),
               help="Skip findings of this kind (beyond-end, ghost-topic, ...); repeatable.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.named import Named
 from kgtool.cli.options.shared import connection_options, output_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
@@ -34,11 +35,11 @@ SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 )
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="A new folder, or that of an interrupted export, which is then finished.",
+    help="A new folder, or that of an interrupted export to finish.",
 )  # fmt: skip
-@click.option("--format", "format_", type=click.Choice(FORMATS), default=SEGMENTS,
-              help="segments, the default: the broker's own bytes; parquet: a row a record, "
-                   "decoded.")  # fmt: skip
+@click.option("--format", "format_", type=Named(FORMATS), default=SEGMENTS,
+              help="segments (default): the broker's own bytes; parquet: one decoded row per "
+                   "record.")  # fmt: skip
 @connection_options()
 @output_options
 def command(out: Path, format_: str, settings: Any, output: Output) -> int:

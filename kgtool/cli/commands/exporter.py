@@ -31,13 +31,13 @@ LISTEN = "127.0.0.1:9308"
 @click.option("--listen", metavar="HOST:PORT", default=LISTEN,
               help=f"Where to listen (default: {LISTEN}); others need --token-file.")
 @click.option("--token-file", type=click.Path(), metavar="FILE",
-              help="The bearer token that scrapes must bring.")
+              help="The bearer token that scrapes must send.")
 @click.option("--interval", type=Duration(), metavar="TIME", default="60s",
               help="How often to look at the cluster (default: 60s).")
 @click.option("--within", type=Duration(), metavar="TIME", default="48h",
               help="Count offsets that expire within that time as findings (default: 48h).")
 @click.option("--time-lag", is_flag=True,
-              help="Lag in time too: reads one record for each partition that lags.")
+              help="Also lag in time: reads one record for each partition that lags.")
 @click.option("--match", multiple=True, metavar="GLOB",
               help="Only groups whose name matches, with * ? [a-z]; repeatable.")
 @click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
@@ -66,7 +66,7 @@ def command(
         from prometheus_client import REGISTRY, generate_latest
     except ImportError:
         raise KgError(
-            "kgtool exporter takes the package prometheus_client.",
+            "kgtool exporter needs the package prometheus_client.",
             hint="pip install 'kgtool[exporter]'",
         ) from None
     from kgtool.exporter import serve

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     ),
 )
 @click.option("--prune", metavar="AGE",
-              help="Remove the journals that are older, such as 90d; what they kept can't be "
-                   "undone any more.")  # fmt: skip
+              help="Remove journals older than this, such as 90d; their changes can no longer be "
+                   "undone.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --prune: show what would be removed.")
 @connection_params
 @output_options

@@ -26,7 +26,7 @@ command = click.Command(
     "lag",
     params=list(describe.command.params),
     callback=run,
-    help="""Show what lags, the largest lag first.
+    help="""Show lagging partitions, the largest lag first.
 
     The same as describe --lagging --sort lag, of all groups unless some are named.
     """,

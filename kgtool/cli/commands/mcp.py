@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @connection_options()
 @output_options
 def command(settings: Settings, output: Output) -> int:
-    """Serve the reads, and changes by a plan, to an agent (MCP on stdio).
+    """Serve reads and planned changes to an agent (MCP on stdio).
 
     A server of the Model Context Protocol for one cluster. The reads are tools, named like the
     commands, with their JSON. Changes are tools only where a policy names them
@@ -35,7 +35,7 @@ def command(settings: Settings, output: Output) -> int:
         if error.name is None or error.name.startswith("kgtool"):
             raise
         raise KgError(
-            "kgtool mcp takes the package mcp.", hint="pip install 'kgtool[mcp]'"
+            "kgtool mcp needs the package mcp.", hint="pip install 'kgtool[mcp]'"
         ) from None
     from kgtool.config.policy import rules_of
     from kgtool.mcp.tools import Rights, rights

@@ -10,6 +10,7 @@ import click
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import (
     TopicSpecType,
     connection_options,
@@ -54,13 +55,13 @@ class Wanted(NamedTuple):
 @click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable (default: all that have a "
                    "committed offset).")  # fmt: skip
-@click.option("--before", type=click.IntRange(0, 10_000), default=5, metavar="N",
+@click.option("--before", type=Number(0, 10_000), default=5, metavar="N",
               help="Records before the offset: what was read last (default: 5).")  # fmt: skip
-@click.option("--after", type=click.IntRange(0, 10_000), default=5, metavar="N",
+@click.option("--after", type=Number(0, 10_000), default=5, metavar="N",
               help="Records from the offset on: what is read next (default: 5).")  # fmt: skip
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="auto",
-              help="Keys and values; auto, the default, is text where it is text.")  # fmt: skip
-@click.option("--key-format", type=click.Choice(FORMATS), help="Only the keys.")
+@click.option("--format", "format_", type=Named(FORMATS), default="auto",
+              help="How to show keys and values; auto (default): as text if they are.")  # fmt: skip
+@click.option("--key-format", type=Named(FORMATS), help="Only the keys.")
 @click.option(
     "--read-committed",
     "--committed",

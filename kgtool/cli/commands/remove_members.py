@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 NO_WAY_BACK = (
-    "This can't be undone: a client that is alive joins again by itself, and the others have to "
-    "be started. The group rebalances, and its committed offsets stay as they are."
+    "This can't be undone: running clients rejoin by themselves, the others have to be started. "
+    "The group rebalances, and its committed offsets stay as they are."
 )
 Groups = dict[str, tuple[GroupDescription, list[Member]]]
 
@@ -200,7 +200,7 @@ def _wait(session: Session, output: Output, groups: list[str], seconds: float) -
         looked = wait_until_empty(session.cluster, groups, 0.0, time.monotonic)
         busy = session.run(looked)
         if not busy:
-            output.note("No members are left. Clients that are alive join again within seconds.")
+            output.note("No members are left. Running clients rejoin within seconds.")
             return
         if time.monotonic() >= until:
             break
@@ -212,6 +212,6 @@ def _wait(session: Session, output: Output, groups: list[str], seconds: float) -
         error = ItemError(
             Target(group=group.group), None, "NON_EMPTY_GROUP",
             f"Group '{group.group}' is still {group.state}. {members(group)}",
-            "Their clients are alive and join again: stop them.",
+            "Their clients are running and rejoin: stop them.",
         )  # fmt: skip
         output.failed(error, row=_empty(group, error))

@@ -13,6 +13,7 @@ import click
 from kgtool.changes.raw.message import check_version, find_api, make_request, schema_of
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
+from kgtool.cli.options.named import Number
 from kgtool.cli.options.shared import connection_options, consent_options, output_options
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
@@ -72,10 +73,10 @@ class Wanted(NamedTuple):
 )
 @click.argument("api", required=False, type=Api(), metavar="API")
 @click.option("--body", metavar="JSON|@FILE|-", help="The request: JSON, a file, or stdin.")
-@click.option("--version", "--api-version", "version", type=click.IntRange(0, 32767), metavar="N",
-              help="In this version (default: the highest that both sides speak).")  # fmt: skip
-@click.option("--broker", type=click.IntRange(0), metavar="ID",
-              help="Send it to this broker, not to where it belongs.")  # fmt: skip
+@click.option("--version", "--api-version", "version", type=Number(0, 32767), metavar="N",
+              help="The API's version (default: the highest that both sides speak).")  # fmt: skip
+@click.option("--broker", type=Number(0), metavar="ID",
+              help="Send it to this broker instead of the usual one.")  # fmt: skip
 @click.option("--hex", "hex_", is_flag=True, help="Also show the bytes of request and response.")
 @click.option("--list", "list_", is_flag=True, help="Show all APIs that kgtool knows.")
 @click.option("--schema", is_flag=True, help="Show the fields of the API's request and response.")
@@ -298,7 +299,7 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
         failed = ItemError.of(reply, Target(broker=answer.broker))
         if reply.maybe_done and changes(answer.part.request):
             failed = failed._replace(
-                hint="It was sent, and no answer came: it may have been carried out."
+                hint="It was sent but not answered: it may have been carried out."
             )
         output.failed(failed, row={**row, "error": error_object(failed)})
         return

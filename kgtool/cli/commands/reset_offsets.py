@@ -38,10 +38,10 @@ _STRATEGY_OPTIONS = (
     click.option("--to-earliest", is_flag=True, help="To the start of the log."),
     click.option("--to-latest", is_flag=True, help="To the end of the log."),
     click.option("--to-current", is_flag=True,
-                 help="To where it is; partitions without a committed offset are left alone."),
+                 help="To where it is; partitions never committed are skipped."),
     click.option("--to-offset", metavar="N", help="To this offset, clamped to the log."),
     click.option("--shift-by", metavar="N",
-                 help="By this many offsets (negative: back), clamped to the log."),
+                 help="By N records (negative: back), clamped to the log."),
     click.option("--to-datetime", metavar="TIME",
                  help="To the first record from this time on: 2023-11-14T22:18:20Z (no zone: UTC), "
                       "1700000300000 (ms since the epoch), now-2h30m."),
@@ -50,7 +50,7 @@ _STRATEGY_OPTIONS = (
     click.option("--from-file", type=click.Path(), metavar="FILE",
                  help="To the offsets of a CSV file (see --export)."),
     click.option("--like", type=Name(), metavar="GROUP",
-                 help="To where another group is, of all its partitions or those of --topic."),
+                 help="To where another group is: all of it, or --topic."),
 )  # fmt: skip
 
 
@@ -93,8 +93,8 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     Without --execute it is a preview; on a terminal it asks then. What can't be reset (a living or
     unknown group, an unknown partition) is named with the reason, the rest is done.
     """
-    kafka_refusals.check_reset(_names(selection, given))
     selection.check("reset-offsets")
+    kafka_refusals.check_reset(_names(selection, given))
     reset = _reset(output, selection, given, is_kafka_form=False)
     if reset.execute:
         consent.require(reset.yes, dry_run=False)

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     help="Take the offsets of topic OLD for topic NEW; repeatable.",
 )
 @click.option(
-    "--other-cluster", is_flag=True, help="The file is of another cluster, as in a migration."
+    "--other-cluster", is_flag=True, help="The file is from another cluster, as in a migration."
 )
 @click.option(
     "--by-time",
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 @click.option(
     "--force",
     is_flag=True,
-    help="Also where the cluster or topic is another, or the offset is out of range.",
+    help="Even if the cluster or topic differs, or the offset is out of range.",
 )
 @living_options
 @change_options
@@ -134,7 +134,7 @@ def command(
     consent.require(given["yes"], given["dry_run"])
     course.check(output, all_or_nothing=given["all_or_nothing"])
     if by_time and checkpoints is not None:
-        raise UsageError("--by-time and --checkpoints are two ways: give one of them.")
+        raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file)
     selecting = _selecting(selection, topics, map_group, map_topic, other_cluster)
     wait = given["wait_empty"]
@@ -161,7 +161,7 @@ def command(
         work = PutBack(session, output, options, source, lambda: Change(session, output))
         work.run("Restore {}?")
     if not work.done and not work.failed and not output.errors:
-        output.note("The file has no offsets of what was chosen: there is nothing to restore.")
+        output.note("The file has no offsets for this selection: there is nothing to restore.")
     return output.finish()
 
 

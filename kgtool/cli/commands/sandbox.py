@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
 from kgtool.columns.tools import SANDBOX
 
@@ -43,11 +45,9 @@ def command() -> None:
 
 
 @command.command("up")
+@click.option("--brokers", type=Number(1, 9), metavar="N", help="How many brokers (default: 1).")
 @click.option(
-    "--brokers", type=click.IntRange(1, 9), metavar="N", help="How many brokers (default: 1)."
-)
-@click.option(
-    "--kafka-version", type=click.Choice(VERSIONS), help=f"Which Kafka (default: {VERSIONS[0]})."
+    "--kafka-version", type=Named(VERSIONS), help=f"Which Kafka (default: {VERSIONS[0]})."
 )
 @click.option(
     "--config", multiple=True, metavar="KEY=VALUE", help="Broker configuration; repeatable."
@@ -74,7 +74,7 @@ def up(
 
     cluster = lifecycle.up(
         name,
-        _watcher(),
+        _watcher(output),
         brokers=brokers,
         version=kafka_version,
         config=_settings(config),
@@ -91,7 +91,7 @@ def seed(output: Output, name: str) -> int:
     from kgtool.sandbox.seeding.seed import seed as run
 
     cluster = _running(name)
-    watcher = _watcher()
+    watcher = _watcher(output)
     run(cluster, watcher)
     return _report(output, cluster)
 
@@ -191,8 +191,8 @@ def _facts(cluster: Cluster | None, name: str) -> dict[str, Any]:
     }
 
 
-def _watcher() -> Watcher:
-    return Bar() if sys.stderr.isatty() else Lines()
+def _watcher(output: Output) -> Watcher:
+    return Bar(output) if sys.stderr.isatty() else Lines()
 
 
 class Lines:
@@ -220,19 +220,11 @@ class Lines:
 class Bar(Lines):
     """Draws the download as a bar where stderr is a terminal."""
 
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
     @contextlib.contextmanager
     def download(self, total: int) -> Iterator[Callable[[int], None]]:
         """Draw the bar; it goes away when the download ends, whichever way."""
-        from rich import progress
-        from rich.console import Console
-
-        columns = (
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.DownloadColumn(),
-            progress.TransferSpeedColumn(),
-        )
-        console = Console(stderr=True)
-        with progress.Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("downloading", total=total)
-            yield lambda done: bar.update(task, completed=done)
+        with Meter(self._output, "Downloading", total, BYTES) as meter:
+            yield meter.set

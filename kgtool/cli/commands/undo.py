@@ -57,7 +57,7 @@ def living_options(function: Any) -> Any:
 @click.option("--from", "path", type=click.Path(), metavar="FILE|URL",
               help="A journal's file, or URL/ID of its --journal-copy.")  # fmt: skip
 @click.option("--force", is_flag=True,
-              help="Also where somebody committed since, or topic or log changed.")  # fmt: skip
+              help="Even if somebody committed since, or topic or log changed.")  # fmt: skip
 @living_options
 @change_options
 @connection_options(required=False)
@@ -80,7 +80,7 @@ def command(
     Without --bootstrap-server it goes to where the change was made.
     """
     if (journal is None) == (path is None):
-        raise UsageError("undo takes the ID of a journal, or last, or --from FILE: one of them.")
+        raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
     consent.require(given["yes"], given["dry_run"])
     course.check(output, all_or_nothing=given["all_or_nothing"])
     url = path if path is not None and "://" in path else None

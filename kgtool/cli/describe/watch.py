@@ -90,7 +90,7 @@ class Watch:
     def __init__(self, session: Session, output: Output, selection: Selection, view: View) -> None:
         if output.format in ("json", "yaml"):
             raise UsageError(
-                f"--watch never ends, so there is no end to a {output.format} document: "
+                f"--watch never ends, so it can't write one {output.format} document: "
                 "use -o ndjson or -o csv."
             )
         assert view.watch is not None

@@ -127,7 +127,7 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
 @contextmanager
 def _progress(output: Output, start: str) -> Iterator[Progress]:
     """Tell on a terminal how far it is, until there are results."""
-    with Progress(start=start) as progress:
+    with Progress(start=start, colored=output.use_color is not False) as progress:
         output.before_writing = lambda is_result: (
             progress.close() if is_result else progress.make_way()
         )
@@ -153,13 +153,13 @@ def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)
     if analysis.last_record_ms is None:
-        first = sentence(damaged[0]) if damaged else "There is no record in it."
+        first = sentence(damaged[0]) if damaged else "It has no records."
         raise ConfigError(f"Nothing could be read. {first}")
     if analysis.ahead is not None:
         count, latest_ms = analysis.ahead
         output.note(
-            f"Note: {count:,} records bear a time of the future (up to {when(latest_ms)}): a clock "
-            f"was wrong. The log is taken to end {when(analysis.end_ms)}."
+            f"Note: {count:,} records have a time in the future (up to {when(latest_ms)}): a clock "
+            f"was wrong. The log's end is taken to be {when(analysis.end_ms)}."
         )
     if options["strict"] and damaged:
         raise AnalysisError(sentence(damaged[0]))

@@ -105,7 +105,7 @@ class Apply:
     def _ask(self, left: Sequence[PlanItem], done_before: int) -> None:
         output = self._output
         if done_before:
-            output.note(f"{done_before} of it were done before; the rest now.")
+            output.note(f"{done_before} are already done; now the rest.")
         show_plan(output, self._plan, left)
         look_ahead(self._session, self._sight, left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
@@ -158,8 +158,8 @@ class Apply:
         except BaseException as error:
             how = "Stopped" if isinstance(error, Exception) else "Interrupted"
             self._output.note(
-                f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. The same "
-                "command goes on with the rest."
+                f"{how}: {len(done)} of {counted(len(left), 'group')} are finished. Run the "
+                "same command again to finish the rest."
             )
             raise
         if change.journal_id is not None:

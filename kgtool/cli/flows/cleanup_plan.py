@@ -84,7 +84,7 @@ def make(session: Session, output: Output, request: Request) -> int:
         write(plan, request.out)
         output.note(WRITTEN.format(request.out))
     elif plan.items:
-        output.note("Nothing was written: --out PLAN.json makes a file of it.")
+        output.note("Nothing was written: --out PLAN.json saves it.")
     return output.finish()
 
 
@@ -142,7 +142,7 @@ def _say_missing(output: Output, named: Sequence[str], found: Survey) -> None:
                     codes.GROUP_ID_NOT_FOUND,
                     "GROUP_ID_NOT_FOUND",
                     f"Group {group} not found, or it is a share or streams group.",
-                    "Those are never cleaned up here.",
+                    "kgtool never cleans those up.",
                 )  # fmt: skip
             )
 

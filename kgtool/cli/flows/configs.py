@@ -77,7 +77,7 @@ def item(group: str, name: str, configs: Configs | KgError, new: str | None) -> 
 
         near = nearest(name, configs)
         hint = f"Did you mean {near}?" if near else "kgtool configs --all shows what there is."
-        return found.failed(Refused(f"There is no config '{name}' of groups.", hint=hint))
+        return found.failed(Refused(f"There is no group config '{name}'.", hint=hint))
     return found._replace(status="unchanged") if old == new else found
 
 

@@ -24,8 +24,7 @@ def check(output: Output, *, all_or_nothing: bool) -> None:
     :raises UsageError: a canary is changed before it is known whether all can be.
     """
     if all_or_nothing and output.canary is not None:
-        raise UsageError("--canary changes some groups first, and --all-or-nothing all or none: "
-                         "give one of them.")  # fmt: skip
+        raise UsageError("--canary and --all-or-nothing exclude each other.")
 
 
 class Course:

@@ -78,12 +78,11 @@ class Selection(NamedTuple):
         return self._replace(groups=groups, match=match, open=())
 
     def check(self, action: str) -> None:
-        """Raise UsageError, in the words of Kafka's tool, unless it says which groups."""
+        """Raise UsageError unless it says which groups."""
         if not self.is_given:
-            scopes = "[all-groups], [group]" if action == "describe" else "[group], [all-groups]"
-            raise UsageError(f"Option [{action}] takes one of these options: {scopes}")
+            raise UsageError(f"{action} takes groups: names, --match GLOB or --all-groups.")
         if (self.groups or self.open) and self.all_groups:
-            raise UsageError('Option "[group]" can\'t be used with option "[all-groups]"')
+            raise UsageError("--all-groups takes no names beside it: give one or the other.")
         self.predicate()
 
     def predicate(self) -> Callable[[str], bool]:

@@ -1,4 +1,4 @@
-"""An option's value that is one of a few names."""
+"""Values of options that are one of a few names, or a number in a range."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from kgtool.errors import UsageError
 
 if TYPE_CHECKING:  # generic since Click 8.2
     _Choice = click.Choice[str]
+    _Number = click.ParamType[int]
 else:
     _Choice = click.Choice
+    _Number = click.ParamType
 
 
 class Named(_Choice):
@@ -33,3 +35,24 @@ class Named(_Choice):
         near = did_you_mean(str(value), map(str, self.choices), 0.4)
         option = param.opts[-1] if param is not None else "this"
         raise UsageError(f"{option} takes {self._listed}, not '{value}'{near}")
+
+
+class Number(_Number):
+    """A whole number, as Click's range, refused in one sentence."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number. Raises UsageError where it is none, or out of the range."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = self._least - 1
+        if number < self._least or (self._most is not None and number > self._most):
+            span = f"from {self._least}" + (f" to {self._most:,}" if self._most else " on")
+            option = param.opts[-1] if param is not None else "this"
+            raise UsageError(f"{option} takes a whole number {span}, not '{value}'.")
+        return number

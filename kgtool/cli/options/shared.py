@@ -14,6 +14,7 @@ import click
 
 from kgtool import timespec
 from kgtool.cli.app.argv import FORMATS
+from kgtool.cli.options.named import Named, Number
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
@@ -66,11 +67,13 @@ class Timeout(_Number):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Refuse what is no duration in the words of Kafka's tool."""
+        """Refuse what is no duration; in Kafka's form in the words of Kafka's tool."""
         text = str(value).strip()
         try:
             span = int(text) if text.lstrip("+-").isdigit() else timespec.span_ms(text, "timeout")
         except UsageError:
+            if ctx is not None and not get_output(ctx).is_kafka_form:
+                raise
             raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
         if span < 1:
             raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
@@ -144,7 +147,7 @@ def output_params(function: F) -> F:
                      help="Show tracebacks, and every message to and from brokers."),
         click.option("--no-color", is_flag=True, expose_value=False, callback=_set_color,
                      help="Never use colours (also NO_COLOR)."),
-        click.option("--output", type=click.Choice(FORMATS), expose_value=False,
+        click.option("--output", type=Named(FORMATS), expose_value=False,
                      callback=_set_output, help="The format of the results (default: text)."),
     ):  # fmt: skip
         function = option(function)
@@ -230,9 +233,9 @@ def selection_options(function: F) -> F:
     wrapped: Any = update_wrapper(wrapper, function)
     for option in (
         click.option("--type", "type_", metavar="TYPES",
-                     help="Of those, only groups of these types: classic,consumer."),
+                     help="Of those, only of these types: classic,consumer."),
         click.option("--state", metavar="STATES",
-                     help="Of those, only groups in these states: Empty,Dead,..."),
+                     help="Of those, only in these states: Empty,Dead,..."),
     ):  # fmt: skip
         wrapped = option(wrapped)
     return name_options(wrapped)  # type: ignore[no-any-return]
@@ -257,7 +260,7 @@ def name_options(function: F) -> F:
                      help="But not groups whose name matches; repeatable."),
         click.option("--regex", metavar="RE", help="Groups whose whole name matches (RE2)."),
         click.option("--match", multiple=True, metavar="GLOB",
-                     help="Groups whose name matches, with * ? [a-z]; repeatable."),
+                     help="Groups whose name matches: * ? [a-z]; repeatable."),
         click.option("--all-groups", is_flag=True,
                      help="Every group that Kafka's own tool lists."),
         _GROUP,
@@ -327,9 +330,9 @@ def consent_options(function: F) -> F:
 def change_options(function: F) -> F:
     """Add what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
     for option in (
-        click.option("--max-delete", type=click.IntRange(min=0), metavar="N", expose_value=False,
+        click.option("--max-delete", type=Number(0), metavar="N", expose_value=False,
                      callback=_keep, help="Refuse to change more than N groups."),
-        click.option("--canary", type=click.IntRange(min=1), metavar="N", expose_value=False,
+        click.option("--canary", type=Number(1), metavar="N", expose_value=False,
                      callback=_keep, help="N groups first; stop if one fails."),
         click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
     ):  # fmt: skip

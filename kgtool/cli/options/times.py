@@ -77,7 +77,7 @@ class Wrote(_Phases):
             phases.append((start, timespec.span_ms(span, option)))
         if [start for start, _ in phases] != sorted({start for start, _ in phases}):
             raise UsageError(
-                f"--{option} takes a duration such as 7d, or several with the times from which on "
-                f"they counted, earliest first: 1d@2026-01-01,7d@2026-03-01; not '{value}'."
+                f"--{option} takes a duration such as 7d, or several, each with the time from "
+                f"which it applied, earliest first: 1d@2026-01-01,7d@2026-03-01; not '{value}'."
             )
         return tuple(phases)

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from kgtool.cli.output.progress import Line, fitted
+from kgtool.cli.output import terminal
+from kgtool.cli.output.progress import BYTES, Line, fitted, progress_words
+from kgtool.text import size
 
 if TYPE_CHECKING:
     from kgtool.analysis.decode.tally import State
@@ -21,10 +23,14 @@ class Progress(Line):
     Until somebody has set ``look`` Spark is starting, which takes a few seconds.
     """
 
-    def __init__(self, stream: TextIO | None = None, start: str = "Starting Spark") -> None:
+    def __init__(
+        self, stream: TextIO | None = None, start: str = "Starting Spark", *, colored: bool = True
+    ) -> None:
         super().__init__(self._line, stream=stream, after_s=0.0)
         self.look: Callable[[], State | None] | None = None
         self._start = start
+        self._colored = colored and terminal.has_color()
+        self._phase: bool | None = None
         self._since = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -39,29 +45,33 @@ class Progress(Line):
         state = self.look() if self.look is not None else None
         if state is None:
             return None
-        return line(state, int(time.monotonic() - self._since), columns, ascii_only=ascii_only)
+        if state.is_reading != self._phase:  # the rate is of what happens now
+            self._phase, self._since = state.is_reading, time.monotonic()
+        seconds = time.monotonic() - self._since
+        return line(state, seconds, columns, ascii_only=ascii_only, colored=self._colored)
 
 
-def line(state: State, seconds: int, columns: int, *, ascii_only: bool = False) -> str:
-    """What is read, of what, or else how many of the present tasks are done; and for how long.
+def line(
+    state: State, seconds: float, columns: int, *, ascii_only: bool = False, colored: bool = False
+) -> str:
+    """What is read, of what, or else how many of the present tasks are done; how fast.
 
     >>> from kgtool.analysis.decode.tally import State
     >>> line(State(1200, 500_000, 2_000_000, 1, 4), 65, 90, ascii_only=True)
-    'Reading   [#####...............] 500.0 kB of 2.0 MB, 1,200 records, 1:05'
+    'Reading   [#####...............] 500.0 kB of 2.0 MB, 7.7 kB/s, about 3m 15s left'
     """
-    from kgtool.analysis.words import count, size
-
-    clock = f"{seconds // 60}:{seconds % 60:02}"
-    read = f"{count(state.records, 'record')}, {clock}"
-    if state.is_reading and state.total_bytes:
-        part = state.bytes / state.total_bytes
-        words = f"{size(state.bytes)} of {size(state.total_bytes)}, "
-        return fitted("Reading   ", part, words + read, columns, ascii_only)
-    if state.tasks >= MANY and not state.is_reading:
-        words = f"{state.tasks_done:,} of {state.tasks:,} tasks, "
-        part = state.tasks_done / state.tasks
-        return fitted("Computing ", part, words + read, columns, ascii_only)
     head = "Reading   " if state.is_reading else "Computing "
-    words = f"{size(state.bytes)}, " if state.is_reading else f"with {size(state.bytes)}, "
-    text = head + words + read
-    return text if len(text) <= columns else (words + read)[: max(columns, 0)]
+    done, total, unit = state.tasks_done, state.tasks, "tasks"
+    if state.is_reading:
+        done, total, unit = state.bytes, state.total_bytes, BYTES
+    if total >= (1 if state.is_reading else MANY):
+        part = done / total
+        words = progress_words(done, total, unit, seconds, part)
+        return fitted(head, part, words, columns, ascii_only, colored=colored)
+    from kgtool.analysis.words import count
+
+    clock = f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+    words = "" if state.is_reading else "with "
+    words += f"{size(state.bytes)}, {count(state.records, 'record')}, {clock}"
+    text = head + words
+    return text if len(text) <= columns else words[: max(columns, 0)]

@@ -29,7 +29,7 @@ class Warned(NamedTuple):
             words = "would have been missed: removed, and committed again later (--table losses)"
         else:
             found = analysis.count("live", "expires_at_ms", analysis.end_ms + self.within_ms)
-            words = "may go within that time (--table live)"
+            words = "may expire within that time (--table live)"
         if found:
             output.note(f"--fail-on {self}: {found:,} {words}")
         return bool(found)

@@ -60,7 +60,7 @@ RULES = {
 """Of each rule: what it says of an offset, and what would change it."""
 
 CAUSES = {
-    r.CAUSE_EXPIRED: "expired: its retention was over",
+    r.CAUSE_EXPIRED: "expired: its retention had passed",
     r.CAUSE_GROUP_EMPTY: "the group was Empty and had nothing left",
     r.CAUSE_CONVERTED: "the group was converted to another type",
     r.CAUSE_EXPLICIT: "it, or its topic, was deleted",
@@ -189,7 +189,7 @@ def _expiry(found: Explanation, now_ms: int) -> str:
     if _loses_at_once(found, now_ms):
         lines.append(
             "- When its last member leaves, a group of this type is judged by its commits alone: "
-            "those that are older than the retention then go within one check."
+            "those older than the retention then expire at the next check."
         )
     said = "".join(f"{line}\n" for line in lines)
     return f"Committed offsets:\n{_table(columns, rows)}{said}"

@@ -44,7 +44,7 @@ def region(login: AwsLogin, host: str) -> str:
     found = found or _guarded(lambda: _session(login).get_config_variable("region"))
     if not found:
         raise ConfigError(
-            f"The AWS region of {host} is not known: its name does not tell it.",
+            f"The AWS region of {host} is unknown: it is not part of the host name.",
             hint="Set AWS_REGION or AWS_DEFAULT_REGION.",
         )
     return str(found)
@@ -95,9 +95,7 @@ def _guarded(action: Any) -> Any:
     try:
         return action()
     except (BotoCoreError, ClientError) as error:
-        raise AuthenticationError(
-            f"AWS credentials can't be had: {error}".rstrip(".") + "."
-        ) from None
+        raise AuthenticationError(f"Can't get AWS credentials: {error}".rstrip(".") + ".") from None
 
 
 def _missing(package: str) -> MissingExtra:

@@ -214,7 +214,7 @@ def _unreachable(error: Exception, login: ClientCredentials) -> AuthenticationEr
     elif isinstance(reason, OSError):
         reason = reason.strerror or str(reason)
     elif isinstance(reason, http.client.HTTPException):
-        reason = "what answers there speaks no HTTP"
+        reason = "what answers there does not speak HTTP"
     return AuthenticationError(
         f"The token endpoint {_place(login)} can't be reached: {reason}.", hint=hint
     )

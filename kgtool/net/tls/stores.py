@@ -252,7 +252,7 @@ def _pkcs12(data: bytes, password: str | None, store: Store) -> Any:
         if "password" in str(error).lower():
             given = "the password is wrong" if password is not None else "its password is missing"
             raise _unreadable(store, given) from None
-        raise _unreadable(store, "it is damaged, or no PKCS12 store") from None
+        raise _unreadable(store, "it is damaged, or not a PKCS12 store") from None
 
 
 def _unreadable(store: Store, reason: str, hint: str | None = None) -> ConfigError:

@@ -166,15 +166,15 @@ _CERTIFICATE = {
 }
 _UNTRUSTED = (
     "is not trusted: {reason}",
-    "Put its certificate authority into ssl.truststore.location (or ssl.truststore.certificates).",
+    "Add its certificate authority to ssl.truststore.location (or ssl.truststore.certificates).",
 )
 
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": "it wants a certificate from the client",
-    "HANDSHAKE_FAILURE": "no cipher suite in common, or it wants a certificate from the client",
+    "CERTIFICATE_REQUIRED": "it requires a client certificate",
+    "HANDSHAKE_FAILURE": "no cipher suite in common, or it requires a client certificate",
     "PROTOCOL_VERSION": "no TLS version in common",
     "UNKNOWN_CA": "it does not trust the client's certificate",
-    "BAD_CERTIFICATE": "it wants a certificate from the client, or does not accept the one it got",
+    "BAD_CERTIFICATE": "it requires a client certificate, or does not accept the one it got",
     "CERTIFICATE_UNKNOWN": "it does not accept the client's certificate",
     "CERTIFICATE_EXPIRED": "the client's certificate has expired",
     "CERTIFICATE_REVOKED": "the client's certificate was revoked",

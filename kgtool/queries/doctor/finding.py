@@ -34,11 +34,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "offsets-under-replicated": (
         "partitions of __consumer_offsets with replicas out of sync",
-        "One more broker that fails may make their groups stand still.",
+        "If one more broker fails, their groups may stop.",
     ),
     "offsets-replication": (
         "__consumer_offsets has few replicas",
-        "Its groups stand still with every broker that fails.",
+        "Its groups stop whenever a broker fails.",
     ),
     "no-leader": (
         "partitions without a leader",
@@ -58,7 +58,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "pending-transaction": (
         "transactions that hold back committed offsets",
-        "Consumers that join with read_committed wait for their end.",
+        "Consumers that join with read_committed wait until they end.",
     ),
     "expiring": (
         "offsets that expire soon",
@@ -70,19 +70,19 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "retention-gap": (
         "commits almost as far apart as the retention is long",
-        "A partition with little traffic loses its offset while the group goes on working.",
+        "A partition with little traffic loses its offset while the group keeps running.",
     ),
     "retention-short": (
         "offsets are kept for a short time",
-        "Consumers that are down for a long weekend lose their place.",
+        "Consumers that are down for a long weekend lose their position.",
     ),
     "retention-differs": (
-        "brokers keep offsets for different times",
+        "brokers have different retentions",
         "When an offset goes depends on which broker coordinates the group.",
     ),
     "check-interval": (
         "brokers rarely check for expired offsets",
-        "They, and their lags, stay that much longer than the retention says.",
+        "Offsets and their lag stay that much longer than the retention.",
     ),
     "ghost-topic": (
         "offsets of topics that no member subscribes to",
@@ -95,11 +95,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "rebalancing": (
         "groups stuck in a rebalance",
         "No member reads. The coordinator evicts who does not rejoin in time: within "
-        "max.poll.interval.ms (default 5m). remove-members is for what is stuck after that.",
+        "max.poll.interval.ms (default 5m). remove-members is for members still stuck after that.",
     ),
     "member-behind": (
         "members that don't follow the target assignment",
-        "What they keep is not read by its new owner (KIP-848). The coordinator evicts them after "
+        "The new owner can't read what they keep (KIP-848). The coordinator evicts them after "
         "their max.poll.interval.ms (default 5m); remove-members does it at once.",
     ),
     "piling-up": (
@@ -112,11 +112,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "not-kafka": (
         "brokers that are not Apache Kafka",
-        "Expiry is unknown there, and commands that need what is missing say so.",
+        "Expiry is unknown there; commands that need more than they offer say so.",
     ),
     "brokers-mixed": (
         "brokers of different versions",
-        "Finish the upgrade: what works depends on which broker is asked.",
+        "Finish the upgrade: what works depends on the broker that answers.",
     ),
     "denied": (
         "what this login may not see",
