@@ -200,7 +200,7 @@ class TestWatch:
     ) -> None:
         name, topic = group
         shell = ["/bin/sh", "-c", f"echo before; exec {' '.join(self._argv(bootstrap, name))}"]
-        with Terminal(shell, columns=130, lines=20) as terminal:
+        with Terminal(shell, columns=170, lines=20) as terminal:
             terminal.read_until(r"0 changed(?s:.)*\x1b\[J")
             clients.commit(bootstrap, name, {(topic, 0): 9})
             terminal.read_until(r"offset \+5, lag -5(?s:.)*\x1b\[J")

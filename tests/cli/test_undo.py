@@ -398,8 +398,8 @@ def test_a_dry_run_changes_nothing(place: Place) -> None:
     ("argv", "says"),
     [
         (["undo", "last"], "no terminal to ask on"),
-        (["undo", "--yes"], "one of them"),
-        (["undo", "last", "--from", "x", "--yes"], "one of them"),
+        (["undo", "--yes"], "takes a journal's ID, or last, or --from FILE"),
+        (["undo", "last", "--from", "x", "--yes"], "takes a journal's ID, or last, or --from FILE"),
         (["undo", "--from", "/nosuch", "--yes"], "Can't read /nosuch"),
         (["history", "--prune", "soon"], "prune"),
     ],
