@@ -220,17 +220,19 @@ def test_the_slim_image_lists(image: Any, bootstrap: str) -> None:
     assert slim.run("/bin/sh", "-c", "touch $KGTOOL_JOURNAL_DIR/x && echo ok").stdout == "ok\n"
 
 
+@pytest.mark.spark
 def test_the_analyze_image_analyzes(image: Any) -> None:
-    """Without Spark here, which other tests run; the JVM that it needs is there and runs."""
+    """With Spark, as its user would: the JVM of the image, and the name that Spark asks for."""
     made = image("analyze")
     segments = made.root / "tmp/segments"
     shutil.copytree(ROOT / "tests/data/retention-truth/4.3.1/segments", segments)
     for path in (segments, *segments.iterdir()):
         path.chmod(0o755)
-    done = made.start("analyze", "/tmp/segments", "--engine", "local",
+    done = made.start("analyze", "/tmp/segments", "--out", "/tmp/out", "--debug",
                       lent=SITE, PYTHONPATH="/opt/lent")  # fmt: skip
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1500:]
     assert "Live" in done.stdout, done
+    assert list(made.root.glob("tmp/out/live/*.parquet")), done
     assert "version" in made.run("/opt/java/openjdk/bin/java", "-version").stderr
     assert made.run("sh", "-c", "echo $JAVA_HOME").stdout == "/opt/java/openjdk\n"
 

@@ -106,7 +106,7 @@ class Cleaning(Connected):
 
 def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) -> Plan:
     from kgtool.changes.cleanup.criteria import clock_skew, decide_all
-    from kgtool.changes.cleanup.facts import survey
+    from kgtool.changes.cleanup.facts import obstacles, survey
     from kgtool.changes.cleanup.plan_file import Plan
     from kgtool.changes.journal.change import make_plan_header
     from kgtool.queries.groups.list import list_groups
@@ -127,6 +127,8 @@ def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) ->
     if skew is not None:
         warn(skew)
     items, left_out = decide_all(found.groups, criteria, at_ms)
+    for why in session.run(obstacles(session.cluster, found, items)):
+        warn(f"This plan can't be applied: {why}")
     asked = {k: v for k, v in criteria._asdict().items() if v not in (None, False)}
     header = make_plan_header(
         session.cluster_id, "cluster", {"groups": names or [], **asked}, at_ms=at_ms,

@@ -141,12 +141,10 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
 
 def _unknown(broker: BrokerRules | None, node: int | KgError) -> list[ItemError]:
     """Say why the coordinator's retention and interval are not told."""
-    error = broker.error if broker is not None else None
-    return (
-        []
-        if error is None or isinstance(node, KgError)
-        else [ItemError.of(error, Target(broker=node))]
-    )
+    if broker is None or broker.error is None or isinstance(node, KgError):
+        return []
+    # That brokers are not Apache Kafka concerns all of them, and is said of expiry too.
+    return [ItemError.of(broker.error, Target(broker=node) if broker.is_kafka else Target())]
 
 
 def _errors(

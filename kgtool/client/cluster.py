@@ -7,7 +7,7 @@ up again until the command's time is up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -25,7 +25,6 @@ from kgtool.errors import (
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, metadata
-from kgtool.protocol.broker_release import needs_kafka
 from kgtool.protocol.codes import broker_error
 
 COORDINATORS_PER_REQUEST = 1000
@@ -205,7 +204,17 @@ def too_old(cluster: Cluster, broker: int, request: Any) -> Operation[KgError | 
     version = yield from version_of(cluster, broker, request)
     if isinstance(version, KgError) or version >= 0:
         return None
-    return needs_kafka(peer_of(cluster, broker), request.NAME)
+    from kgtool.protocol.capabilities import not_offered
+
+    return not_offered(peer_of(cluster, broker), request.NAME)
+
+
+def unable(cluster: Cluster, homes: Mapping[str, int], api: Any) -> Operation[dict[str, KgError]]:
+    """Return the groups whose coordinator doesn't offer an API, and why; ``homes``: by group."""
+    lacks: dict[int, KgError | None] = {}
+    for broker in sorted(set(homes.values())):
+        lacks[broker] = yield from too_old(cluster, broker, api)
+    return {group: why for group, broker in homes.items() if (why := lacks[broker]) is not None}
 
 
 # ---------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgtool.errors import UnsupportedVersion
-
 Offered = Mapping[int, tuple[int, int]]
 """API key → (lowest, highest version)."""
 
@@ -52,18 +50,3 @@ def is_kafka(offered: Offered) -> bool:
     """
     needed = _ALWAYS | (_SINCE_4_0 if release(offered) >= (4, 0) else frozenset())
     return needed <= offered.keys()
-
-
-SINCE = {
-    "OffsetDelete": "2.4", "ConsumerGroupDescribe": "3.8", "IncrementalAlterConfigs": "2.3",
-    "DescribeCluster": "2.8", "DescribeTopicPartitions": "3.8", "ShareGroupDescribe": "4.1",
-    "StreamsGroupDescribe": "4.2", "DescribeShareGroupOffsets": "4.1",
-}  # fmt: skip
-"""Kafka version that brought an API, where brokers back to 2.1 may lack it."""
-
-
-def needs_kafka(peer: str, api: str) -> UnsupportedVersion:
-    """Say that a broker doesn't offer an API, and which Kafka brought it."""
-    since = SINCE.get(api)
-    needs = f"it needs Kafka ≥ {since}" if since else "the broker doesn't offer it"
-    return UnsupportedVersion(f"{peer} can't do {api}: {needs}.")

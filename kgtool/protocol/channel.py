@@ -32,7 +32,6 @@ from kgtool.errors import (
     UnsupportedVersion,
 )
 from kgtool.protocol.api import api_versions
-from kgtool.protocol.broker_release import needs_kafka
 from kgtool.protocol.codes import UNSUPPORTED_VERSION, broker_error
 from kgtool.protocol.frame import (
     FrameBuffer,
@@ -200,7 +199,9 @@ class Channel:
         if max_version is not None:
             high = min(high, max_version)
         if offered is None:
-            raise needs_kafka(self.peer, request.NAME)
+            from kgtool.protocol.capabilities import not_offered
+
+            raise not_offered(self.peer, request.NAME)
         if max(low, offered[0]) > min(high, offered[1]):
             raise UnsupportedVersion(
                 f"{self.peer} speaks {request.NAME} {offered[0]}–{offered[1]}, "

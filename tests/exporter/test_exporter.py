@@ -36,17 +36,19 @@ class Running(NamedTuple):
         with urllib.request.urlopen(asked, timeout=10) as answer:
             return str(answer.read().decode())
 
-    def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
+    def samples(self, token: str | None = None) -> dict[str, list[tuple[dict[str, str], float]]]:
         found: dict[str, list[tuple[dict[str, str], float]]] = {}
-        for family in text_string_to_metric_families(self.text()):
+        for family in text_string_to_metric_families(self.text(token)):
             for sample in family.samples:
                 found.setdefault(sample.name, []).append((sample.labels, sample.value))
         return found
 
-    def until_up(self, value: float = 1) -> dict[str, list[tuple[dict[str, str], float]]]:
+    def until_up(
+        self, value: float = 1, token: str | None = None
+    ) -> dict[str, list[tuple[dict[str, str], float]]]:
         end = time.monotonic() + 60
         while time.monotonic() < end:
-            found = self.samples()
+            found = self.samples(token)
             if found["kgtool_up"][0][1] == value and (not value or "kgtool_errors" in found):
                 return found
             time.sleep(0.2)

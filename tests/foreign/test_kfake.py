@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kgtool.protocol.api import offset_fetch
-from tests.support import clients
+from kgtool.protocol.api import (
+    delete_groups,
+    describe_acls,
+    describe_configs,
+    list_groups,
+    offset_delete,
+    offset_fetch,
+)
+from tests.support import clients, kfake
 from tests.support.faulty import kgtool
 from tests.support.kfake import Kfake
 
@@ -77,3 +85,55 @@ def test_expiry_is_never_a_guess(franz: Kfake, command: str) -> None:
     assert "not Apache Kafka: when they remove offsets is unknown" in said, done
     assert "Offsets are kept for" not in said and "rules of brokers" not in said, done
     assert "T" not in "".join(re.findall(r"\d{4}-\d\d-\d\dT", said)), done
+
+
+LACKED = (list_groups, delete_groups, offset_delete, describe_configs, describe_acls)
+
+
+@pytest.fixture(scope="module")
+def poor() -> Iterator[Kfake]:
+    """Brokers that offer less than kfake: it is what some clouds leave out."""
+    with kfake.running(*(api.Request.KEY for api in LACKED)) as cluster:
+        cluster.seed("known", 3)
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "api"),
+    [
+        ("list", 1, "ListGroups"),
+        ("describe --all-groups", 1, "ListGroups"),
+        ("list --expiring-within 48h", 1, "ListGroups"),
+        ("doctor", 3, "ListGroups"),
+        ("delete known-001 --yes", 1, "DeleteGroups"),
+        ("delete known-001 --dry-run", 1, "DeleteGroups"),
+        ("--delete --group known-001", 1, "DeleteGroups"),
+        ("cleanup plan --group known-001", 0, "DeleteGroups"),
+        ("delete-offsets known-001 --topic payments:0 --yes", 1, "OffsetDelete"),
+        ("delete-offsets known-001 --topic payments:0 --dry-run", 1, "OffsetDelete"),
+        ("configs --describe known-001", 1, "DescribeConfigs"),
+        ("request DescribeAcls", 1, "DescribeAcls"),
+    ],
+)
+def test_what_brokers_lack_is_one_sentence(
+    poor: Kfake, command: str, status: int, api: str
+) -> None:
+    """Dry runs too: they said "would be deleted", and ``list`` the same of each broker."""
+    done = kgtool(*command.split(), "--bootstrap-server", poor.bootstrap)
+    assert done.status == status, done
+    assert done.stderr.count(f" {api}") == 1 and "used for: " in done.stderr, done
+    assert "would" not in done.stdout.lower() and "Traceback" not in done.stderr, done
+
+
+def test_what_needs_none_of_it_works(poor: Kfake) -> None:
+    """Groups that are named are looked at, reset and put back."""
+    at = ["--bootstrap-server", poor.bootstrap, "-o", "json"]
+    assert len(kgtool("describe", "known-000", *at).document["results"]) == 2
+    argv = ["reset-offsets", "known-000", "--topic", "payments:0", "--to-earliest", "--execute"]
+    done = kgtool(*argv, "--yes", *at)
+    assert done.status == 0, done
+    undone = kgtool("undo", "last", "--yes", *at)
+    assert undone.status == 0, undone
+    explained = kgtool("explain", "known-001", "--bootstrap-server", poor.bootstrap)
+    assert explained.stdout.count("doesn't offer DeleteGroups") == 1, explained
+    assert explained.stderr.count("not Apache Kafka: when they remove") == 1, explained

@@ -1,4 +1,5 @@
-// A cluster of franz-go's kfake for the tests: brokers that are not Apache Kafka.
+// A cluster of franz-go's kfake for the tests: brokers that are not Apache Kafka. Arguments are the
+// keys of APIs that they do not offer.
 //
 // Prints its addresses as one line of JSON and then obeys one order a line:
 //
@@ -17,10 +18,12 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strconv"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 type order struct {
@@ -39,10 +42,11 @@ var (
 )
 
 func main() {
-	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(3),
-		kfake.SeedTopics(6, "payments", "audit"),
-	)
+	options := []kfake.Opt{kfake.NumBrokers(3), kfake.SeedTopics(6, "payments", "audit")}
+	if len(os.Args) > 1 {
+		options = append(options, kfake.MaxVersions(without(os.Args[1:])))
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -69,6 +73,19 @@ func main() {
 		print(struck)
 		lock.Unlock()
 	}
+}
+
+func without(keys []string) *kversion.Versions {
+	offered := kversion.Stable()
+	for _, text := range keys {
+		key, err := strconv.ParseInt(text, 10, 16)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		offered.SetMaxKeyVersion(int16(key), -1)
+	}
+	return offered
 }
 
 func print(value any) {

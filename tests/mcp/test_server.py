@@ -10,34 +10,42 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import click
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
+from kgtool.cli.app.root import root
 from kgtool.errors import UsageError
-from kgtool.mcp import plans
+from kgtool.mcp import plans, tools
 from tests.support import clients
 
 Call = Callable[..., Any]
 
 
+def converse(conversation: Callable[[Client], Any], *argv: str) -> Any:
+    """Run a conversation with a server of its own."""
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "kgtool", "mcp", *argv], env=dict(os.environ)
+    )
+
+    async def main() -> Any:
+        async with Client(server, read_timeout_seconds=60) as client:
+            return await conversation(client)
+
+    return anyio.run(main)
+
+
 @pytest.fixture
-def talk(bootstrap: str, tmp_path: Path) -> Callable[..., Any]:
+def talk(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Runs a conversation with a server that has a policy, or none."""
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
 
     def run(conversation: Callable[[Client], Any], policy: str | None = None) -> Any:
-        env = {**os.environ, "KGTOOL_JOURNAL_DIR": str(tmp_path / "journal")}
         if policy is not None:
             (tmp_path / "policy.toml").write_text(policy)
-            env["KGTOOL_POLICY"] = str(tmp_path / "policy.toml")
-        argv = ["-m", "kgtool", "mcp", "--bootstrap-server", bootstrap]
-        server = StdioServerParameters(command=sys.executable, args=argv, env=env)
-
-        async def main() -> Any:
-            async with Client(server, read_timeout_seconds=60) as client:
-                return await conversation(client)
-
-        return anyio.run(main)
+            monkeypatch.setenv("KGTOOL_POLICY", str(tmp_path / "policy.toml"))
+        return converse(conversation, "--bootstrap-server", bootstrap)
 
     return run
 
@@ -197,6 +205,23 @@ def test_calls_do_not_wait_for_each_other(talk: Call, group: tuple[str, str]) ->
         assert order == ["fast", "slow"]
 
     talk(ask)
+
+
+@pytest.mark.parametrize(
+    "tool", [*tools.READS, *tools.CHANGES, tools.REQUEST], ids=lambda t: t.name
+)
+def test_every_argument_is_one_of_its_command(tool: tools.Tool) -> None:
+    command: click.Command = root
+    words = [word for word in tool.command if not word.startswith("--")]
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    known = {name.lstrip("-").replace("-", "_"): option
+             for option in command.params for name in option.opts}  # fmt: skip
+    for param in tool.params:
+        option = known[param.name]
+        assert (param.kind == "flag") == bool(getattr(option, "is_flag", False)), param
+        assert param.kind != "texts" or option.multiple, param
 
 
 def test_a_plan_ends_after_fifteen_minutes() -> None:

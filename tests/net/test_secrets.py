@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 import pytest
+from mcp import Client
 
 from tests.cli.run import Result, call
+from tests.exporter.test_exporter import running as exporting
+from tests.mcp.test_server import converse
 from tests.net.test_sasl import PASSWORD_LINES, TOKENS, listener_of, logged_in
 from tests.net.test_tls import key, trust
 from tests.support.certificates import PASSWORD, TRICKY
@@ -121,6 +124,49 @@ def test_a_context_with_a_password_of_its_own(
             assert done.status == 0, done.err
         assert (traces.folder / "config/kgtool/contexts.toml").exists()
         assert traces.find(ALICE[1]) == []
+        cell.says("none")
+
+
+def test_no_secret_leaves_by_exporter_agent_or_second_journal(
+    secure: SecureKafka, client_file: Callable[..., str], traces: Traces,
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome,
+) -> None:  # fmt: skip
+    at = secure.cluster.bootstrap
+    topic, group = create_topic(at, unique("t")), unique("secret")
+    commit(at, group, {(topic, 0): 0})
+    monkeypatch.setenv("KGTOOL_JOURNAL_COPY", (traces.folder / "copy").as_uri())
+    policy, token = traces.folder / "policy.toml", traces.folder.parent / "token"
+    policy.write_text('mcp = ["cleanup"]')
+    token.write_text(TRICKY)
+    monkeypatch.setenv("KGTOOL_POLICY", str(policy))
+    login = ["--command-config", client_file(**{
+        **trust(secure, "trust.jks"), **key(secure, "apart.jks"), "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN", "sasl_jaas_config": PASSWORD_LINES["PLAIN"],
+    })]  # fmt: skip
+
+    async def agent(client: Client) -> None:
+        async def ask(name: str, **given: object) -> Any:
+            result = await client.call_tool(name, given)
+            traces.shown.append(repr(result))
+            return result.structured_content
+
+        await ask("describe", group=[group])
+        await ask("doctor", group=[group])
+        await ask("request", api="DescribeConfigs", body='{"resources": [{"resourceType": 4, '
+                  '"resourceName": "1", "configurationKeys": null}]}')  # fmt: skip
+        plan = await ask("plan_cleanup", group=[group])
+        assert (await ask("apply", plan_id=plan["plan_id"]))["exit_status"] == 0, traces.shown
+        await ask("history")
+
+    with outcome(TABLE, "exporter, mcp, a journal's copy", "found") as cell:
+        with exporting(secure.at("SASLTLS"), "--token-file", str(token), "--match", group,
+                       *login) as exporter:  # fmt: skip
+            traces.shown.append(str(exporter.until_up(token=TRICKY).keys()))
+            traces.shown.append(exporter.text(TRICKY))
+        assert f'group="{group}"' in traces.shown[-1], traces.shown
+        converse(agent, "--bootstrap-server", secure.at("SASLTLS"), *login)
+        assert list(traces.folder.glob("copy/*/*")), "the journal's copy is there"
+        assert traces.find(ALICE[1], PASSWORD, TRICKY) == []
         cell.says("none")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.protocol.broker_release import is_kafka, needs_kafka, release
+from kgtool.protocol.api import load
+from kgtool.protocol.broker_release import is_kafka, release
+from kgtool.protocol.capabilities import CAPABILITIES, not_offered
 
 # The stable versions in the message JSONs of each kafka-clients jar (validVersions, less one where
 # latestVersionUnstable says so); 2.1.1, 3.9.1 and 4.3.1 are asked themselves (test_generations).
@@ -88,11 +90,19 @@ def test_what_is_older_than_anything_known() -> None:
     assert release({}) == (0, 0)
 
 
-def test_a_missing_api_is_said_with_the_kafka_that_brought_it() -> None:
-    assert str(needs_kafka("b:9092", "OffsetDelete")) == (
-        "b:9092 can't do OffsetDelete: it needs Kafka ≥ 2.4."
+def test_a_missing_api_is_said_with_what_needs_it_and_the_kafka_that_brought_it() -> None:
+    error = not_offered("b:9092", "OffsetDelete")
+    assert str(error) == (
+        "b:9092 doesn't offer OffsetDelete (Kafka does since 2.4), used for: "
+        "delete-offsets, cleanup --unsubscribed."
     )
-    assert "doesn't offer it" in str(needs_kafka("b:9092", "Produce"))
+    assert str(not_offered("b:9092", "Produce")) == "b:9092 doesn't offer Produce."
+
+
+def test_the_table_has_kafkas_names_and_keys() -> None:
+    for each in CAPABILITIES:
+        if each.key is not None:
+            assert each.key == load(each.name).Request.KEY, each
 
 
 def test_what_lacks_a_part_of_its_release_is_no_kafka() -> None:

@@ -70,10 +70,10 @@ def program() -> Path:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Kfake]:
-    """Start a cluster and end it."""
+def running(*without: int) -> Iterator[Kfake]:
+    """Start a cluster and end it; ``without``: the keys of APIs that it does not offer."""
     with subprocess.Popen(
-        [program()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [program(), *map(str, without)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin and process.stdout
         try:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata
+from kgtool.changes.cleanup.plan_file import (
+    DELETE_GROUP,
+    DELETE_OFFSETS,
+    REBUILD_GROUP,
+    PlanItem,
+)
+from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition
 from kgtool.protocol import codes
+from kgtool.protocol.api import delete_groups, offset_delete
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes, commit_times, read_log
@@ -109,6 +116,27 @@ def survey(
         for d in living
     ]
     return Survey(found, expiries, newest_ms)
+
+
+_NEEDS = (
+    (delete_groups.Request, (DELETE_GROUP, REBUILD_GROUP)),
+    (offset_delete.Request, (DELETE_OFFSETS,)),
+)
+
+
+def obstacles(
+    cluster: Cluster, found: Survey, items: Sequence[PlanItem]
+) -> Operation[list[KgError]]:
+    """Return what the coordinators of a plan's groups lack to carry it out, each API once."""
+    known = [(facts.description.group, facts.description.coordinator) for facts in found.groups]
+    homes = {group: node.id for group, node in known if node is not None}
+    missing: list[KgError] = []
+    for api, actions in _NEEDS:
+        planned = {
+            i.group: homes[i.group] for i in items if i.action in actions and i.group in homes
+        }
+        missing += list((yield from unable(cluster, planned, api)).values())[:1]
+    return missing
 
 
 def _questions(

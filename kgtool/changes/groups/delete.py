@@ -16,11 +16,12 @@ from kgtool.changes.snapshot import (
     offsets_of,
     unreadable,
 )
-from kgtool.client.cluster import Cluster
+from kgtool.client.cluster import Cluster, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target
 from kgtool.protocol import codes
+from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.pending import pending_transaction
 from kgtool.queries.cluster.transactions import first_commits
@@ -181,6 +182,9 @@ def _judge(
         problem = problem or _undeletable(one, rules.force) or _unread(one, found)
         if problem is not None:
             seen.refused[one.group] = problem
+    homes = {one.group: one.coordinator.id for one in seen.good if one.coordinator}
+    lacks = yield from unable(cluster, homes, delete_groups_api.Request)
+    seen.refused.update({g: ItemError.of(why, Target(group=g)) for g, why in lacks.items()})
     bare = [one for one in seen.good if not seen.committed[one.group]]
     seen.refused.update((yield from unlisted(bare)))
     yield from rules.hidden.look(cluster, [one.group for one in seen.good])

@@ -16,7 +16,7 @@ from kgtool.changes.snapshot import (
     take_images,
 )
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, fetch_metadata, too_old
+from kgtool.client.cluster import Cluster, fetch_metadata, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError, NotDone
 from kgtool.model import (
@@ -229,16 +229,10 @@ def _read_all(
 
 
 def _able(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation[dict[str, ItemError]]:
-    """Return the groups whose coordinator is too old to delete offsets, before anything is sent."""
+    """Return the groups whose coordinator can't delete offsets, before anything is sent."""
     homes = {d.group: d.coordinator.id for d in groups if d.coordinator}
-    old: dict[int, KgError | None] = {}
-    for broker in set(homes.values()):
-        old[broker] = yield from too_old(cluster, broker, offset_delete.Request)
-    return {
-        group: ItemError.of(error, Target(group=group))
-        for group, broker in homes.items()
-        if (error := old[broker]) is not None
-    }
+    lacks = yield from unable(cluster, homes, offset_delete.Request)
+    return {group: ItemError.of(error, Target(group=group)) for group, error in lacks.items()}
 
 
 def _refused(

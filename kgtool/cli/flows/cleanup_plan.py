@@ -61,7 +61,7 @@ def check_target(out: Path | None, overwrite: bool) -> None:
 def make(session: Session, output: Output, request: Request) -> int:
     """Make a plan; return the exit status."""
     from kgtool.changes.cleanup.criteria import clock_skew
-    from kgtool.changes.cleanup.facts import survey
+    from kgtool.changes.cleanup.facts import obstacles, survey
 
     selection = request.selection
     if not selection.is_given:
@@ -80,6 +80,8 @@ def make(session: Session, output: Output, request: Request) -> int:
         output.note(skew)
     plan = _decide(session, request, found, at_ms)
     _show(output, plan, len(found.groups))
+    for why in session.run(obstacles(session.cluster, found, plan.items)):
+        output.note(f"Warning: This plan can't be applied: {why}")
     if request.out is not None:
         write(plan, request.out)
         output.note(WRITTEN.format(request.out))

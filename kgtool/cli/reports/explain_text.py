@@ -112,7 +112,7 @@ def _absence(found: Explanation) -> str:
     error = found.description.error
     if error is not None and error.code == GROUP_ID_NOT_FOUND:
         return "does not exist any more" if found.was_there else "does not exist"
-    return "may not be seen"
+    return "can't be described"
 
 
 def _span(ms: int) -> str:

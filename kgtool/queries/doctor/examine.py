@@ -13,9 +13,9 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
+from kgtool.protocol.capabilities import lacking
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.queries.cluster.broker_rules import UNKNOWN_RULES, BrokerRules
-from kgtool.queries.cluster.capabilities import lacking
 from kgtool.queries.doctor.brokers import TOPIC
 from kgtool.queries.doctor.denied import find_denied, is_denied
 from kgtool.queries.doctor.expiry import find_in_retention, find_in_times

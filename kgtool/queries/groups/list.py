@@ -18,7 +18,7 @@ from kgtool.client.answers import refused
 from kgtool.client.cluster import Cluster, ask_metadata, version_of
 from kgtool.client.ops import DeadlineExceeded, Operation, Pause, Versions, call, gather, within
 from kgtool.client.retries import is_permanent
-from kgtool.errors import KgError
+from kgtool.errors import KgError, UnsupportedVersion
 from kgtool.model import GroupListing, ItemError, Listing, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
@@ -110,11 +110,19 @@ class _Look(NamedTuple):
 
     def errors(self) -> dict[int, ItemError]:
         """Name the brokers that failed, and the partitions that nobody leads."""
+        if not self.rows and all(map(_is_lacking, self.failures.values())):
+            from kgtool.protocol.capabilities import nobody_offers
+
+            return {-1: ItemError.of(nobody_offers(list_groups_api.Request.NAME), Target())}
         found = {b: ItemError.of(e, Target(broker=b)) for b, e in self.failures.items()}
         lost = [n for n in self.leaderless if (self.leaders or {})[n] not in found]
         if lost:
             found[-1] = _leaderless(lost, len(self.leaders or ()))
         return found
+
+
+def _is_lacking(error: KgError) -> bool:
+    return isinstance(error, UnsupportedVersion)
 
 
 def _leaderless(partitions: list[int], of: int) -> ItemError:
