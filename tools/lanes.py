@@ -21,11 +21,6 @@ sys.path.insert(0, str(ROOT))
 
 from tools.check import SMOKE  # noqa: E402 - the path above makes it importable
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 OLDEST = (3, 10)
 UV = Path(sys.executable).with_name("uv")
 EXTRAS = "analyze,msk,exporter,remote,mcp"
@@ -79,12 +74,11 @@ def install(lane: Lane) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([UV, "venv", "--quiet", "--python", lane.python, folder], check=True)
     pip = [UV, "pip", "install", "--quiet", "--python", folder / "bin" / "python"]
-    lowest = ["--resolution", "lowest-direct"] if lane.is_lowest else []
-    subprocess.run([*pip, *lowest, "--editable", f"{ROOT}[{EXTRAS}]"], check=True)
-    # What the tests need beside it is the newest that fits.
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    tools = [name for name in project["optional-dependencies"]["dev"] if "kgtool" not in name]
-    subprocess.run([*pip, *tools], check=True)
+    if lane.is_lowest:
+        lowest = ["--resolution", "lowest-direct", "--editable", f"{ROOT}[{EXTRAS}]"]
+        subprocess.run([*pip, *lowest], check=True)
+    # What only the tests need is the newest that fits.
+    subprocess.run([*pip, "--editable", f"{ROOT}[dev]"], check=True)
     return folder / "bin" / "python"
 
 
@@ -98,7 +92,9 @@ def main() -> int:
         began = time.monotonic()
         python = install(lane)
         installed = time.monotonic() - began
-        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *TESTS]
+        # kio, an oracle of the wire formats, needs Python 3.11.
+        oracle = ["-k", "not kio"] if lane.python.name == "python3.10" else []
+        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *oracle, *TESTS]
         if subprocess.run([python, *words], cwd=ROOT, check=False).returncode:
             failed.append(lane.name)
         took = time.monotonic() - began
