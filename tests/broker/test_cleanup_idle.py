@@ -99,6 +99,18 @@ def test_a_clock_that_is_behind(scene: Scene, monkeypatch: pytest.MonkeyPatch) -
     assert "clocks differ" in said
 
 
+def test_a_plan_of_a_broker_whose_clock_is_ahead_of_the_others(scene: Scene) -> None:
+    """Commits bear the time of their own coordinator, which may lie before the plan's."""
+    used, dead = scene.group(), scene.group()
+    plan, _ = scene.plan("--group", used, "--group", dead)
+    clients.commit(scene.bootstrap, used, {(scene.topic, 0): 0})
+    later = {name: plan[name] + 1_800_000 for name in ("made_at_ms", "as_of_ms")}
+    scene.path.write_text(json.dumps({**plan, **later}))
+    rows = scene.apply()
+    assert (rows[used]["status"], rows[dead]["status"]) == ("skipped", "deleted")
+    assert f"Somebody has committed {scene.topic}-0 again since" in rows[used]["reason"]
+
+
 def test_clocks_that_agree(scene: Scene) -> None:
     _, said = scene.plan("--group", scene.group(), "--idle", "1s")
     assert "Warning" not in said

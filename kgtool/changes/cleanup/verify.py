@@ -116,7 +116,7 @@ def _committed_since(item: PlanItem, since: CommitTimes) -> str | None:
         if found is None or offset.committed_at_ms is None:
             continue
         if found.at_ms > offset.committed_at_ms:
-            return f"Somebody has committed {offset.at}again since, at {moment(found.at_ms)}."
+            return f"Somebody has committed {offset.at} again since, at {moment(found.at_ms)}."
     return None
 
 
