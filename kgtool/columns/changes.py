@@ -49,9 +49,9 @@ RESET = (
     Column("partition", "PARTITION", json=INT_OR_NULL),
     Column("old_offset", "CURRENT-OFFSET", json=INT_OR_NULL),
     _NEW,
-    Column("records_replayed", "REPLAYED", json=INT_OR_NULL),
-    Column("records_skipped", "SKIPPED", json=INT_OR_NULL),
-    Column("clamped", "CLAMPED", json=FLAG),
+    Column("records_replayed", "REPLAYED", spare=2, json=INT_OR_NULL),
+    Column("records_skipped", "SKIPPED", spare=1, json=INT_OR_NULL),
+    Column("clamped", "CLAMPED", spare=3, json=FLAG),
     _status("reset", "would-reset", "no-commit", "skipped"),
 )
 RESTORE = (
@@ -92,7 +92,7 @@ BACKUP = (
 )
 HISTORY = (
     Column("id", "ID", json=TEXT),
-    Column("at_ms", "TIME", json=INT, text=lambda row: moment(row["at_ms"])),
+    Column("at_ms", "TIME", spare=4, json=INT, text=lambda row: moment(row["at_ms"])),
     Column("command", "COMMAND", json=TEXT),
     Column("cluster_id", "CLUSTER", NAME, spare=3),
     Column("groups", "GROUPS", json=INT),

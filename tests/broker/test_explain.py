@@ -61,7 +61,7 @@ def test_a_living_group(cluster: Cluster, kgtool: Kgtool) -> None:
         assert result.status == 1
         # The same words as when one tries it.
         assert row["actions"][name]["error"]["hint"] in result.err
-    for said in ("reader", "never", "refused", "To change that"):
+    for said in ("reader", "never", "refused", "Changed by"):
         assert said in text.out
 
 

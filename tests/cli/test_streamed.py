@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from kgtool.cli.output import tables
+from kgtool.cli.output import tables, terminal
 from kgtool.cli.output.output import Output
 from kgtool.columns import Column
 from kgtool.columns.groups import GROUP, TOPIC
@@ -61,3 +61,12 @@ def test_what_is_held_is_shown_when_the_rest_fails(out: io.StringIO) -> None:
     machine = Output("json", stdout=io.StringIO())
     with tables.Streamed(machine, COLUMNS) as table:
         table.add([_row("g", "t")])
+
+
+def test_remarks_break_between_words_on_a_terminal() -> None:
+    long = "Warning: " + "these groups were not looked at, " * 4
+    assert all(len(line) <= 80 for line in terminal.fold(long, 80).splitlines())
+    assert terminal.fold(long, 80).split() == long.split()
+    for whole in (f"Wrote /{'a' * 90}", f"{long} kgtool undo last --wait-empty 60s"):
+        assert terminal.fold(whole, 80) == whole
+    assert terminal.fold(long, None) == long

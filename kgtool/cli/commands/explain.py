@@ -49,7 +49,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
 
 
 def _show(output: Output, found: Explanation) -> None:
-    output.text(explain_text.text(found, now_ms()), end="")
+    output.text(explain_text.text(found, now_ms(), output.table_width), end="")
     output.row(explain_json.row(found))
     error = found.description.error
     if error is not None and not found.was_there:

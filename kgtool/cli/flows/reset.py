@@ -17,8 +17,9 @@ from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.cli.output.tables import Streamed, draw_for
 from kgtool.cli.reports import reset as reset_report
-from kgtool.columns import keys
+from kgtool.columns import keys, shown
 from kgtool.columns.changes import RESET
 from kgtool.model import TopicSpec
 from kgtool.queries.offsets.adaptive_batches import Waves
@@ -81,10 +82,15 @@ class _Run:
         self._is_off = False
         """Whether something fails, and all or nothing was asked for."""
         self._has_table = False
+        self._table = Streamed(output, shown(RESET))
         self._kafka_rows = kafka_rows
 
     def run(self) -> int:
         """Plan, and do it where that is wanted; return the exit status."""
+        with self._table:
+            return self._run()
+
+    def _run(self) -> int:
         self._look()
         is_wanted = self._reset.execute or self._reset.asks
         if not (is_wanted and self._going) or self._is_off:
@@ -143,11 +149,12 @@ class _Run:
             return
         when = reset.strategy.timestamp_ms
         if when is not None:
-            shown = timespec.shown_time(when)
-            output.note_once(f"Looking for the first records at or after {shown}.")
+            moment = timespec.shown_time(when)
+            output.note_once(f"Looking for the first records at or after {moment}.")
         if is_change:
             output.note_once("Committed offsets to reset:")
-            output.note(reset_report.table(wave), end="")
+            if rows := reset_report.table_rows(wave):
+                output.note(draw_for(output, shown(RESET), rows), end="")
             for group in wave:
                 if group.error is not None:
                     said = f"  {group.group}: will not be reset: {group.error.message}"
@@ -237,11 +244,11 @@ class _Run:
             self._kafka_rows.add(rows)
             self._has_table |= bool(rows)
         else:
-            output.text(reset_report.table(wave, is_first=not self._has_table), end="")
-            self._has_table |= any(group.rows for group in wave)
+            self._table.add(reset_report.table_rows(wave))
 
     def _finish(self) -> None:
         reset, output = self._reset, self._output
+        self._table.flush()
         if reset.export:
             output.text("", end="\n" if reset.is_kafka_form else "")
         elif reset.is_kafka_form and (self._has_table or self._goes_on()):

@@ -200,6 +200,8 @@ class Output:
             self.before_writing(False)
         if self.is_text and self._is_one_place:
             self._flush()
+        if end == "\n" and terminal.is_terminal(stream) and not self.is_kafka_form:
+            text = terminal.fold(text, terminal.size()[0])
         try:
             stream.write(self._painted(text) + end)
             stream.flush()

@@ -69,6 +69,30 @@ def shorten(text: str, size: int, mark: str = "…") -> str:
     return "".join(kept) + mark
 
 
+def fold(text: str, width: int | None) -> str:
+    """Break lines between words, which a terminal breaks anywhere; None: as they are.
+
+    Lines with the options of a command, or with a long path, stay whole: they are to be copied.
+
+    >>> fold("- one two or three", 12).split("\\n")
+    ['- one two or', '  three']
+    """
+    if width is None or len(text) <= width:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
+
+
+def _folded(line: str, width: int) -> list[str]:
+    import re
+    from textwrap import wrap
+
+    has_path = max(map(len, line.split(" "))) > width // 2
+    if len(line) <= width or has_path or re.search(r"kgtool [a-z-]+ [^).;,]*--", line):
+        return [line]
+    margin = len(line) - len(line.lstrip(" -"))
+    return wrap(line, width, subsequent_indent=" " * margin, break_on_hyphens=False)
+
+
 def mark_for(stream: TextIO | None = None) -> str:
     """Return ``…``, or ``~`` where the terminal's encoding has no such character."""
     encoding = getattr(stream or sys.stdout, "encoding", None) or "ascii"

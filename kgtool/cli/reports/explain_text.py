@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry as expiry_of
-from kgtool.cli.output.tables import draw
+from kgtool.cli.output.tables import draw, fit
+from kgtool.cli.output.terminal import fold
 from kgtool.cli.reports.explain_json import next_commands, offset_row
 from kgtool.columns import NAME, Column, duration
 from kgtool.columns.groups import EXPIRY
@@ -68,15 +69,18 @@ CAUSES = {
 }
 
 
-def text(found: Explanation, now_ms: int) -> str:
-    """Return everything, for people."""
+def text(found: Explanation, now_ms: int, width: int | None) -> str:
+    """Return everything, for people.
+
+    :param width: columns of the terminal; None: nothing is cut or folded.
+    """
     sections = [
-        _head(found, now_ms),
-        _members(found.description),
-        _topics(found),
-        _expiry(found, now_ms),
-        _actions(found),
-        _past(found),
+        fold(_head(found, now_ms), width),
+        _members(found.description, width),
+        _topics(found, width),
+        _expiry(found, now_ms, width),
+        fold(_actions(found), width),
+        _past(found, width),
         _missing(found),
         _next(found),
     ]
@@ -119,7 +123,7 @@ def _span(ms: int) -> str:
     return duration(max(ms, 0))
 
 
-def _members(group: GroupDescription) -> str:
+def _members(group: GroupDescription, width: int | None) -> str:
     if not group.members:
         return ""
     columns = (
@@ -137,7 +141,7 @@ def _members(group: GroupDescription) -> str:
         }
         for member in group.members
     ]
-    return f"Members:\n{_table(columns, rows)}"
+    return f"Members:\n{_table(columns, rows, width)}"
 
 
 def _subscription(member: Member) -> str:
@@ -147,7 +151,7 @@ def _subscription(member: Member) -> str:
     return ", ".join([*member.subscribed, *regex]) or "(nothing)"
 
 
-def _topics(found: Explanation) -> str:
+def _topics(found: Explanation, width: int | None) -> str:
     columns = (
         Column("topic", "TOPIC", NAME), Column("offsets", "OFFSETS"),
         Column("held", "HELD-BY", NAME), Column("delete", "DELETE-OFFSETS", NAME),
@@ -161,7 +165,7 @@ def _topics(found: Explanation) -> str:
         }
         for use in found.topics
     ]
-    return f"Topics:\n{_table(columns, rows)}" if rows else ""
+    return f"Topics:\n{_table(columns, rows, width)}" if rows else ""
 
 
 def _held(use: TopicUse) -> str:
@@ -175,13 +179,13 @@ def _verdict(error: ItemError | None) -> str:
     return "possible" if error is None else f"refused: {error.message}"
 
 
-def _expiry(found: Explanation, now_ms: int) -> str:
+def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
     if not found.committed:
         return "It has no committed offsets.\n" if found.exists else ""
     rows = [offset_row(found, partition) for partition in found.committed]
     columns = (
         Column("topic", "TOPIC", NAME), Column("partition", "PARTITION"),
-        Column("current_offset", "OFFSET"), *EXPIRY,
+        Column("current_offset", "OFFSET"), EXPIRY[0]._replace(spare=1), *EXPIRY[1:],
     )  # fmt: skip
     broker = [found.broker] if found.broker is not None else []
     lines = expiry_of.explain_rules(broker)
@@ -191,8 +195,8 @@ def _expiry(found: Explanation, now_ms: int) -> str:
             "- When its last member leaves, a group of this type is judged by its commits alone: "
             "those older than the retention then expire at the next check."
         )
-    said = "".join(f"{line}\n" for line in lines)
-    return f"Committed offsets:\n{_table(columns, rows)}{said}"
+    said = "".join(f"{fold(line, width)}\n" for line in lines)
+    return f"Committed offsets:\n{_table(columns, rows, width)}{said}"
 
 
 def _reasons(found: Explanation) -> Iterable[str]:
@@ -203,7 +207,7 @@ def _reasons(found: Explanation) -> Iterable[str]:
             count = used.count(rule)
             what, change = RULES[rule]
             which = "one offset" if count == 1 else f"{count} offsets, each"
-            yield f"{rule}: {which} {what}. To change that: {change}."
+            yield f"{rule}: {which} {what}. Changed by: {change}."
 
 
 def _loses_at_once(found: Explanation, now_ms: int) -> bool:
@@ -228,7 +232,7 @@ def _actions(found: Explanation) -> str:
     return f"What kgtool can do now:\n{''.join(lines)}"
 
 
-def _past(found: Explanation) -> str:
+def _past(found: Explanation, width: int | None) -> str:
     past = found.past
     if past is None:
         return ""
@@ -249,7 +253,7 @@ def _past(found: Explanation) -> str:
             f"{counted(count, 'offset')} of it {'is' if count == 1 else 'are'} "
             f"left in the log: {RULES[r.RULE_ORPHAN][0]}.\n"
         )
-    return f"Removed by the broker{since}:\n{_table(columns, rows)}{left}"
+    return f"Removed by the broker{since}:\n{_table(columns, rows, width)}{left}"
 
 
 def _what(row: Removal) -> str:
@@ -270,8 +274,10 @@ def _next(found: Explanation) -> str:
     return f"Next:\n{lines}" if lines else ""
 
 
-def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> str:
-    drawn = draw(columns, rows[:_MOST]).splitlines()
+def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]], width: int | None) -> str:
+    shown = rows[:_MOST]
+    sizes = fit(columns, shown, None if width is None else width - 2).sizes
+    drawn = draw(columns, shown, sizes=sizes).splitlines()
     if len(rows) > _MOST:
         drawn.append(f"and {len(rows) - _MOST} more; -o json shows all")
     return "".join(f"  {line}\n" for line in drawn)

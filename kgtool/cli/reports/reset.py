@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import error_object, sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw
 from kgtool.cli.reports import reset_file
-from kgtool.columns.changes import RESET
+from kgtool.columns import Row
 from kgtool.protocol import codes
 from kgtool.text import counted, escape
 from kgtool.timespec import shown_time
@@ -50,18 +49,13 @@ def row_of(row: ResetRow) -> dict[str, Any]:
     }
 
 
-def table(resets: Iterable[GroupReset], *, is_first: bool = True) -> str:
-    """Return the subcommand's table: every row, also those that can't be reset.
-
-    :param is_first: with the header.
-    """
-    rows = [
+def table_rows(resets: Iterable[GroupReset]) -> list[Row]:
+    """Return the rows of the subcommand's table, also those that can't be reset."""
+    return [
         row_of(row) | {"clamped": _clamped(row), "status": _status(row)}
         for reset in resets
         for row in reset.rows
     ]
-    text = draw(RESET, rows) if rows else ""
-    return text if is_first else text.partition("\n")[2]
 
 
 def _clamped(row: ResetRow) -> str | None:
