@@ -71,7 +71,8 @@ def make(session: Session, output: Output, request: Request) -> int:
     since_ms = at_ms - (request.criteria.idle_ms or 0) - _SLACK_MS
     told = None if request.times is None else _teller(request.times)
     looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
-    with Meter(output, f"Looking at {counted(len(chosen.groups), 'group')}"):
+    what = f"Looking at {counted(len(chosen.groups), 'group')}"
+    with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
         found = session.run(looked)
     _say_missing(output, selection.groups, found)
     _count_failures(output, found)

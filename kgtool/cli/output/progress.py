@@ -199,30 +199,31 @@ def fitted(
     head: str, part: float, words: str, columns: int, ascii_only: bool, *, colored: bool = False
 ) -> str:
     """Return one line of head, bar and words; a narrow terminal has the words alone."""
-    if len(head) + BAR + 3 + len(words) > columns:
+    size = min(BAR, columns - len(head) - len(words) - 3)
+    if size < BAR // 2:
         return words[: max(columns, 0)]
-    return f"{head}{bar(part, ascii_only=ascii_only, colored=colored)} {words}"
+    return f"{head}{bar(part, size, ascii_only=ascii_only, colored=colored)} {words}"
 
 
-def bar(part: float, *, ascii_only: bool, colored: bool = False) -> str:
-    """Return a bar of ``BAR`` columns and two brackets, or rich's where there are colours."""
+def bar(part: float, size: int = BAR, *, ascii_only: bool, colored: bool = False) -> str:
+    """Return a bar of ``size`` columns and two brackets, or rich's where there are colours."""
     part = min(max(part, 0.0), 1.0)
     if colored and not ascii_only:
-        return _rich_bar(part)
-    done = round(BAR * part)
+        return _rich_bar(part, size + 2)
+    done = round(size * part)
     full, rest = ("#", ".") if ascii_only else ("█", "░")
-    return f"[{full * done}{rest * (BAR - done)}]"
+    return f"[{full * done}{rest * (size - done)}]"
 
 
-def _rich_bar(part: float) -> str:
+def _rich_bar(part: float, width: int) -> str:
     from io import StringIO
 
     from rich.console import Console
     from rich.progress_bar import ProgressBar
 
     drawn = StringIO()
-    console = Console(file=drawn, force_terminal=True, color_system="standard", width=BAR + 2)
+    console = Console(file=drawn, force_terminal=True, color_system="standard", width=width)
     console.print(
-        ProgressBar(1.0, part, BAR + 2, complete_style="green", finished_style="green"), end=""
+        ProgressBar(1.0, part, width, complete_style="green", finished_style="green"), end=""
     )
     return drawn.getvalue()

@@ -104,12 +104,12 @@ def _head(found: Explanation, now_ms: int) -> str:
     kind = group.type or "classic"
     if kind == r.TYPE_CLASSIC:
         protocol = escape(group.protocol_type)
-        kind = f"classic group ({protocol})" if protocol else "place for standalone commits"
+        what = f"is a classic group ({protocol})" if protocol else "has only standalone commits"
     else:
-        kind = f"{kind} group"
+        what = f"is a {kind} group"
     since = found.snapshot.state_since_ms if found.snapshot is not None else None
     for_ = "" if since is None else f" since {moment(since)} ({_span(now_ms - since)})"
-    return f"Group {name} is a {kind}, {group.state}{for_}{where}.\n"
+    return f"Group {name} {what}, {group.state}{for_}{where}.\n"
 
 
 def _absence(found: Explanation) -> str:
