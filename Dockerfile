@@ -2,6 +2,7 @@
 #   slim     the command line, with the exporter, remote journals and the MCP server
 #   analyze  the same, with Spark and a JVM for kgtool analyze
 # The user has no rights, but a name, which Spark asks for; the journal is kept on the volume /journal.
+# No cache: what the JVM records there for a faster next start would be gone with the container.
 ARG PYTHON=python:3.12-slim
 ARG JRE=eclipse-temurin:21-jre
 
@@ -20,6 +21,7 @@ COPY --from=jre /opt/java/openjdk /opt/java/openjdk
 COPY --from=build-analyze /opt/kgtool /opt/kgtool
 RUN mkdir -m 0777 /journal && echo "kgtool:x:65532:65532:kgtool:/tmp:/bin/sh" >> /etc/passwd
 ENV JAVA_HOME=/opt/java/openjdk
+ENV XDG_CACHE_HOME=/nonexistent
 ENV PATH=/opt/kgtool/bin:/usr/local/bin:/usr/bin:/bin
 ENV HOME=/tmp
 ENV KGTOOL_JOURNAL_DIR=/journal

@@ -228,11 +228,12 @@ def test_the_analyze_image_analyzes(image: Any) -> None:
     shutil.copytree(ROOT / "tests/data/retention-truth/4.3.1/segments", segments)
     for path in (segments, *segments.iterdir()):
         path.chmod(0o755)
-    done = made.start("analyze", "/tmp/segments", "--out", "/tmp/out", "--debug",
+    done = made.start("analyze", "/tmp/segments", "--out", "/tmp/out",
                       lent=SITE, PYTHONPATH="/opt/lent")  # fmt: skip
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1500:]
     assert "Live" in done.stdout, done
     assert list(made.root.glob("tmp/out/live/*.parquet")), done
+    assert not (made.root / "tmp/.cache").exists()  # an archive that no other container gets
     assert "version" in made.run("/opt/java/openjdk/bin/java", "-version").stderr
     assert made.run("sh", "-c", "echo $JAVA_HOME").stdout == "/opt/java/openjdk\n"
 
