@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +19,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kgtool import metrics
+from kgtool.config import Settings
+from kgtool.exporter import collect, serve
+from kgtool.model import GroupDescription
 from kgtool.sandbox.broker import free_ports
 from tests.support import clients
 from tests.support.faulty import kgtool
@@ -168,6 +172,40 @@ def test_a_slow_client_holds_up_no_other(exporter: Running) -> None:
         began = time.monotonic()
         exporter.text()
         assert time.monotonic() - began < 2
+
+
+@pytest.mark.timed
+def test_2000_groups_with_50_offsets_each_are_scraped_in_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """500,000 lines, 70 MB: a scrape makes none of them."""
+    row = {"current_offset": 10**9, "log_end_offset": 10**9 + 5, "lag": 5, "lag_ms": 1000,
+           "committed_at_ms": 1, "expires_at_ms": 2}  # fmt: skip
+    groups = [
+        (
+            GroupDescription(f"billing-{group}", "consumer", "Stable", "", "", None, ()),
+            [{"group": f"billing-{group}", "topic": "orders", "partition": n, **row}
+             for n in range(50)],
+        )
+        for group in range(2000)
+    ]  # fmt: skip
+    text = metrics.render(metrics.of_groups(groups), {"cluster_id": "abcdefghijklmnopqrstuv"})
+    look = collect.Look(int(time.time() * 1000), text)
+    monkeypatch.setattr(collect, "collect", lambda *_: look)
+    wanted = collect.Wanted(60_000, 0, True, lambda _: True)
+    collector = collect.Collector(Settings((("127.0.0.1", 1),)), wanted, print)
+    collector.collect()
+    with serve.Server("127.0.0.1", 0, lambda: collector.text().encode(), None) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        took = []
+        for _ in range(3):
+            began = time.monotonic()
+            url = f"http://127.0.0.1:{server.server_address[1]}/metrics"
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                assert answer.read().count(b"\nkgtool_group_lag{") >= 99_999
+            took.append(time.monotonic() - began)
+        server.shutdown()
+    assert min(took) < 1, took
 
 
 def test_the_names_of_files_exist(exporter: Running) -> None:
