@@ -105,7 +105,7 @@ OFFSETS = (
 STABLE_END = Column("last_stable_offset", "LAST-STABLE-OFFSET", json=INT_OR_NULL)
 """Of ``--read-committed``."""
 EXPIRY = (
-    Column("committed_at_ms", "COMMITTED-AT", text=committed_text, json=INT_OR_NULL),
+    Column("committed_at_ms", "COMMITTED-AT", text=committed_text, spare=8, json=INT_OR_NULL),
     EXPIRES,
     RULE,
 )

@@ -25,7 +25,7 @@ from kgtool.cli.options.shared import (
 from kgtool.cli.output.errors import error_object, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.output.tables import draw, draw_for
+from kgtool.cli.output.tables import draw_for, preview
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import KEEP
 from kgtool.model import Target
@@ -131,7 +131,7 @@ class _Run:
         self.joins += len(joined)
         if wanted:
             output.note_once("Committed offsets to keep:")
-            output.note(draw(shown(KEEP), [_row(row) for row in wanted]), end="")
+            preview(output, shown(KEEP), [_row(row) for row in wanted])
 
     def change(self, yes: bool) -> None:
         """Do it, with a journal of what was there; there is nothing to undo: offsets stay the

@@ -22,7 +22,7 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw, draw_for
+from kgtool.cli.output.tables import draw_for, preview
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import MEMBERS
 from kgtool.errors import UsageError
@@ -137,7 +137,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
 
     foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
     output.note("Members to remove:")
-    output.note(draw(shown(MEMBERS)[:-1], [_row(row) for row in foreseen]), end="")
+    preview(output, shown(MEMBERS)[:-1], [_row(row) for row in foreseen])
     output.note(NO_WAY_BACK)
     count = len(foreseen)
     consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=found)

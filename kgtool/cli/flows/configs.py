@@ -10,7 +10,7 @@ from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw, draw_for
+from kgtool.cli.output.tables import draw_for, preview
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import CONFIGS_ALTER
 from kgtool.errors import KgError
@@ -127,9 +127,7 @@ class Work:
     def _show(self, items: Sequence[Item]) -> None:
         self._output.note("Configs to change:")
         rows = [one.row() for one in items]
-        self._output.note(
-            draw(shown(CONFIGS_ALTER, "group name old_value new_value"), rows), end=""
-        )
+        preview(self._output, shown(CONFIGS_ALTER, "group name old_value new_value"), rows)
         self._output.note(WAY_BACK)
 
     def _changed(self, items: Sequence[Item], open_: Sequence[Item]) -> list[Item]:

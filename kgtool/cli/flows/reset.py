@@ -17,7 +17,7 @@ from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.output.tables import Streamed, draw_for
+from kgtool.cli.output.tables import Streamed, preview
 from kgtool.cli.reports import reset as reset_report
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import RESET
@@ -154,7 +154,7 @@ class _Run:
         if is_change:
             output.note_once("Committed offsets to reset:")
             if rows := reset_report.table_rows(wave):
-                output.note(draw_for(output, shown(RESET), rows), end="")
+                preview(output, shown(RESET), rows)
             for group in wave:
                 if group.error is not None:
                     said = f"  {group.group}: will not be reset: {group.error.message}"

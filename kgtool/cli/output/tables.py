@@ -73,6 +73,12 @@ def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> 
     )
 
 
+def preview(output: Output, wanted: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Show a table on stderr, before a question: cut and coloured only where somebody looks."""
+    is_seen = terminal.is_terminal(output.stderr)
+    output.note(draw_for(output, wanted, rows) if is_seen else draw(wanted, rows), end="")
+
+
 class Streamed:
     """A table that comes in parts, its columns where they were (``with``): restore, diff.
 

@@ -185,7 +185,7 @@ def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
     rows = [offset_row(found, partition) for partition in found.committed]
     columns = (
         Column("topic", "TOPIC", NAME), Column("partition", "PARTITION"),
-        Column("current_offset", "OFFSET"), EXPIRY[0]._replace(spare=1), *EXPIRY[1:],
+        Column("current_offset", "OFFSET"), *EXPIRY,
     )  # fmt: skip
     broker = [found.broker] if found.broker is not None else []
     lines = expiry_of.explain_rules(broker)
