@@ -160,12 +160,12 @@ def test_each_group_shows_what_counts_for_its_type(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ([], "[group], [all-groups]"),
+        ([], "configs takes groups: names"),
         (["--group", "g", "--alter"], "--alter takes --add-config"),
         (["--group", "g", "--add-config", "a=1"], "go with --alter"),
         (["--group", "g", "--alter", "--add-config", "a"], "NAME=VALUE"),
         (["--group", "g", "--alter", "--add-config", "a=1,a=2"], "a appears twice"),
-        (["--group", "g", "--alter", "--describe"], "two actions"),
+        (["--group", "g", "--alter", "--describe"], "Give --describe or --alter, not both"),
         (["--group", "g", "--alter", "--delete-config", "a"], "give --yes"),
     ],
     ids=str,

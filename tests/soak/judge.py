@@ -109,7 +109,7 @@ def _of_ending(seen: Seen) -> Iterator[str]:
         return
     if run.status not in (0, 1, 3, 4):
         yield f"exit status {run.status}"
-    for bad in ("Traceback", "fault of kgtool"):
+    for bad in ("Traceback", "bug in kgtool"):
         if bad in run.err:
             yield f"{bad!r} on stderr"
     times = 1 if case.command in BOUNDED else 3  # else: without progress

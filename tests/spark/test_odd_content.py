@@ -151,6 +151,6 @@ def test_a_jvm_that_is_killed(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
-    assert out == "" and "Traceback" not in err and "fault of kgtool" not in err
+    assert out == "" and "Traceback" not in err and "bug in kgtool" not in err
     (error,) = [line for line in err.splitlines() if not line.startswith("Note: ")]
     assert error.startswith("Error: ")
