@@ -198,7 +198,9 @@ class Shy(Silent):
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
-            self._listener.accept()[0].close()
+            peer = self._listener.accept()[0]
+            peer.recv(65536)  # what is not read makes a reset of the end
+            peer.close()
         super()._accept()
 
 

@@ -47,6 +47,11 @@ class Agreed(NamedTuple):
     unknown: Sequence[OffsetDeletion]
 
     @property
+    def offsets(self) -> int:
+        """How many offsets are to go."""
+        return sum(digest not in (0, FAILED) for digest in self.digests)
+
+    @property
     def partitions(self) -> list[TopicPartition]:
         """The partitions whose offsets are to go."""
         known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})

@@ -96,10 +96,9 @@ def command(
         agreed = run.plan(groups, dry_run)
         if dry_run:
             return output.finish()
-        going = _going(agreed)
+        going, count = _count(agreed)
         if going:
-            _, count = _count(agreed)
-            used = None if yes else stakes.say(session, output, going, selection)
+            used = None if yes else stakes.say(session, output, _going(agreed), selection)
             question = f"Delete {counted(count, 'committed offset')}?"
             consent.ask(session, output, question, yes, used, groups=going, offsets=count)
         change = run.delete(groups, agreed, yes=yes)
@@ -113,8 +112,8 @@ def _going(agreed: Mapping[str, Agreed]) -> dict[str, list[TopicPartition]]:
 
 def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:
     """Return the groups of which something goes, and how many offsets go."""
-    going = _going(agreed)
-    return list(going), sum(map(len, going.values()))
+    counts = {group: found.offsets for group, found in agreed.items() if found.offsets}
+    return list(counts), sum(counts.values())
 
 
 class _Run:
@@ -147,9 +146,9 @@ class _Run:
                 if dry_run:
                     self._report(plan.results.values(), is_dry=True)
                 agreed.update(plan.agreed)
-                members.update({g: n for g, n in plan.members.items() if agreed[g].partitions})
+                members.update({g: n for g, n in plan.members.items() if agreed[g].offsets})
                 waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
-        if not (dry_run or self._is_kafka_form) and any(one.partitions for one in agreed.values()):
+        if not (dry_run or self._is_kafka_form) and any(one.offsets for one in agreed.values()):
             self._warn(members)
         return agreed
 
