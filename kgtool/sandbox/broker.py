@@ -34,10 +34,10 @@ def plan_nodes(count: int) -> tuple[Node, ...]:
     )
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, among: range = PORTS) -> list[int]:
     """``count`` different ports of 127.0.0.1 that nobody listens on."""
     free = []
-    for port in random.sample(PORTS, len(PORTS)):
+    for port in random.sample(among, len(among)):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -46,7 +46,7 @@ def free_ports(count: int) -> list[int]:
         free.append(port)
         if len(free) == count:
             return free
-    raise SandboxError(f"no {count} free ports in {PORTS.start}-{PORTS.stop - 1} on 127.0.0.1")
+    raise SandboxError(f"no {count} free ports in {among.start}-{among.stop - 1} on 127.0.0.1")
 
 
 def properties(state: State, node: Node) -> dict[str, str]:

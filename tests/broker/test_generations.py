@@ -68,7 +68,9 @@ def test_list(here: World, kgtool: Any, outcome: Outcome) -> None:
         plain = {name for name, row in listed.items() if _is_kafkas(row)}
         theirs = set(here.tool("--list").stdout.splitlines())
         # Other tests may use the same broker: what came or went meanwhile says nothing.
+        again = {row["group"]: row for row in rows(kgtool("list"))}
         moving = before ^ clients.group_ids(here.bootstrap)
+        moving |= {g for g in listed.keys() | again.keys() if listed.get(g) != again.get(g)}
         assert theirs ^ _lines(plain) <= _lines(moving)
         assert listed.keys() ^ before <= moving
         found = {group: (listed[group]["type"], listed[group]["state"]) for group in here.groups}

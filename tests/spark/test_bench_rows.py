@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.bench.analyzing import Log
 from tests.bench.measure import Command, Run
@@ -31,7 +32,8 @@ def test_the_commands_of_analyze(analyze: Callable[..., Result], tmp_path: Path)
 def test_the_plain_job(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    """A program of its own: here in the session that is there."""
+    """A program of its own: here in the session that is there, whose master stays what it is."""
+    monkeypatch.setattr(SparkSession.Builder, "master", lambda builder, _: builder)
     command: Command = Log(tmp_path, "log", RECORDS).plain()
     assert command.before is not None and command.after is not None
     command.before()

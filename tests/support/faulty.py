@@ -46,6 +46,10 @@ LISTENERS = 4
 """How many workers have proxies of their own; further ones share."""
 
 
+PROXIES = range(12_000, 20_000)
+"""Nobody listens on their ports between two tests: no broker that starts then may draw them."""
+
+
 class FaultyKafka(NamedTuple):
     """The brokers, and the proxies' ports by broker id."""
 
@@ -65,8 +69,9 @@ class FaultyKafka(NamedTuple):
 def start(name: str, root: Path, count: int = 3) -> FaultyKafka:
     """Start brokers that advertise proxies on their listeners PROXIED0, PROXIED1 …"""
     nodes = range(1, count + 1)
-    ports = iter(free_ports(2 * count * LISTENERS))
-    outer = [dict(zip(nodes, ports, strict=False)) for _ in range(LISTENERS)]
+    ports = iter(free_ports(count * LISTENERS))
+    fronts = iter(free_ports(count * LISTENERS, PROXIES))
+    outer = [dict(zip(nodes, fronts, strict=False)) for _ in range(LISTENERS)]
     inner = [dict(zip(nodes, ports, strict=False)) for _ in range(LISTENERS)]
     config = dict(SMALL)
     names = [f"PROXIED{number}" for number in range(LISTENERS)]
