@@ -119,7 +119,7 @@ def _relative(found: re.Match[str], now_ms: int) -> int:
     if found[2] is None:
         return now_ms
     try:
-        span = _span_ns(found[2]) if _SPAN.fullmatch(found[2]) else duration_ns(found[2])
+        span = _length_ns(found[2])
     except UsageError:
         raise UsageError(f"Unparseable date: '{found[0]}'", hint=_TIME_EXAMPLES) from None
     now_ns = now_ms * _MILLISECOND_NS
@@ -128,12 +128,12 @@ def _relative(found: re.Match[str], now_ms: int) -> int:
 
 
 def before_ms(text: str, now_ms: int) -> int:
-    """Return the time an ISO 8601 duration before now, in ms since the epoch.
+    """Return the time a duration before now, in ms since the epoch.
 
-    >>> before_ms("PT0.5S", 1000)
-    500
+    >>> before_ms("PT0.5S", 1000), before_ms("1s500ms", 2000)
+    (500, 500)
     """
-    moment_ns = now_ms * _MILLISECOND_NS - duration_ns(text)
+    moment_ns = now_ms * _MILLISECOND_NS - _length_ns(text)
     return _in_range(moment_ns // _MILLISECOND_NS, text)
 
 
@@ -153,8 +153,7 @@ def duration_ns(text: str) -> int:
     if found is None or not any(found.group(2, 4, 5, 6)) or found[3] in ("T", "t"):
         raise UsageError(
             f"Text cannot be parsed to a Duration: '{text}'",
-            hint="Write it like P1D, PT2H30M or P1DT12H (ISO 8601); --to-datetime now-1d does "
-            "the same.",
+            hint="Write it like 30s, 1d12h or PT2H30M (ISO 8601).",
         )
     days, hours, minutes, seconds = (int(part or 0) for part in found.group(2, 4, 5, 6))
     whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
@@ -163,6 +162,10 @@ def duration_ns(text: str) -> int:
         fraction_ns = -fraction_ns
     length_ns = whole * _SECOND_NS + fraction_ns
     return -length_ns if found[1] == "-" else length_ns
+
+
+def _length_ns(text: str) -> int:
+    return _span_ns(text) if _SPAN.fullmatch(text) else duration_ns(text)
 
 
 def _span_ns(text: str) -> int:

@@ -128,7 +128,8 @@ def test_durations(text: str, expected_ns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1d", "P", "PT", "P1M", "P1Y", "P1DT", "PT1H1D", "P1.5D", "PT.5S", "P1D ", "2h"]
+    "text",
+    ["", "1D", "P", "PT", "P1M", "P1Y", "P1DT", "PT1H1D", "P1.5D", "PT.5S", "P1D ", "-2h", "3600"],
 )
 def test_refused_durations(text: str) -> None:
     with pytest.raises(UsageError) as failure:
@@ -142,6 +143,8 @@ def test_a_duration_counts_back_from_now() -> None:
     assert timespec.before_ms("P1D", T) == T - DAY
     assert timespec.before_ms("-P1D", T) == T + DAY
     assert timespec.before_ms("PT0.1S", T) == T - 100
+    assert timespec.before_ms("1d12h", T) == T - DAY * 3 // 2
+    assert timespec.before_ms("90m", T) == T - 5_400_000
     assert timespec.before_ms("P30000D", T) < 0
     with pytest.raises(UsageError):
         timespec.before_ms("P999999999999999999D", T)

@@ -76,6 +76,7 @@ DEPARTS: dict[str, dict[str, str]] = {
         "reset-dt-2023-11-14T22:18:20": "",
         "reset-dt-2023-11-14T22:18:20Z": "",
         "reset-dt-2023-13-14T22:18:20.000": "Unparseable date: '2023-13-14T22:18:20.000'",
+        "reset-dur-1d": "",
         "reset-dt-garbage": "Unparseable date: 'garbage'",
         "reset-dt-2023-11-14T22:18:20.000Zjunk": "Unparseable date",
     },

@@ -56,7 +56,7 @@ KAFKA_OPTIONS = {
     "--to-offset N": "With --reset-offsets: to this offset.",
     "--shift-by N": "With --reset-offsets: by this many records, forwards or back.",
     "--to-datetime TIME": "With --reset-offsets: to the first record from this time on.",
-    "--by-duration DURATION": "With --reset-offsets: back by an ISO 8601 duration.",
+    "--by-duration DURATION": "With --reset-offsets: back by a duration: 1d12h, P1D.",
     "--to-earliest": "With --reset-offsets: to the start of the log.",
     "--to-latest": "With --reset-offsets: to the end of the log.",
     "--to-current": "With --reset-offsets: to where it is.",

@@ -46,7 +46,7 @@ _STRATEGY_OPTIONS = (
                  help="To the first record from this time on: 2023-11-14T22:18:20Z (no zone: UTC), "
                       "1700000300000 (ms since the epoch), now-2h30m."),
     click.option("--by-duration", metavar="DURATION",
-                 help="To the first record newer than DURATION: P1D."),
+                 help="To the first record newer than DURATION: 1d12h, P1D."),
     click.option("--from-file", type=click.Path(), metavar="FILE",
                  help="To the offsets of a CSV file (see --export)."),
     click.option("--like", type=Name(), metavar="GROUP",
