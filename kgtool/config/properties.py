@@ -101,7 +101,9 @@ def _logical_lines(text: str) -> Iterator[str]:
         begun = line[:-1] if is_open else ""
         if not is_open:
             yield line
-    if is_open:
+    # Of a text that ends in a line of nothing but a backslash Java makes a property without a name,
+    # though not where that line ends in CR LF.
+    if is_open and (begun or not text.endswith("\r\n")):
         yield begun
 
 

@@ -43,6 +43,7 @@ CASES = {
     "a backslash alone is an empty key": "a=1\n\\",
     "with a line end too": "a=1\n\\\n",
     "but not with two": "a=1\n\\\n\n",
+    "nor with one of Windows": "a=1\n\\\r\n",
 }  # fmt: skip
 
 
