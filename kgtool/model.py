@@ -6,7 +6,7 @@ milliseconds since the epoch and say so in their names; ``None`` means "not know
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
 
@@ -31,6 +31,10 @@ class TopicSpec(NamedTuple):
         """Write it as ``--topic`` takes it: ``orders:0,1``."""
         numbers = "" if self.partitions is None else f":{','.join(map(str, self.partitions))}"
         return self.topic + numbers
+
+    def covers(self, topic: str, partition: int) -> bool:
+        """Whether it names a partition."""
+        return topic == self.topic and (self.partitions is None or partition in self.partitions)
 
 
 class Broker(NamedTuple):
@@ -240,6 +244,11 @@ class GroupOffsets(NamedTuple):
     description: GroupDescription
     rows: list[OffsetRow]
     errors: list[ItemError]
+
+
+def has_failed(group: Any) -> bool:
+    """Whether something failed in a group: its ``error``, or one of its ``rows``."""
+    return group.error is not None or any(row.error is not None for row in group.rows)
 
 
 class GroupDeletion(NamedTuple):

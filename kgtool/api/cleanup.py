@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgtool.api.change import Recorder, journal_folder, now_ms, warn
 from kgtool.api.connection import Connected
+from kgtool.client.ops import cut
 from kgtool.errors import UsageError
 from kgtool.net.session import Session
 
@@ -144,8 +145,8 @@ def _foreseen(
 
     yield from (Result(item, "waiting") for item in plan.items if not item.changes)
     look_ahead(session, sight, going)
-    for at in range(0, len(going), GROUPS_AT_ONCE):
-        yield from Part(session, sight, going[at : at + GROUPS_AT_ONCE]).look()
+    for items in cut(going, GROUPS_AT_ONCE):
+        yield from Part(session, sight, items).look()
 
 
 def _carried_out(
@@ -171,10 +172,8 @@ def _carried_out(
                 yield result
         look_ahead(session, sight, left)
         recorder.foresee(lambda: ([i.group for i in left], sum(len(places(i)) for i in left)))
-        for at in range(0, len(left), GROUPS_AT_ONCE):
-            yield from _part_done(
-                session, recorder, sight, left[at : at + GROUPS_AT_ONCE], progress
-            )
+        for items in cut(left, GROUPS_AT_ONCE):
+            yield from _part_done(session, recorder, sight, items, progress)
 
 
 def _part_done(

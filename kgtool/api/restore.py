@@ -13,6 +13,7 @@ from kgtool.api import configs as configuring
 from kgtool.api.change import Recorder, journal_folder, now_ms, warn
 from kgtool.api.connection import Connected
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
+from kgtool.client.ops import cut
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.net.session import Session
@@ -205,8 +206,7 @@ class Restoring(Connected):
         names = list(file.groups)
         rows: list[DiffRow] = []
         with self._lock, Session(self._settings, progress=True) as session:
-            for at in range(0, len(names), _GROUPS_AT_ONCE):
-                part = names[at : at + _GROUPS_AT_ONCE]
+            for part in cut(names, _GROUPS_AT_ONCE):
                 for group, reading in session.run(read_groups(session.cluster, part)).items():
                     recorded = file.read(group)
                     if reading.errors:

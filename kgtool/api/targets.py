@@ -163,16 +163,13 @@ def offsets(
         answers = yield from describe_other_groups(cluster, missing)
         others = [other for other in answers.values() if isinstance(other, OtherGroup)]
         for one in (yield from describe_other_offsets(cluster, others)):
-            rows = [row for row in one.rows if _selected(row.topic, row.partition, topics)]
+            rows = [
+                row
+                for row in one.rows
+                if topics is None or any(spec.covers(row.topic, row.partition) for spec in topics)
+            ]
             found[one.description.group] = one._replace(rows=rows)
     return found
-
-
-def _selected(topic: str, partition: int, topics: list[TopicSpec] | None) -> bool:
-    return topics is None or any(
-        spec.topic == topic and (spec.partitions is None or partition in spec.partitions)
-        for spec in topics
-    )
 
 
 def expiries(
@@ -184,16 +181,11 @@ def expiries(
 
     described = yield from describe(cluster, groups)
     committed = yield from fetch_committed(cluster, groups)
-    questions = []
-    for group, description in described.items():
-        known = committed[group]
-        if description.error is None and isinstance(known, dict):
-            pending = {
-                at: value.is_pending
-                for at, value in known.items()
-                if isinstance(value, CommittedOffset) and value.offset is not None
-            }
-            questions.append(Question(description, pending))
+    questions = [
+        Question.of(description, committed[group])
+        for group, description in described.items()
+        if description.error is None and isinstance(committed[group], dict)
+    ]
     if not questions:
         return {}
     found = yield from find_expiries(cluster, questions, now_ms)

@@ -110,11 +110,11 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
     (description,), committed, located, home = yield from within(asked, READING_SHARE)
     node = located[group]
     values, errors = _values(description, committed[group])
-    pending = {p: value.is_pending for p, value in values.items() if value.offset is not None}
+    questions = [Question.of(description, committed[group])] if description.error is None else []
     broker = yield from _broker(cluster, node)
     expiries, past, (delete_refusal, offset_refusals) = yield from gather(
         [
-            find_expiries(cluster, _questions(description, pending), now_ms),
+            find_expiries(cluster, questions, now_ms),
             _past(cluster, description, broker, now_ms),
             _refusals(cluster, description, values),
         ]
@@ -178,12 +178,6 @@ def _topic_names(description: GroupDescription, values: Iterable[TopicPartition]
         names.update(member.subscribed or ())
         names.update(topic for topic, _ in member.assignment)
     return names
-
-
-def _questions(
-    description: GroupDescription, pending: dict[TopicPartition, bool]
-) -> list[Question]:
-    return [Question(description, pending)] if description.error is None else []
 
 
 def _broker(cluster: Cluster, node: int | KgError) -> Operation[BrokerRules | None]:

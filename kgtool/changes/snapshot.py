@@ -23,7 +23,7 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.queries.offsets.ranges import log_ends
 
 
@@ -68,7 +68,8 @@ class GroupImage(NamedTuple):
 class GroupChange(NamedTuple):
     """What is about to happen to a group: the image, and what each offset in it becomes.
 
-    ``after`` has every partition of the image, None where the offset is going to be deleted.
+    ``after`` has every partition of the image, None where the offset is going to be deleted; it is
+    empty in backups.
     """
 
     image: GroupImage
@@ -127,20 +128,6 @@ def unreadable(
         if isinstance(value, KgError):
             return ItemError.of(value, Target(group, *partition))._replace(hint=hint)
     return None
-
-
-def offsets_of(
-    committed: Committed | KgError, partitions: Iterable[TopicPartition] | None = None
-) -> dict[TopicPartition, CommittedOffset | None]:
-    """Return the offsets that are there; one that is only pending, the first of its partition,
-    is no offset yet."""
-    values: dict[TopicPartition, CommittedOffset | None] = {}
-    known = {} if isinstance(committed, KgError) else committed
-    for partition in sorted(known) if partitions is None else partitions:
-        value = known.get(partition)
-        if isinstance(value, CommittedOffset) and value.offset is not None:
-            values[partition] = value
-    return values
 
 
 def announce_deletion(

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out, named, noting, peer_of, refused
-from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, gather
+from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, cut, gather
 from kgtool.client.retries import PROTOCOL_TRIES, is_permanent, keep_reason, may_get_better
 from kgtool.errors import (
     BrokerError,
@@ -266,8 +266,8 @@ def _ask_coordinators(cluster: Cluster, groups: list[str]) -> Operation[dict[str
     found: dict[str, int | KgError] = {}
     if version >= SEVERAL_KEYS:
         requests = [
-            find_coordinator.Request(coordinator_keys=groups[at : at + COORDINATORS_PER_REQUEST])
-            for at in range(0, len(groups), COORDINATORS_PER_REQUEST)
+            find_coordinator.Request(coordinator_keys=part)
+            for part in cut(groups, COORDINATORS_PER_REQUEST)
         ]
         replies = yield from gather([call_any(request) for request in requests])
         for request, reply in zip(requests, replies, strict=True):
@@ -373,11 +373,7 @@ def _ask_located(
             answers[group] = node
         else:
             per_broker.setdefault(node, []).append(group)
-    asked = [
-        (node, ids[at : at + chunk])
-        for node, ids in per_broker.items()
-        for at in range(0, len(ids), chunk)
-    ]
+    asked = [(node, part) for node, ids in per_broker.items() for part in cut(ids, chunk)]
     parts = yield from gather([noting(work(*one), requests) for one in asked])
     for (_, ids), part in zip(asked, parts, strict=True):
         answers.update({group: part[group] for group in ids if group in part})

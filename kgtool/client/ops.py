@@ -107,6 +107,11 @@ JITTER = 0.2
 """``CommonClientConfigs.RETRY_BACKOFF_JITTER``: those who failed together don't return together."""
 
 
+def cut(items: Sequence[T], size: int) -> list[list[T]]:
+    """Cut a sequence into parts of at most ``size`` items."""
+    return [list(items[at : at + size]) for at in range(0, len(items), size)]
+
+
 def backoff(attempt: int) -> Pause:
     """Return the pause before try number ``attempt`` + 1, counted from 0."""
     return Pause(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)], JITTER)

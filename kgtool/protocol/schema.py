@@ -113,75 +113,30 @@ class Field:
         return self.default
 
 
-def _scalar(kind: str, zero: Any) -> Any:
-    def specify(
-        versions: str = "0+",
-        *,
-        default: Any = zero,
-        tag: int | None = None,
-        tagged: str | None = None,
-        ignorable: bool = False,
-        wire: str | None = None,
-    ) -> Any:
-        return Field(
-            kind, versions, default, tag=tag, tagged=tagged, ignorable=ignorable, wire=wire
-        )
+def _kind(kind: str, empty: Any) -> Any:
+    def specify(versions: str = "0+", *, default: Any = empty, **rest: Any) -> Any:
+        return Field(kind, versions, default, **rest)
 
-    specify.__doc__ = f"Declare a field of type {kind}."
+    specify.__doc__ = f"Declare a field of type {kind}; the arguments are those of ``Field``."
     return specify
 
 
-int8 = _scalar("int8", 0)
-int16 = _scalar("int16", 0)
-uint16 = _scalar("uint16", 0)
-int32 = _scalar("int32", 0)
-int64 = _scalar("int64", 0)
-float64 = _scalar("float64", 0.0)
-boolean = _scalar("bool", False)
-uuid = _scalar("uuid", NO_UUID)
-
-
-def _sized(kind: str, empty: Any) -> Any:
-    def specify(
-        versions: str = "0+",
-        *,
-        nullable: str = "none",
-        default: Any = empty,
-        tag: int | None = None,
-        tagged: str | None = None,
-        ignorable: bool = False,
-        wire: str | None = None,
-    ) -> Any:
-        return Field(
-            kind, versions, default, nullable=nullable, tag=tag, tagged=tagged,
-            ignorable=ignorable, wire=wire,
-        )  # fmt: skip
-
-    specify.__doc__ = f"Declare a field of type {kind}; ``nullable`` is a version range."
-    return specify
-
-
-string = _sized("string", "")
-bytestring = _sized("bytes", b"")
-records = _sized("records", None)
+int8 = _kind("int8", 0)
+int16 = _kind("int16", 0)
+uint16 = _kind("uint16", 0)
+int32 = _kind("int32", 0)
+int64 = _kind("int64", 0)
+float64 = _kind("float64", 0.0)
+boolean = _kind("bool", False)
+uuid = _kind("uuid", NO_UUID)
+string = _kind("string", "")
+bytestring = _kind("bytes", b"")
+records = _kind("records", None)
 
 
 def _composite(kind: str) -> Any:
-    def specify(
-        of: Any,
-        versions: str = "0+",
-        *,
-        nullable: str = "none",
-        default: Any = (),
-        tag: int | None = None,
-        tagged: str | None = None,
-        ignorable: bool = False,
-        wire: str | None = None,
-    ) -> Any:
-        return Field(
-            kind, versions, default, nullable=nullable, tag=tag, tagged=tagged,
-            ignorable=ignorable, of=of, wire=wire,
-        )  # fmt: skip
+    def specify(of: Any, versions: str = "0+", *, default: Any = (), **rest: Any) -> Any:
+        return Field(kind, versions, default, of=of, **rest)
 
     specify.__doc__ = f"Declare a field of type {kind} of the given Struct or specifier."
     return specify

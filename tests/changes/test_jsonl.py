@@ -10,18 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgtool.changes.journal.jsonl import Recorded, group_lines, groups, record_of, records
+from kgtool.changes.journal.jsonl import group_lines, groups, record_of, records
+from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import ConfigError
 from tests.changes import snapshots
 from tests.changes.snapshots import T0, image
 
 
-def written(path: Path, recorded: list[Recorded]) -> Path:
+def written(path: Path, recorded: list[GroupChange]) -> Path:
     path.write_text("".join(line for one in recorded for line in group_lines(one)), "ascii")
     return path
 
 
-def read(path: Path) -> list[Recorded]:
+def read(path: Path) -> list[GroupChange]:
     return [
         one._replace(
             image=one.image._replace(offsets=dict(one.image.offsets)), after=dict(one.after)
@@ -39,7 +40,7 @@ def test_what_is_written_is_read(
     for one in found:
         after = {p: data.draw(st.none() | snapshots.committed) for p in one.offsets}
         recorded.append(
-            Recorded(one, data.draw(st.sampled_from([{}, after])), data.draw(st.booleans()))
+            GroupChange(one, data.draw(st.sampled_from([{}, after])), data.draw(st.booleans()))
         )
     path = written(tmp_path_factory.mktemp("lines") / "f", recorded)
     assert read(path) == recorded
@@ -48,7 +49,7 @@ def test_what_is_written_is_read(
 
 
 def test_a_torn_last_line_ends_the_file(tmp_path: Path) -> None:
-    recorded = [Recorded(snapshots.group({T0: image(1)}, name), {}) for name in "ab"]
+    recorded = [GroupChange(snapshots.group({T0: image(1)}, name), {}) for name in "ab"]
     path = written(tmp_path / "f", recorded)
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -60,7 +61,7 @@ def test_a_torn_last_line_ends_the_file(tmp_path: Path) -> None:
 
 
 def test_garbage_in_the_middle_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path / "f", [Recorded(snapshots.group({T0: image(1)}), {})])
+    path = written(tmp_path / "f", [GroupChange(snapshots.group({T0: image(1)}), {})])
     path.write_bytes(b"{}\nnonsense\n" + path.read_bytes())
     with pytest.raises(ConfigError, match=r"f, line 2: not a JSON object\."):
         read(path)
@@ -89,7 +90,7 @@ def test_garbage_in_the_middle_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_offset_is_named(tmp_path: Path, key: str, value: object, message: str) -> None:
-    path = written(tmp_path / "f", [Recorded(snapshots.group({T0: image(1)}), {T0: None})])
+    path = written(tmp_path / "f", [GroupChange(snapshots.group({T0: image(1)}), {T0: None})])
     head, line = path.read_text().splitlines()
     record = json.loads(line)
     if value is ...:
@@ -103,7 +104,7 @@ def test_a_damaged_offset_is_named(tmp_path: Path, key: str, value: object, mess
 
 
 def test_a_partition_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "f", [Recorded(snapshots.group({T0: image(1)}), {})])
+    path = written(tmp_path / "f", [GroupChange(snapshots.group({T0: image(1)}), {})])
     head, line = path.read_text().splitlines()
     path.write_text(f"{head}\n{line}\n{line}\n")
     with pytest.raises(ConfigError, match="line 3: t-0 appears twice"):

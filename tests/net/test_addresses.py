@@ -14,7 +14,7 @@ import pytest
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.errors import KgError, NotKafka, ResolvedTooLate
 from kgtool.net.session import Session
-from kgtool.queries.groups.describe import list_groups as list_operation
+from kgtool.queries.groups.list import list_groups as list_operation
 from tests.cli.run import call
 from tests.net.conftest import Run
 from tests.net.ear import Ear

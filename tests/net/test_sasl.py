@@ -19,7 +19,7 @@ from kgtool.config import settings
 from kgtool.errors import KgError
 from kgtool.net.session import Session
 from kgtool.protocol.api import describe_configs, metadata
-from kgtool.queries.groups.describe import list_groups as list_operation
+from kgtool.queries.groups.list import list_groups as list_operation
 from kgtool.sandbox.broker import free_ports
 from tests.cli.run import start
 from tests.net.conftest import Refused, Run

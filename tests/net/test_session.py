@@ -20,7 +20,7 @@ from kgtool.client.ops import Pause, gather, within
 from kgtool.config import Settings
 from kgtool.errors import ConnectFailed, KgError, NetworkError, NotKafka, ResolveFailed, TimedOut
 from kgtool.net.session import Session
-from kgtool.queries.groups.describe import list_groups
+from kgtool.queries.groups.list import list_groups
 
 pytestmark = pytest.mark.timed
 

@@ -16,7 +16,8 @@ from kgtool.config import Settings, parse_bootstrap
 from kgtool.model import GroupOffsets, TopicSpec
 from kgtool.model import TopicPartition as Partition
 from kgtool.net.session import Session
-from kgtool.queries.groups.describe import describe_groups, list_groups
+from kgtool.queries.groups.describe import describe_groups
+from kgtool.queries.groups.list import list_groups
 from kgtool.queries.offsets import ranges as topics
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.queries.offsets.lag import LogEnds

@@ -22,7 +22,7 @@ from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.log.commit_times import CommitTime, CommitTimes, commit_times, read_log
 from kgtool.queries.log.expiry import Expiries, Expiry, Question, find_expiries
 from kgtool.queries.log.reader import Stretch, newest_record_ms
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.ranges import log_ends
 
@@ -93,7 +93,7 @@ def survey(
     # A broker that doesn't answer must leave time for what is read next of the others' groups.
     described, committed = yield from within(both, READING_SHARE)
     living = [d for d in described if not (d.error and d.error.code == codes.GROUP_ID_NOT_FOUND)]
-    values = {d.group: _values(committed[d.group]) for d in living}
+    values = {d.group: offsets_of(committed[d.group]) for d in living}
     partitions = {p for found in values.values() for p in found}
     names = sorted({p.topic for p in partitions})
     if names:
@@ -109,7 +109,9 @@ def survey(
     times.update(
         commit_times(log, asked) if told is None else {g: told(g, values[g]) for g in asked}
     )
-    questions = _questions(living, values)
+    questions = [
+        Question.of(d, committed[d.group]) for d in living if d.error is None and values[d.group]
+    ]
     expiries = yield from find_expiries(cluster, questions, now_ms, all_times=False, log=log)
     found = [
         _facts(cluster, d, committed[d.group], values[d.group], times[d.group], ends, expiries)
@@ -137,27 +139,6 @@ def obstacles(
         }
         missing += list((yield from unable(cluster, planned, api)).values())[:1]
     return missing
-
-
-def _questions(
-    groups: Sequence[GroupDescription],
-    values: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
-) -> list[Question]:
-    return [
-        Question(d, {p: v.is_pending for p, v in values[d.group].items()})
-        for d in groups
-        if d.error is None and values[d.group]
-    ]
-
-
-def _values(committed: Committed | KgError) -> dict[TopicPartition, CommittedOffset]:
-    if isinstance(committed, KgError):
-        return {}
-    return {
-        partition: value
-        for partition, value in sorted(committed.items())
-        if isinstance(value, CommittedOffset) and value.offset is not None
-    }
 
 
 def _facts(

@@ -8,12 +8,10 @@ from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, PlanItem, PlannedOf
 from kgtool.changes.reset.rows import members
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.queries.log.commit_times import CommitTimes
 from kgtool.queries.offsets.fetch import Committed
 from kgtool.text import moment
-
-GROUP_ID_NOT_FOUND = 69
-"""Kafka's code for a group that does not exist."""
 
 GONE = "GONE"
 """The name of the reason that there is no such group any more: nothing is left to be done."""

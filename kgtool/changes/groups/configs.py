@@ -15,7 +15,7 @@ from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, call_any
 from kgtool.client.denied import Need
-from kgtool.client.ops import Operation, backoff, gather
+from kgtool.client.ops import Operation, backoff, cut, gather
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
 from kgtool.protocol.api import describe_configs, incremental_alter_configs
 from kgtool.protocol.codes import broker_error
@@ -75,8 +75,7 @@ def describe_group_configs(
 
     Needs DESCRIBE_CONFIGS on the group. A group need not exist.
     """
-    unique = list(dict.fromkeys(groups))
-    parts = [unique[at : at + _GROUPS_AT_ONCE] for at in range(0, len(unique), _GROUPS_AT_ONCE)]
+    parts = cut(list(dict.fromkeys(groups)), _GROUPS_AT_ONCE)
     found: dict[str, Configs | KgError] = {}
     for part in (yield from gather([_describe(ids) for ids in parts])):
         found.update(part)

@@ -13,7 +13,6 @@ from kgtool.changes.snapshot import (
     Check,
     GroupChange,
     announce_deletion,
-    offsets_of,
     unreadable,
 )
 from kgtool.client.cluster import Cluster, unable
@@ -28,7 +27,7 @@ from kgtool.queries.cluster.transactions import first_commits
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type
 from kgtool.queries.groups.unlisted import unlisted
 from kgtool.queries.offsets.adaptive_batches import Waves
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.text import counted
 
 Told = Callable[[Sequence[GroupDeletion]], None]

@@ -24,13 +24,13 @@ from kgtool.changes.journal.journal import (
 )
 from kgtool.changes.journal.jsonl import (
     Malformed,
-    Recorded,
     groups,
     number,
     record_of,
     records,
     typed,
 )
+from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import ConfigError, KgError
 
 TAIL_BYTES = 64 * 1024
@@ -312,7 +312,7 @@ def _has_failed(record: dict[str, Any], is_final: Callable[[int], bool]) -> bool
     return isinstance(code, int) and is_final(code)
 
 
-def changed_groups(path: Path) -> Iterator[Recorded]:
+def changed_groups(path: Path) -> Iterator[GroupChange]:
     """Read the groups that an action was about to change, as far as its journal was ready.
 
     What stands behind the last ``ready`` was still being written: no request had left for it.

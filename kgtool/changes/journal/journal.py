@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.changes.journal.jsonl import Recorded, dump, group_lines, record_of
+from kgtool.changes.journal.jsonl import dump, group_lines, record_of
 from kgtool.changes.journal.line_file import LineFile, append
 from kgtool.changes.snapshot import GroupChange
 from kgtool.durable import sync
@@ -172,7 +172,7 @@ class Journal:
         with self._part():
             self._items = {}
             for change in changes:
-                self._file.write(group_lines(Recorded(*change)))
+                self._file.write(group_lines(change))
                 self._items[change.image.group] = change.after.keys()
                 self.groups += 1
                 self.changes += len(change.after)

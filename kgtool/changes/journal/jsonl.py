@@ -14,27 +14,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from kgtool.changes.snapshot import GroupImage, OffsetImage
+from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
 from kgtool.errors import ConfigError
 from kgtool.json_rows import Form
 from kgtool.model import CommittedOffset, TopicPartition
 
 ABSENT = "absent"
 """Written as the ``after`` of an offset that is going to be deleted."""
-
-
-class Recorded(NamedTuple):
-    """A group as a file has it. ``after`` is empty in backups; in journals it has, for each
-    partition, what the offset was to become (None: deleted). ``is_blind``: the group may have had
-    offsets that the login could not see; ``hidden``: it had, so many of each topic."""
-
-    image: GroupImage
-    after: Mapping[TopicPartition, CommittedOffset | None]
-    deletes_group: bool = False
-    is_blind: bool = False
-    hidden: Mapping[str, int] | None = None
 
 
 _OFFSET: tuple[str, ...] = (
@@ -49,8 +37,8 @@ def dump(record: Mapping[str, Any]) -> str:
     return json.dumps(record, separators=(", ", ": ")) + "\n"
 
 
-def group_lines(recorded: Recorded) -> str:
-    """Write a group and its offsets."""
+def group_lines(recorded: GroupChange) -> str:
+    """Write a group and its offsets; what they become only where ``after`` has them."""
     image = recorded.image
     head: dict[str, Any] = {
         "kind": "group",
@@ -146,12 +134,12 @@ def record_of(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Recorded]:
+def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[GroupChange]:
     """Put groups together again; lines of other kinds are passed over.
 
     :raises ConfigError: a line lacks something or has something of the wrong type.
     """
-    head: Recorded | None = None
+    head: GroupChange | None = None
     offsets: dict[TopicPartition, OffsetImage] = {}
     after: dict[TopicPartition, CommittedOffset | None] = {}
     for number, record in lines:
@@ -174,7 +162,7 @@ def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[
         yield head
 
 
-def _group(record: dict[str, Any], offsets: Any, after: Any) -> Recorded:
+def _group(record: dict[str, Any], offsets: Any, after: Any) -> GroupChange:
     image = GroupImage(
         typed(record, "group", str),
         typed(record, "type", str, none=True),
@@ -183,7 +171,7 @@ def _group(record: dict[str, Any], offsets: Any, after: Any) -> Recorded:
         typed(record, "exists", bool),
         offsets,
     )
-    return Recorded(
+    return GroupChange(
         image, after, bool(record.get("deletes_group")), bool(record.get("blind")),
         record.get("hidden"),
     )  # fmt: skip

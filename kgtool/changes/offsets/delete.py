@@ -12,7 +12,6 @@ from kgtool.changes.snapshot import (
     BeforeChange,
     Check,
     GroupChange,
-    offsets_of,
     take_images,
 )
 from kgtool.client import denied
@@ -35,7 +34,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.pending import pending_error, pending_partitions
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type
 from kgtool.queries.groups.holders import holders_hint, is_held
-from kgtool.queries.offsets.fetch import Committed
+from kgtool.queries.offsets.fetch import Committed, offsets_of
 from kgtool.queries.offsets.fetch_selected import fetch_selected
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.ranges import log_ends

@@ -40,7 +40,7 @@ from kgtool.queries.log.expiry import (
     Question,
     find_expiries,
 )
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
+from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.retention import rules as r
 
 WOULD_KEEP, KEPT, NOT_NEEDED, FAILED = "would-keep", "kept", "not-needed", "failed"
@@ -116,7 +116,7 @@ def plan_keep(
     both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
     # A coordinator that doesn't answer must leave time for what follows for the others' groups.
     described, committed = yield from within(both, READING_SHARE)
-    questions = [Question(d, _pending(committed[d.group])) for d in described if d.error is None]
+    questions = [Question.of(d, committed[d.group]) for d in described if d.error is None]
     expiries: Expiries = yield from find_expiries(cluster, questions, now_ms)
     found = []
     for description in described:
@@ -128,28 +128,12 @@ def plan_keep(
             found.append(GroupKeep(description, [], error))
         else:
             expiry = expiries.groups[description.group]
-            found.append(_plan_group(description, values, expiry, now_ms, join))
+            rows = [
+                _plan_row(description, partition, value, expiry, now_ms, join)
+                for partition, value in offsets_of(values).items()
+            ]
+            found.append(GroupKeep(description, rows))
     return KeepPlan(found, expiries)
-
-
-def _pending(values: Committed | KgError) -> dict[TopicPartition, bool]:
-    known = {} if isinstance(values, KgError) else values
-    return {p: value.is_pending for p, value in known.items() if _is_there(value)}  # type: ignore[union-attr]
-
-
-def _is_there(value: CommittedOffset | KgError) -> bool:
-    return isinstance(value, CommittedOffset) and value.offset is not None
-
-
-def _plan_group(
-    description: GroupDescription, values: Committed, expiry: GroupExpiry, now_ms: int, join: bool
-) -> GroupKeep:
-    rows = []
-    for partition in sorted(values):
-        value = values[partition]
-        if isinstance(value, CommittedOffset) and value.offset is not None:
-            rows.append(_plan_row(description, partition, value, expiry, now_ms, join))
-    return GroupKeep(description, rows)
 
 
 def _plan_row(

@@ -16,7 +16,14 @@ from kgtool.changes.reset.targets import GroupReset, ResetRow
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
-from kgtool.model import GroupDescription, ItemError, Target, TopicPartition, same_commit
+from kgtool.model import (
+    GroupDescription,
+    ItemError,
+    Target,
+    TopicPartition,
+    has_failed,
+    same_commit,
+)
 from kgtool.protocol import codes
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.offsets.fetch import Committed
@@ -66,11 +73,6 @@ def settle(resets: Sequence[GroupReset], all_or_nothing: bool) -> list[GroupRese
 def skip(resets: Iterable[GroupReset]) -> list[GroupReset]:
     """Return the rows with nothing left to do, as others have failed."""
     return [reset._replace(rows=[_skipped(row) for row in reset.rows]) for reset in resets]
-
-
-def has_failed(reset: GroupReset) -> bool:
-    """Whether something of a group can't be, or was not, reset."""
-    return reset.error is not None or any(row.error is not None for row in reset.rows)
 
 
 def _is_open(row: ResetRow) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgtool.changes.reset.targets import ResetRequest, ResetRow, target
-from kgtool.errors import BrokerError, KgError
+from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,
@@ -13,6 +13,7 @@ from kgtool.model import (
 )
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.pending import pending_error
 from kgtool.queries.groups.describe import UNKNOWN_TYPES
 from kgtool.queries.offsets.positions import LogRange
 from kgtool.text import counted
@@ -104,7 +105,7 @@ def plan_row(
     row = row._replace(old=old, log=log)
     for source, whose in ((value, group), (given, request.strategy.like)):
         if source is not None and source.is_pending and not request.force:
-            return failed(row, _pending(whose))
+            return failed(row, pending_error(whose))
     return _aimed(request, row, log, given)
 
 
@@ -154,14 +155,6 @@ def not_there(partitions: list[TopicPartition]) -> str:
 def leaderless(partitions: list[TopicPartition]) -> str:
     """Return Kafka's sentence about partitions without a leader (one or several)."""
     return f'The partitions "{",".join(map(str, partitions))}" have no leader'
-
-
-def _pending(group: str) -> BrokerError:
-    return broker_error(
-        codes.UNSTABLE_OFFSET_COMMIT,
-        f"A transaction is about to change this offset of group '{group}'.",
-        hint="Wait until it has ended, or give --force.",
-    )
 
 
 def _no_offset(partition: TopicPartition) -> KgError:

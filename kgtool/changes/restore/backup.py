@@ -21,7 +21,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kgtool.changes.journal.jsonl import (
     Malformed,
-    Recorded,
     dump,
     group_lines,
     groups,
@@ -29,7 +28,7 @@ from kgtool.changes.journal.jsonl import (
     typed,
 )
 from kgtool.changes.restore.run import Runner
-from kgtool.changes.snapshot import GroupImage
+from kgtool.changes.snapshot import GroupChange, GroupImage
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.durable import sync
@@ -91,7 +90,7 @@ class BackupWriter:
 
     def group(self, image: GroupImage) -> None:
         """Add one group."""
-        self._write(group_lines(Recorded(image, {})))
+        self._write(group_lines(GroupChange(image, {})))
         self.groups += 1
         self.offsets += len(image.offsets)
 
@@ -237,7 +236,7 @@ class Backup(NamedTuple):
     offset_count: int
     error_count: int
 
-    def groups(self) -> Iterator[Recorded]:
+    def groups(self) -> Iterator[GroupChange]:
         """Read the groups, one after the other.
 
         :raises ConfigError: a line can't be understood, or it is not all there.

@@ -14,15 +14,13 @@ from kgtool.changes.offsets.verify import shown
 from kgtool.changes.reset.rows import members
 from kgtool.changes.snapshot import GroupImage, OffsetImage, Reading
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, same_commit
+from kgtool.protocol import codes
 
 STOP_OR_SPEAK = (
     "Stop them (kgtool remove-members evicts stuck ones), wait for them with --wait-empty 60s, or "
     "commit in a member's name with --as-member."
 )
 """What to do about members that are in the way of putting offsets back."""
-
-NON_EMPTY_GROUP = 68
-"""Kafka's code for a group that has members."""
 
 
 class Wish(NamedTuple):
@@ -175,7 +173,7 @@ def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError
         )  # fmt: skip
     if not description.is_empty and not policy.as_member:
         return ItemError(
-            Target(group=wish.group), NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
+            Target(group=wish.group), codes.NON_EMPTY_GROUP, "NON_EMPTY_GROUP",
             f"Group '{wish.group}' is {description.state}, and brokers let only its members "
             "commit for it.",
             f"{members(description)} {STOP_OR_SPEAK}",

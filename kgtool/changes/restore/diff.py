@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kgtool.changes.journal.jsonl import Malformed, Recorded, groups, record_of
-from kgtool.changes.snapshot import OffsetImage
+from kgtool.changes.journal.jsonl import Malformed, groups, record_of
+from kgtool.changes.snapshot import GroupChange, OffsetImage
 from kgtool.errors import ConfigError
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
 
@@ -117,7 +117,7 @@ class GroupFile:
             raise Malformed(f"{self.path}, line {number}: group '{name}' appears twice.")
         self.groups[name] = (at, number)
 
-    def read(self, group: str) -> Recorded | None:
+    def read(self, group: str) -> GroupChange | None:
         """Return one group, None if the file does not have it."""
         where = self.groups.get(group)
         if where is None:

@@ -34,6 +34,7 @@ from kgtool.model import (
     OffsetDeletion,
     TopicPartition,
     TopicSpec,
+    has_failed,
 )
 from kgtool.protocol.codes import CODES
 from kgtool.queries.offsets.adaptive_batches import Waves
@@ -224,7 +225,7 @@ class _Run:
             meter.add(len(names))
             self._report(done.values())
             waves.learn(len(names), sum(len(result.rows) for result in done.values()))
-            yield from map(_has_failed, done.values())
+            yield from map(has_failed, done.values())
 
     def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
         _report(self._output, results, is_kafka_form=self._is_kafka_form, is_dry=is_dry)
@@ -271,10 +272,6 @@ def _report(
                 output.failed(row.error, row=rows.offset_deletion(row), quiet=True)
         if result.error is not None:
             output.failed(result.error, row=None if result.rows else _empty(result), quiet=True)
-
-
-def _has_failed(result: GroupOffsetDeletions) -> bool:
-    return result.error is not None or any(row.error is not None for row in result.rows)
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:

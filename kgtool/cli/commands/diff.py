@@ -245,12 +245,12 @@ class ClusterSide:
 def _compare(output: Output, table: Streamed, one: Side, other: Side) -> Counter[str]:
     """Put out the differences, group by group."""
     from kgtool.changes.restore.diff import compare
+    from kgtool.client.ops import cut
 
     same_cluster = one.cluster_id == other.cluster_id
     names = sorted({*one.groups(), *other.groups()}, key=java_order)
     counts: Counter[str] = Counter()
-    for at in range(0, len(names), _GROUPS_AT_ONCE):
-        part = names[at : at + _GROUPS_AT_ONCE]
+    for part in cut(names, _GROUPS_AT_ONCE):
         old, new = one.read(part), other.read(part)
         rows: list[DiffRow] = []
         for group in part:

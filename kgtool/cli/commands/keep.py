@@ -28,7 +28,7 @@ from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for, preview
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import KEEP
-from kgtool.model import Target
+from kgtool.model import Target, has_failed
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted
 
@@ -142,7 +142,7 @@ class _Run:
             with Meter(self._output, "Keeping", len(self.going)) as meter:
                 for wave in self._plan:
                     going = [group for group in wave if group.description.group in self.going]
-                    done = course.run(going, self._work(change), _has_failed, _left)
+                    done = course.run(going, self._work(change), has_failed, _left)
                     outcome = {group.description.group: group for group in done}
                     self.report([outcome.get(g.description.group, g) for g in wave])
                     meter.add(len(going))
@@ -188,10 +188,6 @@ class _Run:
             self._said.add((row.group, row.error.message))
             output.note(sentence(row.error._replace(target=Target(group=row.group))))
         output.failed(row.error, row=_row(row), quiet=True)
-
-
-def _has_failed(group: GroupKeep) -> bool:
-    return group.error is not None or any(row.error is not None for row in group.rows)
 
 
 def _left(group: GroupKeep) -> GroupKeep:

@@ -29,7 +29,7 @@ from kgtool.cli.output.output import Output
 from kgtool.columns import keys
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import UsageError
-from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
+from kgtool.model import ItemError, Target, TopicSpec
 
 if TYPE_CHECKING:
     from kgtool.changes.restore.backup import Backup
@@ -193,16 +193,10 @@ def _selecting(
 
     return Selecting(
         chooser(selection),
-        lambda partition: not topics or any(_is_of(partition, spec) for spec in topics),
+        lambda partition: not topics or any(spec.covers(*partition) for spec in topics),
         mapping(map_group, "map-group"),
         mapping(map_topic, "map-topic"),
         is_other_cluster,
-    )
-
-
-def _is_of(partition: TopicPartition, spec: TopicSpec) -> bool:
-    return spec.topic == partition.topic and (
-        spec.partitions is None or partition.partition in spec.partitions
     )
 
 

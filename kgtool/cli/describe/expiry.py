@@ -51,18 +51,7 @@ def of_groups(
     """Return what becomes of every committed offset that ``describe`` has found."""
     from kgtool.queries.log.expiry import Question
 
-    questions = [
-        Question(
-            found.description,
-            {
-                TopicPartition(row.topic, row.partition): row.is_pending
-                for row in found.rows
-                if row.current_offset is not None
-            },
-        )
-        for found in groups
-        if found.description.error is None
-    ]
+    questions = [Question.of_rows(found) for found in groups if found.description.error is None]
     answers = find(session, sink, questions) if questions else None
     if answers is None:
         return {}

@@ -120,7 +120,8 @@ def _find_offsets(
     return [
         Found(
             one.description, [], one.errors,
-            found=[row for row in one.rows if _is_selected(row.topic, row.partition, view)],
+            found=[row for row in one.rows if not view.topics
+                   or any(spec.covers(row.topic, row.partition) for spec in view.topics)],
             make=partial(as_row, kind=one.description.type),
             is_shown=view.row_test,
         )
@@ -146,13 +147,6 @@ def _show_offsets(output: Output, view: View, found: Found) -> None:
 def _expiry(row: OffsetRow, expiries: Expiries) -> Row:
     at = TopicPartition(row.topic, row.partition)
     return expiry.as_row(expiries.get((row.group, at)))
-
-
-def _is_selected(topic: str, partition: int, view: View) -> bool:
-    return not view.topics or any(
-        spec.topic == topic and (spec.partitions is None or partition in spec.partitions)
-        for spec in view.topics
-    )
 
 
 def _find_members(

@@ -92,13 +92,8 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
             continue  # it was listed, and is gone a moment later
         if error is not None:
             output.failed(error)
-        elif isinstance(values, dict):
-            pending = {
-                partition: value.is_pending
-                for partition, value in values.items()
-                if not isinstance(value, KgError) and value.offset is not None
-            }
-            questions.append(Question(description, pending))
+        else:
+            questions.append(Question.of(description, values))
     return questions
 
 

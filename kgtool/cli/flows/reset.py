@@ -21,7 +21,7 @@ from kgtool.cli.output.tables import Streamed, preview
 from kgtool.cli.reports import reset as reset_report
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import RESET
-from kgtool.model import TopicSpec
+from kgtool.model import TopicSpec, has_failed
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape
 
@@ -113,7 +113,7 @@ class _Run:
     # -- looking --------------------------------------------------------------------------
 
     def _look(self) -> None:
-        from kgtool.changes.reset.execute import has_failed, settle
+        from kgtool.changes.reset.execute import settle
         from kgtool.changes.reset.plan import plan_resets
         from kgtool.changes.reset.targets import ResetRequest
 
@@ -183,7 +183,7 @@ class _Run:
         with Meter(self._output, "Resetting", total) as meter:
             for wave in self._plan:
                 going = [g for g in wave if reset.all_or_nothing or g.group in self._going]
-                done = course.run(going, work, _has_failed, _left)
+                done = course.run(going, work, has_failed, _left)
                 outcome = {group.group: group for group in done}
                 self._report([outcome.get(group.group, group) for group in wave])
                 meter.add(len(going))
@@ -197,7 +197,7 @@ class _Run:
             for wave in self._plan:
                 looked = look_again(self._session.cluster, wave, self._reset.force)
                 now: list[GroupReset] = self._session.run(looked)
-                is_off |= any(map(_has_failed, now))
+                is_off |= any(map(has_failed, now))
                 seen.add(now)
             for wave in seen if is_off else ():
                 self._report(skip(wave))
@@ -266,12 +266,6 @@ class _Run:
 
 def _is_open(row: ResetRow) -> bool:
     return row.status == "would-reset"
-
-
-def _has_failed(group: GroupReset) -> bool:
-    from kgtool.changes.reset.execute import has_failed
-
-    return has_failed(group)
 
 
 def _left(group: GroupReset) -> GroupReset:

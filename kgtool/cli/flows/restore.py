@@ -24,7 +24,7 @@ from kgtool.cli.reports.restore import LINES, Plan, row_of
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import NotDone
-from kgtool.model import ItemError, Target
+from kgtool.model import ItemError, Target, has_failed
 from kgtool.text import escape
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class PutBack:
             return
         # Whatever has changed since the first look stops all of it, before the first write.
         change.lock(wish.group for wish in self._source())
-        if any(_has_failed(group) for part in self._parts() for group in self._putter.look(part)):
+        if any(has_failed(group) for part in self._parts() for group in self._putter.look(part)):
             self._only_report(skip=True)
             return
         for part in self._parts():
@@ -170,7 +170,7 @@ class PutBack:
         self._meter.add(len(part))
         for group in groups:
             self._report(group)
-        return sum(map(_has_failed, groups))
+        return sum(map(has_failed, groups))
 
     def _give_up(self, groups: int) -> None:
         """Name the groups behind the canary."""
@@ -236,7 +236,3 @@ def _left_alone(group: PutGroup, status: str) -> PutGroup:
 
 def _not_done(target: Target) -> ItemError:
     return ItemError.of(NotDone(), target)
-
-
-def _has_failed(group: PutGroup) -> bool:
-    return group.error is not None or any(row.error is not None for row in group.rows)

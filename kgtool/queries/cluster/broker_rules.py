@@ -50,12 +50,13 @@ def rules_of(
     and the coordinator of a 3.7 - 3.9 broker is taken for the Scala one, their default.
     """
     ids = sorted(set(brokers))
-    answers = yield from gather([broker_configs(cluster, CONFIGS, ids), _releases(ids)])
+    answers = yield from gather([broker_configs(cluster, CONFIGS, ids), offered_by(ids)])
     configs, offered = answers
     return {broker: _rules(offered[broker], configs[broker]) for broker in ids}
 
 
-def _releases(brokers: list[int]) -> Operation[dict[int, Offered | KgError]]:
+def offered_by(brokers: Iterable[int]) -> Operation[dict[int, Offered | KgError]]:
+    """Return the APIs and features of each broker; a KgError for one that does not answer."""
     found: dict[int, Offered | KgError] = {}
     for broker in brokers:
         found[broker] = yield Versions(broker)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from kgtool.client.answers import refused
 from kgtool.client.cluster import Cluster, fetch_metadata, need_brokers, version_of
-from kgtool.client.ops import Operation, call, gather
+from kgtool.client.ops import Operation, call, cut, gather
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol.api import describe_transactions, list_transactions
@@ -63,10 +63,8 @@ def _pending(
     ]
     pending: dict[str, Committed | KgError] = {}
     at_once = max(1, PARTITIONS_AT_ONCE // max(len(partitions), 1))
-    for first in range(0, len(suspects), at_once):
-        names = suspects[first : first + at_once]
-        for at in range(0, len(partitions), PARTITIONS_AT_ONCE):
-            part = partitions[at : at + PARTITIONS_AT_ONCE]
+    for names in cut(suspects, at_once):
+        for part in cut(partitions, PARTITIONS_AT_ONCE):
             found = yield from fetch_selected(cluster, dict.fromkeys(names, part))
             for group, committed in found.items():
                 _add_pending(pending, group, committed)

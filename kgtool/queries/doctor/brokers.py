@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ask_metadata, call_any, need_brokers
-from kgtool.client.ops import Operation, Versions, call, gather
+from kgtool.client.ops import Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_configs, describe_groups, metadata
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
+from kgtool.queries.cluster.broker_rules import BrokerRules, offered_by, rules_of
 from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.cluster.permissions import NOT_SAID, operations_on_cluster
 
@@ -82,19 +82,12 @@ def look_at_brokers(
     rules, offered, home, sees_all = yield from gather(
         [
             rules_of(cluster, ids),
-            _offered(ids),
+            offered_by(ids),
             _home(cluster, groups, everywhere, errors),
             _sees_all(cluster, errors),
         ]
     )
     return Brokers(rules, offered, home, sees_all, errors)
-
-
-def _offered(brokers: Sequence[int]) -> Operation[dict[int, Offered | KgError]]:
-    found: dict[int, Offered | KgError] = {}
-    for broker in brokers:
-        found[broker] = yield Versions(broker)
-    return found
 
 
 def _sees_all(cluster: Cluster, errors: list[ItemError]) -> Operation[bool | None]:

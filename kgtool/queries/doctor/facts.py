@@ -14,7 +14,6 @@ from kgtool.model import (
     ItemError,
     Member,
     Target,
-    TopicPartition,
 )
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
@@ -117,24 +116,12 @@ def _of_the_log(
     cluster: Cluster, groups: Sequence[GroupOffsets], brokers: Brokers, ask: Ask
 ) -> Operation[_Log]:
     """Find out when offsets were committed, of which topic, and when they expire."""
-    pending = {
-        found.description.group: {
-            TopicPartition(row.topic, row.partition): row.is_pending
-            for row in found.rows
-            if row.current_offset is not None
-        }
-        for found in groups
-        if found.description.error is None
-    }
-    wanted = {group: parts for group, parts in pending.items() if parts}
-    if not wanted:
+    asked = [Question.of_rows(found) for found in groups if found.description.error is None]
+    questions = [question for question in asked if question.pending]
+    if not questions:
         return {}, Expiries({}, [], []), []
+    wanted = {question.description.group: question.pending for question in questions}
     since_ms = ask.now_ms - (brokers.retention_ms or USUAL_RETENTION_MS) - SLACK_MS
-    questions = [
-        Question(found.description, wanted[found.description.group])
-        for found in groups
-        if found.description.group in wanted
-    ]
     try:
         log = yield from read_log(cluster, list(wanted), since_ms)
         times = commit_times(log, wanted)

@@ -9,7 +9,7 @@ known from a listing, and a group is missing only when both say so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from kgtool.client import denied
@@ -33,17 +33,6 @@ from kgtool.protocol.api import (
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.list import list_groups
 from kgtool.records.subscription import decode_assignment, subscribed_topics
-
-if TYPE_CHECKING:
-    pass
-
-__all__ = [
-    "UNKNOWN_TYPES",
-    "describe_groups",
-    "describe_with_type",
-    "is_subscribed",
-    "list_groups",
-]
 
 UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
 """Group types that have their own Kafka tool and are not deleted here."""

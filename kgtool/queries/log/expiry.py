@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kgtool.client.cluster import Cluster, TopicInfo, find_coordinators, know_topic
 from kgtool.client.ops import Operation, gather
 from kgtool.errors import KgError
-from kgtool.model import GroupDescription, ItemError, Target, TopicPartition
+from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
@@ -27,6 +27,7 @@ from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.log.group_state import GroupState, Unread, state_of
 from kgtool.queries.log.reader import Stretch
 from kgtool.queries.log.scan import Commit, GroupLog, Scan
+from kgtool.queries.offsets.fetch import Committed, offsets_of
 from kgtool.queries.offsets.positions import LogRange, log_ranges
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
@@ -60,6 +61,18 @@ class Question(NamedTuple):
 
     description: GroupDescription
     pending: Mapping[TopicPartition, bool]
+
+    @classmethod
+    def of(cls, description: GroupDescription, committed: Committed | KgError) -> Question:
+        """Ask of what a coordinator holds for a group."""
+        return cls(description, {p: v.is_pending for p, v in offsets_of(committed).items()})
+
+    @classmethod
+    def of_rows(cls, found: GroupOffsets) -> Question:
+        """Ask of what ``describe_offsets`` has found of a group."""
+        rows = (row for row in found.rows if row.current_offset is not None)
+        pending = {TopicPartition(row.topic, row.partition): row.is_pending for row in rows}
+        return cls(found.description, pending)
 
 
 class GroupExpiry(NamedTuple):

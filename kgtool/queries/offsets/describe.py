@@ -261,7 +261,7 @@ class _Group:
         self._order = [
             (partition, member)
             for partition, member in _in_order(description.members, self.committed)
-            if wanted.topics is None or _selected(partition, wanted.topics)
+            if wanted.topics is None or any(spec.covers(*partition) for spec in wanted.topics)
         ]
         self.needed = {partition for partition, _ in self._order}
         if self._unread is not None:
@@ -382,11 +382,3 @@ def _in_order(
     for partition in sorted(committed):
         if partition not in owned:
             yield partition, None
-
-
-def _selected(partition: TopicPartition, topics: Sequence[TopicSpec]) -> bool:
-    return any(
-        spec.topic == partition.topic
-        and (spec.partitions is None or partition.partition in spec.partitions)
-        for spec in topics
-    )

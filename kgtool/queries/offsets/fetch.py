@@ -6,7 +6,7 @@ the old value; only the partitions that answer 88 are asked once more without.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +30,22 @@ Committed = dict[TopicPartition, "CommittedOffset | KgError"]
 """A group's offsets; a partition that could not be read has its error."""
 
 TopicNames = Mapping["UUID | None", str] | None
+
+
+def offsets_of(
+    committed: Committed | KgError, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return the offsets that are there, sorted or in the order of ``partitions``.
+
+    One that is only pending, the first of its partition, is no offset yet.
+    """
+    values: dict[TopicPartition, CommittedOffset] = {}
+    known = {} if isinstance(committed, KgError) else committed
+    for partition in sorted(known) if partitions is None else partitions:
+        value = known.get(partition)
+        if isinstance(value, CommittedOffset) and value.offset is not None:
+            values[partition] = value
+    return values
 
 
 def fetch_committed(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, pipelined
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Call, Operation, cut
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
@@ -48,8 +48,7 @@ def ranges_at(
 
     def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
         found: dict[TopicPartition, Any] = {}
-        for at in range(0, len(parts), PARTITIONS_PER_REQUEST):
-            chunk = parts[at : at + PARTITIONS_PER_REQUEST]
+        for chunk in cut(parts, PARTITIONS_PER_REQUEST):
             asked = (times, EARLIEST, LATEST)
             replies = yield from pipelined([Call(broker, offsets_request(chunk, t)) for t in asked])
             time, start, end = (_read(reply, chunk) for reply in replies)
@@ -62,10 +61,7 @@ def ranges_at(
 def _ask(
     broker: int, partitions: list[TopicPartition], wanted: Sequence[int]
 ) -> Operation[dict[TopicPartition, Any]]:
-    chunks = [
-        partitions[at : at + PARTITIONS_PER_REQUEST]
-        for at in range(0, len(partitions), PARTITIONS_PER_REQUEST)
-    ]
+    chunks = cut(partitions, PARTITIONS_PER_REQUEST)
     asked = [(timestamp, chunk) for timestamp in wanted for chunk in chunks]
     replies = yield from pipelined(
         [Call(broker, offsets_request(chunk, at)) for at, chunk in asked]

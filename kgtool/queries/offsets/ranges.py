@@ -9,7 +9,7 @@ from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Call, Operation, cut
 from kgtool.client.retries import may_get_better
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
@@ -82,10 +82,7 @@ def _ask(
     broker: int, partitions: list[TopicPartition], wanted: Sequence[tuple[int, int]]
 ) -> Operation[dict[TopicPartition, list[Any]]]:
     """Ask one broker for several offsets of each partition; each is an offset or a KgError."""
-    chunks = [
-        partitions[at : at + PARTITIONS_PER_REQUEST]
-        for at in range(0, len(partitions), PARTITIONS_PER_REQUEST)
-    ]
+    chunks = cut(partitions, PARTITIONS_PER_REQUEST)
     asked = [(chunk, timestamp, isolation) for timestamp, isolation in wanted for chunk in chunks]
     replies = yield [Call(broker, offsets_request(*one)) for one in asked]
     merged: dict[TopicPartition, list[Any]] = {partition: [] for partition in partitions}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Call, Operation, cut
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
@@ -95,8 +95,7 @@ def _fetch_all(
         batches = _layers(wanted) if is_glance else [[position] for position in wanted]
         rows: dict[Position, Any] = {}
         at_once = len(batches) if is_glance else SINGLES_AT_ONCE
-        for at in range(0, len(batches), at_once):
-            some = batches[at : at + at_once]
+        for some in cut(batches, at_once):
             replies = yield [_call(broker, batch, open_at, isolation, is_glance) for batch in some]
             for batch, reply in zip(some, replies, strict=True):
                 rows.update(_read(reply, batch, open_at))
@@ -121,11 +120,7 @@ def _layers(positions: Sequence[Position]) -> list[list[Position]]:
         if number == len(layers):
             layers.append([])
         layers[number].append(position)
-    return [
-        layer[at : at + PARTITIONS_PER_FETCH]
-        for layer in layers
-        for at in range(0, len(layer), PARTITIONS_PER_FETCH)
-    ]
+    return [part for layer in layers for part in cut(layer, PARTITIONS_PER_FETCH)]
 
 
 def _call(
