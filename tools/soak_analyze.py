@@ -17,27 +17,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.support import biglog, eventlog  # noqa: E402
+from tests.support.memory import Watch  # noqa: E402
 
 MEMORY = "2g"
 RECORDS = 100_000_000
-
-
-class Peak(NamedTuple):
-    """The most memory that processes of one kind had, in MB."""
-
-    jvm: int = 0
-    one_worker: int = 0
-    all_workers: int = 0
 
 
 def main() -> int:
@@ -98,56 +88,6 @@ def check(status: int, out: str, expected: biglog.Expected) -> int:
     if found != wanted:
         print(f"expected: {wanted}")
     return int(found != wanted)
-
-
-class Watch:
-    """Looks at the memory of a process's children once a second."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._peak = Peak()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def stop(self) -> Peak:
-        """End the looking; the most there was."""
-        self._ended.set()
-        self._thread.join()
-        return self._peak
-
-    def _run(self) -> None:
-        while not self._ended.wait(1):
-            seen: dict[str, list[int]] = {"java": [0], "python": [0]}
-            for pid in _below(self._pid):
-                name, size = _process(pid)
-                seen["java" if name == "java" else "python"].append(size)
-            jvm, workers = max(seen["java"]), seen["python"]
-            now = Peak(jvm, max(workers), sum(workers))
-            self._peak = Peak(*map(max, self._peak, now))
-
-
-def _below(pid: int) -> Iterator[int]:
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        children = [word for task in tasks for word in (task / "children").read_text().split()]
-    except OSError:
-        return
-    for child in children:
-        yield int(child)
-        yield from _below(int(child))
-
-
-def _process(pid: int) -> tuple[str, int]:
-    try:
-        status: dict[str, Any] = dict(
-            line.split(":\t", 1)
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-            if ":\t" in line
-        )
-        return status["Name"].strip(), int(status.get("VmRSS", "0 kB").split()[0]) // 1024
-    except (OSError, ValueError, KeyError):
-        return "", 0
 
 
 if __name__ == "__main__":

@@ -1,120 +1,140 @@
-"""``analyze`` on logs of millions of records, against a plain Spark job and against itself."""
+"""``analyze`` on logs of millions of records, against a plain Spark job and against itself.
+
+The floor is the least that Spark can do with the same records: see ``plain_job.py``.
+"""
 
 from __future__ import annotations
 
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench import parquet
-from tests.bench.installed import KGTOOL
-from tests.bench.measure import Command, Run, in_turn, ratio, rounds, seconds
+from tests.bench.installed import KGTOOL, PYTHON
+from tests.bench.measure import Command, Run, in_turn, ratio, rounds, run, seconds
 from tests.bench.results import Result
 from tests.support import biglog, eventlog
+from tests.support.memory import Watch
 from tests.support.standalone import standalone
 
 MILLION = 1_000_000
+RETENTIONS = ("1d", "3d", "7d", "14d", "30d")
 HERE = Path(__file__).parent
 
 
 def measure(runs: int, records: int) -> list[Result]:
-    """Time the Spark job on a log of so many records, on a quarter of it and on four times it."""
+    """Time all tables with five retentions: such a log, a quarter of it, and four times it."""
     with tempfile.TemporaryDirectory(prefix="kgtool-bench-") as name:
         folder = Path(name)
         log = Log(folder, "log", records)
         quarter = Log(folder, "quarter", records // 4)
-        even = Log(folder, "even", records, hot_share=0.1)
-        results = [_start_up(folder, runs)]
+        even = Log(folder, "even", records, hot_groups=10)
+        small = Log(folder, "small", 10_000)
+        empty = Command([PYTHON, str(HERE / "empty_job.py")])
+        # The first run records the archive of classes that all later ones of small logs use.
+        in_turn(small.tables(), empty, 0)
         found = rounds(
-            {"live": log.live(), "plain": log.plain(), "audit": log.audit(),
-             "quarter": quarter.live(), "even": even.live()},
+            {"log": log.tables(), "floor": log.floor(), "quarter": quarter.tables(),
+             "even": even.tables(), "small": small.tables(), "empty": empty},
             runs,
         )  # fmt: skip
-        live, plain = found["live"], found["plain"]
-        results += [
-            _result(f"analyze, {log.size}, live", live, "a plain Spark job", plain, 1.5,
-                    note=f"plain {seconds(plain):.1f} s"),
-            _result("analyze, audit and 5 retentions", found["audit"], "the live run", live, 2.5),
-            _grown(log, live, quarter, found["quarter"]),
-            _result("analyze, one group has 80 %", live, "spread evenly", found["even"], 1.3),
-        ]  # fmt: skip
-        # Minutes each: one pair says whether something grows faster than the log.
         large = Log(folder, "large", 4 * records)
-        pair = rounds({"large": large.live(), "live": log.live()}, 1)
-        results.append(_grown(large, pair["large"], log, pair["live"]))
-        # Of a smaller log's minute half goes into what each of them does once: its JVM compiles
-        # the code, and its Python starts, on the one core that it has.
-        return [*results, large.on_workers(1)]
+        # Minutes: one run says whether something grows faster than the log.
+        found["large"] = [run(large.tables())]
+        floor = f"floor {seconds(found['floor']):.1f} s"
+        return [
+            _result("10,000 records", found["small"], "PySpark and an empty job", found["empty"],
+                    1.1, f"empty {seconds(found['empty']):.1f} s"),
+            _result(log.size, found["log"], "the floor, a plain Spark job", found["floor"], 1.5,
+                    floor),
+            _result(quarter.size, found["quarter"], f"the floor over {log.size}", found["floor"],
+                    0.8, floor),
+            _result("one group has 80 %", found["log"], "ten groups share them", found["even"],
+                    1.3),
+            _growth(small, quarter, large, found),
+            _memory(log.tables()),
+            log.on_workers(runs),
+        ]  # fmt: skip
 
 
 def _result(
     work: str, ours: Sequence[Run], against: str, theirs: Sequence[Run], goal: float,
     note: str = "",
 ) -> Result:  # fmt: skip
+    work = f"analyze, all tables, 5 retentions, {work}"
     return Result(work, against, ratio(ours, theirs), goal, seconds=seconds(ours), note=note)
 
 
-def _grown(more: Log, ours: Sequence[Run], less: Log, theirs: Sequence[Run]) -> Result:
-    """How far from linear it is."""
+def _growth(small: Log, less: Log, more: Log, found: Mapping[str, Sequence[Run]]) -> Result:
+    """How far from linear it is, without what a log of no size takes."""
+    start, short, long = (seconds(found[log.path.name]) for log in (small, less, more))
     return Result(
-        f"analyze, {less.size} → {more.size}", "linear",
-        ratio(ours, theirs) * less.records / more.records, 1.1,
-        seconds=seconds(ours), note=f"{less.size}: {seconds(theirs):.1f} s",
+        f"analyze, {less.size} → {more.size}, without start-up", "linear",
+        (long - start) / (short - start) * less.records / more.records, 1.1,
+        seconds=long, note=f"{less.size}: {short:.1f} s, start-up {start:.1f} s",
+    )  # fmt: skip
+
+
+def _memory(command: Command) -> Result:
+    """The resident memory of all processes at their worst moment."""
+    assert command.before is not None
+    command.before()
+    began = time.monotonic()
+    with subprocess.Popen(
+        command.argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        watch = Watch(process.pid)
+    peak = watch.stop()
+    assert process.returncode == 0, command.argv
+    return Result(
+        "analyze, memory of all processes", "", peak.in_all, 1600, is_less_than="MiB",
+        seconds=time.monotonic() - began,
+        note=f"JVM {peak.jvm} MiB, largest worker {peak.one_worker} MiB",
     )  # fmt: skip
 
 
 class Log:
     """Segments on disk, and what ``analyze`` must find in them."""
 
-    def __init__(
-        self, folder: Path, name: str, records: int, hot_share: float = biglog.HOT_SHARE
-    ) -> None:
+    def __init__(self, folder: Path, name: str, records: int, hot_groups: int = 1) -> None:
         self.folder = folder
         self.path = folder / name
         self.out = folder / f"{name}-out"
-        self.expected = biglog.write(self.path, records, hot_share)
+        self.expected = biglog.write(self.path, records, hot_groups)
         self.records = records
         self.size = f"{records / MILLION:g} M records"
 
-    def live(self) -> Command:
-        """The command that finds what is live."""
-        return self._analyze("live")._replace(after=self.check_live)
+    def tables(self, *more: str) -> Command:
+        """The command that writes every table, and plays five retentions."""
+        given = [word for days in RETENTIONS for word in ("--retention", days)]
+        argv = [KGTOOL, "analyze", str(self.path), "--rules", "4.1", "--out", str(self.out),
+                *given, *more]  # fmt: skip
+        return Command(
+            argv, before=lambda: shutil.rmtree(self.out, ignore_errors=True), after=self.check
+        )
 
-    def audit(self) -> Command:
-        """The one that explains what went, and plays five retentions."""
-        retentions = ("1d", "3d", "7d", "14d", "30d")
-        given = [word for retention in retentions for word in ("--retention", retention)]
-        return self._analyze("removals", "whatif", more=given)._replace(after=self._is_explained)
+    def check(self, _run: Run) -> None:
+        """Every offset is live or removed, as it was written."""
+        found = {name: rows(self.out / name) for name in ("live", "removals")}
+        assert found == {"live": self.expected.live_offsets, "removals": self.expected.removals}
 
-    def plain(self) -> Command:
-        """A job that only decodes and aggregates the same, from Parquet."""
-        source, out = self.folder / "parquet", self.folder / "plain-out"
+    def floor(self) -> Command:
+        """A job that only decodes the same records, from Parquet, and sums them up by key."""
+        source = self.folder / "parquet"
         parquet.convert(self.path, source)
 
         def is_right(run: Run) -> None:
-            assert int(run.out) == self.expected.live_offsets
+            keys, records, _, _ = map(int, run.out.split())
+            assert keys == self.expected.live_offsets + self.expected.removals
+            assert records == self.expected.records
 
-        argv = [sys.executable, str(HERE / "plain_job.py"), str(source), str(out)]
-        return Command(argv, before=lambda: shutil.rmtree(out, ignore_errors=True), after=is_right)
-
-    def _analyze(self, *tables: str, more: Sequence[str] = ()) -> Command:
-        """The command that writes these tables, and shows some rows of the last."""
-        only = [word for table in tables for word in ("--only", table)]
-        argv = [KGTOOL, "analyze", str(self.path), "--rules", "4.1", "--table", tables[-1],
-                "--out", str(self.out), *only, *more]  # fmt: skip
-        return Command(argv, before=lambda: shutil.rmtree(self.out, ignore_errors=True))
-
-    def check_live(self, _run: Run) -> None:
-        found = rows(self.out / "live")
-        assert found == self.expected.live_offsets, (found, self.expected.live_offsets)
-
-    def _is_explained(self, _run: Run) -> None:
-        found = rows(self.out / "removals")
-        assert found == self.expected.removals, (found, self.expected.removals)
+        return Command([sys.executable, str(HERE / "plain_job.py"), str(source)], after=is_right)
 
     def on_workers(self, runs: int) -> Result:
         """Two workers with a core each against one of them."""
@@ -144,14 +164,18 @@ class _Workers:
         """Start it; the command that analyzes the log there."""
         self.folder.mkdir()
         with standalone(self.folder, Path(sys.executable), self._pins, "3g") as master:
-            command = self._log.live()
-            argv = [*command.argv, "--master", master, *_CLUSTER, *eventlog.options(self.events)]
+            command = self._log.tables(
+                "--master", master, *_CLUSTER, *eventlog.options(self.events)
+            )
             yield Command(
-                argv, env={"SPARK_LOCAL_IP": "127.0.0.1"}, before=self._clear, after=self._look
+                command.argv,
+                env={"SPARK_LOCAL_IP": "127.0.0.1"},
+                before=self._clear,
+                after=self._look,
             )
 
     def _look(self, run: Run) -> None:
-        self._log.check_live(run)
+        self._log.check(run)
         self.took.append(eventlog.busy_seconds(self.events))
 
     def _clear(self) -> None:
@@ -165,15 +189,6 @@ _CLUSTER = (
     # Both are there before anything begins.
     "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0",
 )  # fmt: skip
-
-
-def _start_up(folder: Path, runs: int) -> Result:
-    small = Log(folder, "small", 10_000)
-    bare = Command([sys.executable, str(HERE / "empty_job.py")])
-    pair = in_turn(Command([KGTOOL, "analyze", str(small.path)]), bare, runs)
-    return Result("analyze, 10,000 records, whole process", "PySpark and an empty job",
-                  pair.ratio, 0.8, seconds=seconds(pair.ours),
-                  note=f"empty {seconds(pair.theirs):.1f} s")  # fmt: skip
 
 
 def rows(table: Path) -> int:

@@ -1,9 +1,16 @@
-"""The least that PySpark can do: a session and one empty job."""
+"""The least that PySpark can do with the settings of analyze: a session and one empty job."""
 
+import os
 import sys
 
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+from kgtool.analysis.spark.session import FAST_START, LOCAL, settings
+
+os.environ["SPARK_LAUNCHER_OPTS"] = FAST_START
+builder = SparkSession.builder.master(LOCAL)
+for key, value in settings(LOCAL, 0).items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
 sys.stdout.write(f"{spark.range(0).count()}\n")
 spark.stop()

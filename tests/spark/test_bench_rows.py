@@ -20,8 +20,8 @@ RECORDS = 20_000
 
 
 def test_the_commands_of_analyze(analyze: Callable[..., Result], tmp_path: Path) -> None:
-    log = Log(tmp_path, "log", RECORDS)
-    for command in (log.live(), log.audit()):
+    for hot_groups in (1, 10):
+        command = Log(tmp_path, f"log{hot_groups}", RECORDS, hot_groups).tables()
         assert command.before is not None and command.after is not None
         command.before()
         done = analyze(*command.argv[2:])
@@ -29,14 +29,19 @@ def test_the_commands_of_analyze(analyze: Callable[..., Result], tmp_path: Path)
         command.after(Run(1.0, 1.0, 1.0, 1.0, done.out.encode()))
 
 
-def test_the_plain_job(
+def test_one_hot_group_and_ten_differ_in_nothing_else(tmp_path: Path) -> None:
+    one, ten = (Log(tmp_path, f"log{count}", RECORDS, count).expected for count in (1, 10))
+    assert one._replace(live_groups=0) == ten._replace(live_groups=0)
+    assert ten.live_groups == one.live_groups + 9
+
+
+def test_the_floor(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     """A program of its own: here in the session that is there, whose master stays what it is."""
     monkeypatch.setattr(SparkSession.Builder, "master", lambda builder, _: builder)
-    command: Command = Log(tmp_path, "log", RECORDS).plain()
-    assert command.before is not None and command.after is not None
-    command.before()
+    command: Command = Log(tmp_path, "log", RECORDS).floor()
+    assert command.after is not None
     monkeypatch.setattr(sys, "argv", list(command.argv[1:]))
     runpy.run_path(command.argv[1], run_name="__main__")
     command.after(Run(1.0, 1.0, 1.0, 1.0, capsys.readouterr().out.encode()))

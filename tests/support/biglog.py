@@ -1,7 +1,8 @@
 """Raw segments of any size, written fast: blocks of like batches, filled in by numpy.
 
-One group has 80 % of all records; the others commit twenty offsets at a time, and some of them
-lose all of theirs by tombstones at the end. What ``analyze`` must find is known while writing.
+One group, or ten of them, have 80 % of all records; the others commit twenty offsets at a time, and
+some of them lose all of theirs by tombstones at the end. What ``analyze`` must find is known while
+writing.
 
 ::
 
@@ -26,7 +27,7 @@ SPAN_MS = 30 * 86_400_000
 PER_BATCH = 20
 """Records in each batch: offsets that a client commits together."""
 PARTITIONS = 10
-"""Of ``__consumer_offsets``; the first one has the hot group only."""
+"""Of ``__consumer_offsets``; the first one has a hot group only, as those after the last have."""
 SEGMENT_BYTES = 104_857_600
 BLOCK = 20_000
 HOT_SHARE = 0.8
@@ -137,20 +138,25 @@ class _Log:
         self.next_offset += count * PER_BATCH
 
 
-def write(folder: Path, records: int, hot_share: float = HOT_SHARE) -> Expected:
-    """Write about so many records under ``folder``; what is in them."""
+def write(folder: Path, records: int, hot_groups: int = 1) -> Expected:
+    """Write about so many records under ``folder``; what is in them.
+
+    :param hot_groups: share the 80 %, each with a partition of ``__consumer_offsets`` of its own.
+        Keys, commits of each and removals are the same in number whatever this is.
+    """
     batches = records // PER_BATCH
-    hot = int(batches * hot_share)
+    hot = int(batches * HOT_SHARE) // hot_groups
     hot_keys = max(1, hot // 40)  # in batches: each of them is committed some forty times
     commit, tombstone = Template(tombstones=False), Template(tombstones=True)
-    log = _Log(folder, 0)
-    for index in _blocks(hot):
-        key = index % hot_keys
-        log.append(
-            commit, _times(index, hot), group=np.zeros_like(index), topic=key % 10_000,
-            first=key // 10_000 * PER_BATCH, number=index,
-        )  # fmt: skip
-    rest = (batches - hot) // (PARTITIONS - 1)
+    for number in range(hot_groups):
+        log = _Log(folder, number and PARTITIONS - 1 + number)
+        for index in _blocks(hot):
+            key = index % hot_keys
+            log.append(
+                commit, _times(index, hot), group=np.full_like(index, number), topic=key % 10_000,
+                first=key // 10_000 * PER_BATCH, number=index,
+            )  # fmt: skip
+    rest = (batches - hot * hot_groups) // (PARTITIONS - 1)
     groups = max(2, int(rest / 2.3))
     gone = int(groups * GONE_SHARE)
     commits = rest - gone
@@ -169,10 +175,11 @@ def write(folder: Path, records: int, hot_share: float = HOT_SHARE) -> Expected:
             )  # fmt: skip
     others = PARTITIONS - 1
     return Expected(
-        records=(hot + others * rest) * PER_BATCH,
-        hot_records=hot * PER_BATCH,
-        live_offsets=(min(hot, hot_keys) + others * (min(groups, commits) - gone)) * PER_BATCH,
-        live_groups=1 + others * (min(groups, commits) - gone),
+        records=(hot * hot_groups + others * rest) * PER_BATCH,
+        hot_records=hot * hot_groups * PER_BATCH,
+        live_offsets=(min(hot, hot_keys) * hot_groups + others * (min(groups, commits) - gone))
+        * PER_BATCH,
+        live_groups=hot_groups + others * (min(groups, commits) - gone),
         removals=others * gone * PER_BATCH,
     )
 

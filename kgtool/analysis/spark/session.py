@@ -67,9 +67,8 @@ def build_session(master: str | None, conf: Mapping[str, str], input_bytes: int)
     _check_java()
     master = master or LOCAL
     _set_environment(root, is_local=master.startswith("local"))
-    settings = {**_settings(master, input_bytes), **conf}
     builder = SparkSession.builder.master(master).appName("kgtool analyze")
-    for key, value in settings.items():
+    for key, value in {**settings(master, input_bytes), **conf}.items():
         builder = builder.config(key, value)
     with _own_log() as log, _no_handler():
         try:
@@ -195,9 +194,10 @@ def _check_java() -> None:
         raise AnalysisError("No Java was found", hint=JAVA_HINT)
 
 
-def _settings(master: str, input_bytes: int) -> dict[str, str]:
+def settings(master: str, input_bytes: int) -> dict[str, str]:
+    """What kgtool sets of Spark for an input of that size, before ``--conf``."""
     cores = (os.cpu_count() or 2) if master.startswith("local") else ELSEWHERE_PARTITIONS
-    settings = {
+    found = {
         PARTITIONS: str(cores),
         "spark.ui.enabled": "false",
         # Else every column that is named here costs two more calls into the JVM, to tell it the
@@ -211,13 +211,13 @@ def _settings(master: str, input_bytes: int) -> dict[str, str]:
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
     }
     if master.startswith("local"):
-        settings |= {
+        found |= {
             "spark.driver.memory": _driver_memory(),
             "spark.driver.extraJavaOptions": _java_options(input_bytes),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-    return settings
+    return found
 
 
 def _java_options(input_bytes: int) -> str:
