@@ -79,9 +79,7 @@ def world() -> Iterator[World]:
         while home != 2:
             bare = clients.unique("bare")
             (home,) = session.run(find_coordinators(session.cluster, [bare])).values()
-    member = clients.join(
-        at, bare, [topic], group_protocol="consumer", max_poll_interval_ms=3_600_000
-    )
+    member = clients.join(at, bare, [topic], group_protocol="consumer")
     yield World(kafka, groups, bare, topic)
     member.close()
 
