@@ -244,6 +244,15 @@ def test_what_can_not_be_shown_does_not_hide_the_rest(
     assert "has no committed offset" in none.err
 
 
+def test_a_missing_group_hides_no_other(kgtool: Kgtool, group: tuple[str, str]) -> None:
+    missing = clients.unique("missing")
+    result = kgtool("peek", missing, group[0], "--after", "1", "-o", "json")
+    assert result.status == 3
+    assert [row["group"] for row in rows(result)] == [group[0]] * 6
+    (error,) = result.json["errors"]
+    assert (error["target"]["group"], error["name"]) == (missing, "NO_COMMIT")
+
+
 def test_an_uncommitted_partition(
     bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., str]
 ) -> None:

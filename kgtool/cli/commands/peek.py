@@ -121,8 +121,13 @@ def _places(
     """Find the committed offsets; what can't be shown is a failure of its own."""
     from kgtool.queries.peek import Place, find_places
 
+    try:
+        asked = session.run(find_places(session.cluster, group, topics))
+    except KgError as error:
+        output.failed(ItemError.of(error, Target(group)))
+        return []
     places = []
-    for partition, found in session.run(find_places(session.cluster, group, topics)).items():
+    for partition, found in asked.items():
         if isinstance(found, Place):
             places.append(found)
         else:
