@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import ShareConsumer
+from confluent_kafka import Producer, ShareConsumer, TopicPartition
 
 from kgtool.sandbox.seeding import raw_group
 from tests.cli import run
@@ -108,6 +108,26 @@ def test_a_group_without_members_and_offsets(
     assert (result.status, result.err) == (0, NO_MEMBERS.format(group))
     if "--state" not in view:
         assert lines(result.out) == ([header(view)] if "--members" in view else [])
+
+
+def test_a_first_commit_that_is_pending(address: str, kg: Kg, tool: Tool) -> None:
+    topic, group = clients.create_topic(address, clients.unique("t"), 2), clients.unique("pending")
+    producer = Producer({"bootstrap.servers": address, "transactional.id": group})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    reader = clients.consumer(address, group)
+    offsets = [TopicPartition(topic, 1, 0)]
+    producer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), 30)
+    try:
+        ours, theirs = (call("--describe", "--group", group) for call in (kg, tool))
+        assert (ours.status, ours.out) == (theirs.returncode, theirs.stdout)
+        pending = f"Note: group {group} has only a pending transaction for {topic}-1.\n"
+        assert ours.err == NO_MEMBERS.format(group) + pending
+        (row,) = kg("--describe", "--group", group, "-o", "json").json["results"]
+        assert (row["partition"], row["status"]) == (1, "pending-transaction")
+    finally:
+        producer.abort_transaction(30)
+        reader.close()
 
 
 @behaviour()

@@ -12,7 +12,7 @@ from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.model import GroupDescription
+from kgtool.model import GroupDescription, OffsetRow
 from kgtool.text import escape
 
 Row = Mapping[str, Any]
@@ -60,10 +60,19 @@ class Presenter:
             return
         if self.view.is_kafkas:
             self.output.text(_kafkas(found, self.view), end="")
+            self._pending(found)
         elif found.has_rows:
             rows = found.rows
             text = draw_for(self.output, self.view.text_columns(rows), rows)
             self.output.text("\n" + text, end="")
+
+    def _pending(self, found: Found) -> None:
+        """Say what Kafka's table does not have."""
+        if pending := [f"{r.topic}-{r.partition}" for r in found.shown or () if _is_first(r)]:
+            name, places = found.description.group, ", ".join(pending)
+            self.output.note(
+                escape(f"Note: group {name} has only a pending transaction for {places}.")
+            )
 
     def _picked(self, row: Row) -> Row:
         return columns.pick(row, self.view.columns) if self.view.columns else row
@@ -116,10 +125,16 @@ def _itself(row: Row) -> Row:
     return row
 
 
+def _is_first(row: OffsetRow) -> bool:
+    """Whether only a pending transaction speaks of a partition: Kafka's tool does not show it."""
+    return row.is_pending and row.current_offset is None and row.member_id is None
+
+
 def _kafkas(found: Found, view: View) -> str:
     group: GroupDescription = found.description
     if found.shown is not None:
-        return kafka_tables.offsets(found.shown, view.verbose)
+        rows = [row for row in found.shown if not _is_first(row)]
+        return kafka_tables.offsets(rows, view.verbose)
     if view.name == "members":
         return kafka_tables.members(group, view.verbose)
     return kafka_tables.state(group, view.verbose)
