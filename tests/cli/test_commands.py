@@ -409,6 +409,8 @@ class TestDeleteOffsets:
         document = kgtool(*argv, "-o", "json").json
         assert len(document["errors"]) == 1
         assert [row["status"] for row in document["results"]] == ["failed", "failed"]
+        lines = [json.loads(line) for line in kgtool(*argv, "-o", "ndjson").out.splitlines()]
+        assert lines == document["results"]
 
     def test_several_groups(self, kgtool: Kgtool, canned: Canned) -> None:
         results = {name: _deletions(name, ("t", 0, None)) for name in ("a", "b")}

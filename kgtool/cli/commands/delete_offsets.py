@@ -262,16 +262,18 @@ def _report(
             output.text(kafka_tables.offset_deletions(result.rows), end="")
         elif result.rows:
             output.text("\n" + _table(result.rows), end="")
+        if result.error is not None:  # said once, for the whole group
+            first, *others = list(map(rows.offset_deletion, result.rows)) or [_empty(result)]
+            output.failed(result.error, row=first, quiet=True)
+            for shown in others:
+                output.row(shown)
+            continue
         for row in result.rows:
             if row.error is None:
                 output.done += 1
                 output.row(rows.offset_deletion(row))
-            elif result.error is not None:  # said once, for the whole group
-                output.row(rows.offset_deletion(row))
             else:
                 output.failed(row.error, row=rows.offset_deletion(row), quiet=True)
-        if result.error is not None:
-            output.failed(result.error, row=None if result.rows else _empty(result), quiet=True)
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
