@@ -199,12 +199,12 @@ def members(
 
     :raises KgError: there is no such group, or its members can't be removed.
     """
-    from kgtool.changes.groups.members import refusal
+    from kgtool.changes.groups.members import refusals
     from kgtool.changes.snapshot import GroupChange, image_of
     from kgtool.queries.groups.describe import describe_with_type
 
     (found,) = yield from describe_with_type(cluster, [group])
-    problem = refusal(found)
+    problem = (yield from refusals(cluster, [found])).get(group)
     if problem is not None:
         raise KgError(problem.message, hint=problem.hint)
     chosen = [member for member in found.members if choice.fits(member)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.groups.members import Choice, missing, refusal, remove_members
+from kgtool.changes.groups.members import Choice, missing, refusals, remove_members
 from kgtool.client.cluster import Cluster
 from kgtool.errors import ConnectionLost
 from kgtool.model import Broker, GroupDescription, Member
@@ -122,7 +122,16 @@ def test_who_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize("kind", ["share", "streams"])
 def test_types_whose_members_cannot_be_removed(kind: str) -> None:
-    error = refusal(describe(kind, DYNAMIC))
-    assert error is not None and error.name == "WRONG_GROUP_TYPE"
-    assert refusal(describe("classic", DYNAMIC)) is None
-    assert refusal(describe("consumer", DYNAMIC)) is None
+    described = [describe(kind, DYNAMIC), *(describe(k, DYNAMIC) for k in ("classic", "consumer"))]
+    groups = [d._replace(group=name) for d, name in zip(described, "abc", strict=True)]
+    refused = Script(lambda *_: None).run(refusals(cluster(), groups))
+    assert {group: error.name for group, error in refused.items()} == {"a": "WRONG_GROUP_TYPE"}
+
+
+def test_a_coordinator_without_the_request_is_named_before_anything_is_sent() -> None:
+    """So that a dry run says it, too."""
+    script = Script(lambda *_: None, versions={})
+    group = describe("classic", DYNAMIC)._replace(coordinator=Broker(1, "b", 9092))
+    refused = script.run(refusals(cluster(), [group]))
+    assert "b:9092 doesn't offer LeaveGroup, used for: remove-members" in refused["g"].message
+    assert script.calls == []

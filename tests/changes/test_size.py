@@ -14,6 +14,7 @@ import pytest
 from kgtool.changes.journal.change import Change
 from kgtool.changes.restore import run
 from kgtool.cli.app.main import main
+from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows import spool
 from kgtool.config import settings
 from kgtool.model import CommittedOffset, TopicPartition
@@ -112,6 +113,34 @@ def test_memory_does_not_grow_with_the_number_of_groups(
         used.append([held(lambda argv=argv: kgtool(*argv, "-o", "ndjson")) for argv in steps])  # type: ignore[misc]
     for less, more, argv in zip(*used, steps, strict=True):
         assert more < less + 0.5, (argv, less, more)
+
+
+@pytest.mark.parametrize("name", ["delete", "delete-offsets"])
+def test_what_the_question_tells_is_looked_up_in_waves(
+    topic: str, kgtool: Callable[..., int], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """On a terminal; it looked at all groups at once, with all that their log says."""
+    real, peaks = stakes.say, []
+
+    def say(*args: Any) -> Any:
+        gc.collect()
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        real(*args)
+        peaks.append((tracemalloc.get_traced_memory()[1] - before) / 2**20)
+
+    monkeypatch.setattr(stakes, "say", say)
+    monkeypatch.setattr(consent, "is_interactive", lambda: True)
+    monkeypatch.setattr(consent, "_ask", lambda *_: None)
+    change = [word.format(topic=topic) for word in CHANGES[name] if word != "--yes"]
+    tracemalloc.start()
+    try:
+        for pattern in (f"{topic}-few-*", f"{topic}-*"):
+            kgtool(*change, "--match", pattern, "-o", "ndjson")
+            kgtool("undo", "last", "--yes")
+    finally:
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 0.5, peaks
 
 
 def test_an_interruption_between_two_waves_can_be_undone(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, by_coordinator, version_of
+from kgtool.client.cluster import Cluster, by_coordinator, unable, version_of
 from kgtool.client.ops import Operation, call
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, ItemError, Member, Target
@@ -67,8 +67,17 @@ def recorded(group: str, member: Member) -> dict[str, Any]:
     }
 
 
-def refusal(description: GroupDescription) -> ItemError | None:
-    """Say why nobody can be removed from a group; None where that is possible."""
+def refusals(
+    cluster: Cluster, groups: Sequence[GroupDescription]
+) -> Operation[dict[str, ItemError]]:
+    """Return the groups whose members can't be removed, and why, before anything is sent."""
+    refused = {d.group: problem for d in groups if (problem := _refusal(d)) is not None}
+    homes = {d.group: d.coordinator.id for d in groups if d.coordinator and d.group not in refused}
+    lacks = yield from unable(cluster, homes, leave_group.Request)
+    return refused | {g: ItemError.of(error, Target(group=g)) for g, error in lacks.items()}
+
+
+def _refusal(description: GroupDescription) -> ItemError | None:
     if description.error is not None:
         return description.error
     tool = UNKNOWN_TYPES.get(description.type or "")

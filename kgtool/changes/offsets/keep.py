@@ -19,7 +19,7 @@ from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
-from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotVerified, OutcomeUnknown
 from kgtool.model import (
@@ -30,16 +30,8 @@ from kgtool.model import (
     TopicPartition,
     same_commit,
 )
-from kgtool.queries.cluster.offsets_partition import offsets_partition
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.queries.log.expiry import (
-    TOPIC,
-    Expiries,
-    Expiry,
-    GroupExpiry,
-    Question,
-    find_expiries,
-)
+from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.retention import rules as r
 
@@ -96,14 +88,6 @@ class KeepPlan(NamedTuple):
 
 # ---------------------------------------------------------------------------------------------
 # Planning
-
-
-def by_log(cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
-    """Sort groups by their partition of ``__consumer_offsets``, so that waves of them read each
-    partition once or twice, and not once a wave."""
-    yield from fetch_metadata(cluster, [TOPIC])
-    count = len(cluster.topics[TOPIC].leaders)
-    return sorted(groups, key=lambda group: offsets_partition(group, count)) if count else [*groups]
 
 
 def plan_keep(

@@ -79,7 +79,7 @@ def command(
         _show_plan(output, plan.rows, good, force)
         used = None
         if not yes:
-            used = stakes.say(session, output, dict.fromkeys(good), selection)
+            used = stakes.say(session, output, good, selection)
         _say_hidden(output, hidden, good)
         question = f"Delete {counted(len(good), 'group')}?"
         consent.ask(

@@ -32,7 +32,6 @@ from kgtool.model import (
     CommittedOffset,
     GroupOffsetDeletions,
     OffsetDeletion,
-    TopicPartition,
     TopicSpec,
     has_failed,
 )
@@ -99,16 +98,14 @@ def command(
             return output.finish()
         going, count = _count(agreed)
         if going:
-            used = None if yes else stakes.say(session, output, _going(agreed), selection)
+            used = None
+            if not yes:
+                used = stakes.say(session, output, going, selection, lambda g: agreed[g].partitions)
             question = f"Delete {counted(count, 'committed offset')}?"
             consent.ask(session, output, question, yes, used, groups=going, offsets=count)
         change = run.delete(groups, agreed, yes=yes)
     change.say()
     return output.finish()
-
-
-def _going(agreed: Mapping[str, Agreed]) -> dict[str, list[TopicPartition]]:
-    return {group: at for group, found in agreed.items() if (at := found.partitions)}
 
 
 def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:

@@ -102,7 +102,8 @@ class _Run:
 
     def look(self, groups: Sequence[str], join: bool) -> None:
         """Plan, and say on stderr what is about to happen."""
-        from kgtool.changes.offsets.keep import by_log, open_rows, plan_keep
+        from kgtool.changes.offsets.keep import open_rows, plan_keep
+        from kgtool.queries.log.reader import by_log
 
         waves = Waves(groups)
         if waves.are_many:

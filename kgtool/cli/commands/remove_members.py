@@ -100,13 +100,15 @@ def command(
 
 def _find(session: Session, output: Output, names: Sequence[str], choice: Choice) -> Groups:
     """Describe the groups; say what can't be done, and return what can."""
-    from kgtool.changes.groups.members import missing, refusal
+    from kgtool.changes.groups.members import missing, refusals
     from kgtool.queries.groups.describe import describe_with_type
 
     found: Groups = {}
     unique = list(dict.fromkeys(names))
-    for description in session.run(describe_with_type(session.cluster, unique)):
-        problem = refusal(description)
+    described = session.run(describe_with_type(session.cluster, unique))
+    refused = session.run(refusals(session.cluster, described))
+    for description in described:
+        problem = refused.get(description.group)
         if problem is not None:
             output.failed(problem, row=_empty(description, problem))
             continue

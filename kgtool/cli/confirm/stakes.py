@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kgtool.cli.flows.change import now_ms
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
+from kgtool.client.ops import Operation, within
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
+from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape, moment
 
 if TYPE_CHECKING:
     from kgtool.changes.cleanup.facts import GroupFacts, OffsetFacts
     from kgtool.cli.options.group_selection import Selection
+    from kgtool.client.cluster import Cluster
     from kgtool.net.session import Session
 
 RECENT_MS = 86_400_000
@@ -22,100 +25,102 @@ RECENT_MS = 86_400_000
 _SHARE = 0.3
 """Of the command's time: what is only said must not take the time of what is to be done."""
 
-Partitions = Mapping[str, "Collection[TopicPartition] | None"]
-"""Which offsets of which groups go; None: all of them."""
+Going = Callable[[str], "Collection[TopicPartition] | None"]
+"""Which offsets of a group go; None: all of them."""
 
 
-class Stakes(NamedTuple):
-    """The sum. ``lag`` and ``youngest_ms`` are of what is known; ``used`` is the group whose
-    commit is the youngest, and how long ago that was, if it was not long ago."""
+class Stakes:
+    """The sum, wave by wave. ``lag`` and ``youngest`` are of what is known.
 
-    groups: int
-    offsets: int
-    lag: int
-    lag_unknown: int
-    youngest_ms: int | None
-    used: tuple[str, str | None] | None
+    ``youngest`` is the group that committed last, and when (ms); ``unseen`` the first group whose
+    last use is unknown, and why.
+    """
+
+    def __init__(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+        self.groups = self.offsets = self.lag = self.lag_unknown = 0
+        self.youngest: tuple[str, int] | None = None
+        self.unseen: tuple[str, str] | None = None
 
     def __str__(self) -> str:
         unknown = f" ({self.lag_unknown} unknown)" if self.lag_unknown else ""
-        youngest = "unknown" if self.youngest_ms is None else moment(self.youngest_ms)
+        youngest = "unknown" if self.youngest is None else moment(self.youngest[1])
         return (
             f"Total: {counted(self.groups, 'group')}, "
             f"{counted(self.offsets, 'offset')}, lag {self.lag}{unknown}, "
             f"latest commit {youngest}."
         )
 
+    @property
+    def used(self) -> tuple[str, str | None] | None:
+        """The group that was used not long ago, and when (None: unknown); None if none was."""
+        recent = used({} if self.youngest is None else dict([self.youngest]), self.at_ms)
+        return recent or (None if self.unseen is None else (self.unseen[0], None))
+
+    def add(self, names: Sequence[str], found: Sequence[GroupFacts], going: Going) -> int:
+        """Add some groups, of which those that are gone were not found; return their offsets."""
+        self.groups += len(names)
+        before = self.offsets
+        seen = {group.description.group for group in found if group.error is None}
+        for name in names:
+            if name not in seen:
+                self.unseen = self.unseen or (name, "")
+        for group in found:
+            wanted = going(group.description.group)
+            self._add(group, [o for p, o in group.offsets.items() if wanted is None or p in wanted])
+        return self.offsets - before
+
+    def _add(self, group: GroupFacts, offsets: Sequence[OffsetFacts]) -> None:
+        name, since_ms = group.description.group, self.at_ms - RECENT_MS
+        self.offsets += len(offsets)
+        self.lag += sum(offset.lag or 0 for offset in offsets)
+        self.lag_unknown += sum(offset.lag is None for offset in offsets)
+        times = [offset.committed_at.at_ms for offset in offsets if offset.committed_at is not None]
+        if times and (self.youngest is None or max(times) > self.youngest[1]):
+            self.youngest = name, max(times)
+        is_old = group.committed_before_ms is not None and group.committed_before_ms <= since_ms
+        if group.times_error is not None:
+            why = f": {group.times_error.message.rstrip('.')}"
+            self.unseen = self.unseen or (name, why)
+        elif not is_old and len(times) < len(offsets):
+            why = ": __consumer_offsets no longer has its commits"
+            self.unseen = self.unseen or (name, why)
+
 
 def say(
-    session: Session, output: Output, going: Partitions, selection: Selection
-) -> tuple[str, str | None] | None:
+    session: Session, output: Output, groups: Sequence[str], selection: Selection,
+    going: Going = lambda _: None,
+) -> tuple[str, str | None] | None:  # fmt: skip
     """Say what is at stake; return the group whose name is to be typed, if there is one.
 
     A user who has named every group has typed the names already. A group whose last use is
     unknown counts as used: its name is to be typed too.
     """
-    from kgtool.changes.cleanup.facts import survey
-    from kgtool.client.ops import within
-
-    at_ms = now_ms()
-    looked = survey(session.cluster, list(going), {}, at_ms, at_ms - 2 * RECENT_MS)
-    is_named = set(going) <= set(selection.groups)
+    is_named = {*groups} <= {*selection.groups}
+    stakes = Stakes(now_ms())
     try:
-        found = session.run(within(looked, _SHARE))
+        session.run(within(_look(session.cluster, groups, going, stakes), _SHARE))
     except KgError as error:
         output.note(sentence(error, "Warning: when these groups were last used is unknown: "))
-        return None if is_named else (next(iter(going)), None)
-    stakes = _sum(found.groups, going, at_ms)
+        return None if is_named else (groups[0], None)
     output.note(str(stakes))
-    unseen = _unseen(found.groups, going, at_ms - RECENT_MS)
-    if unseen is not None:
-        group, why = unseen
+    if stakes.unseen is not None:
+        group, why = stakes.unseen
         output.note(escape(f"Warning: when group {group} was last used is unknown{why}."))
-    if is_named:
-        return None
-    return stakes.used or (None if unseen is None else (unseen[0], None))
+    return None if is_named else stakes.used
 
 
-def _sum(found: Sequence[GroupFacts], going: Partitions, at_ms: int) -> Stakes:
-    times: dict[str, int] = {}
-    offsets, lag, unknown = 0, 0, 0
-    for name, offset in _going(found, going):
-        offsets += 1
-        lag += offset.lag or 0
-        unknown += offset.lag is None
-        if offset.committed_at is not None:
-            times[name] = max(offset.committed_at.at_ms, times.get(name, 0))
-    youngest = max(times.values(), default=None)
-    return Stakes(len(going), offsets, lag, unknown, youngest, used(times, at_ms))
+def _look(cluster: Cluster, groups: Sequence[str], going: Going, stakes: Stakes) -> Operation[None]:
+    """Look at groups in waves, each partition of their log once or twice."""
+    from kgtool.changes.cleanup.facts import survey
+    from kgtool.queries.log.reader import by_log
 
-
-def _going(
-    found: Sequence[GroupFacts], going: Partitions
-) -> Iterator[tuple[str, OffsetFacts]]:  # fmt: skip
-    for group in found:
-        name = group.description.group
-        wanted = going[name]
-        for partition, offset in group.offsets.items():
-            if wanted is None or partition in wanted:
-                yield name, offset
-
-
-def _unseen(
-    found: Sequence[GroupFacts], going: Partitions, since_ms: int
-) -> tuple[str, str] | None:
-    """Return a group that may have been used since a time, for all that can be seen, and why."""
-    seen = {group.description.group for group in found if group.error is None}
-    for name in going:
-        if name not in seen:
-            return name, ""
-    for group in found:
-        if group.times_error is not None:
-            return group.description.group, f": {group.times_error.message.rstrip('.')}"
-        is_old = group.committed_before_ms is not None and group.committed_before_ms <= since_ms
-        if not is_old and any(offset.committed_at is None for _, offset in _going([group], going)):
-            return group.description.group, ": __consumer_offsets no longer has its commits"
-    return None
+    waves = Waves(groups)
+    if waves.are_many:
+        waves = Waves((yield from by_log(cluster, groups)))
+    while names := waves.next():
+        found = yield from survey(cluster, names, {}, stakes.at_ms, stakes.at_ms - 2 * RECENT_MS)
+        waves.learn(len(names), stakes.add(names, found.groups, going))
 
 
 def used(times: Mapping[str, int], at_ms: int) -> tuple[str, str] | None:

@@ -114,6 +114,13 @@ class LogReader:
         return Range(min(max(begin, start), end), end)
 
 
+def by_log(cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
+    """Sort groups by their partition of ``__consumer_offsets``, so that waves of them read each
+    partition once or twice, and not once a wave."""
+    count = len((yield from know_topic(cluster, TOPIC)).leaders)
+    return sorted(groups, key=lambda group: offsets_partition(group, count)) if count else [*groups]
+
+
 def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
     """Return the time of the newest record of the log: by the brokers' clocks, not by this one's.
 
