@@ -46,7 +46,7 @@ def free_ports(count: int, among: range = PORTS) -> list[int]:
         free.append(port)
         if len(free) == count:
             return free
-    raise SandboxError(f"no {count} free ports in {among.start}-{among.stop - 1} on 127.0.0.1")
+    raise SandboxError(f"No {count} free ports in {among.start}-{among.stop - 1} on 127.0.0.1")
 
 
 def properties(state: State, node: Node) -> dict[str, str]:

@@ -78,7 +78,7 @@ class Cluster:
             # A start that is under way holds the lock: this one was killed in the middle.
             if old is not None and alive and old.phase != STARTING:
                 raise SandboxError(
-                    f"the sandbox {name!r} is already running at {old.bootstrap}",
+                    f"The sandbox {name!r} is already running at {old.bootstrap}",
                     hint=f"Stop it with: kgtool sandbox down --name {name}",
                 )
             cls._clean(folder, old)
@@ -112,7 +112,7 @@ class Cluster:
             raise SandboxError("Kafka has no jars")
         if self._state.directory.exists():
             raise SandboxError(
-                f"the folder {self._state.directory} exists already",
+                f"The folder {self._state.directory} exists already",
                 hint="Choose another --dir, or remove it if nothing in it is needed.",
             )
         state.save(self._folder, self._state)
@@ -280,7 +280,7 @@ class Cluster:
         for node in self.nodes:
             if node.id == node_id:
                 return node
-        raise SandboxError(f"the sandbox {self.name!r} has no broker {node_id}")
+        raise SandboxError(f"The sandbox {self.name!r} has no broker {node_id}")
 
     def _dir(self, node_id: int) -> Path:
         return self._state.node_dir(self._node(node_id).id)

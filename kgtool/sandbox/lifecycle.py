@@ -75,7 +75,7 @@ def _refuse_another(
     )
     if not same:
         raise SandboxError(
-            f"the sandbox {cluster.name!r} exists already, as {len(cluster.nodes)} broker(s) of "
+            f"The sandbox {cluster.name!r} exists already, as {len(cluster.nodes)} broker(s) of "
             f"Kafka {cluster.version} at {cluster.bootstrap}, and can't become another one",
             hint=f"Run kgtool sandbox down --name {cluster.name}, or choose another --name.",
         )

@@ -29,8 +29,8 @@ def sandbox_dir(name: str, root: Path | None = None) -> Path:
     """The state folder of one sandbox; UsageError for a name that is no plain word."""
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"a sandbox can't be called {name!r}: letters, digits, '.', '_' and '-' only, "
-            "64 at most"
+            f"A sandbox can't be called {name!r}: letters, digits, '.', '_' and '-' only, "
+            "64 at most."
         )
     return (root or state_root()) / name
 
@@ -51,7 +51,7 @@ def locked(path: Path, *, timeout: float = 300.0) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise SandboxError(
-                        f"another kgtool has been working on {path.parent} for {timeout:.0f} s",
+                        f"Another kgtool has been working on {path.parent} for {timeout:.0f} s",
                         hint="Wait for it or end it, then try again.",
                     ) from None
                 time.sleep(0.05)
@@ -63,7 +63,7 @@ def make_dir(path: Path) -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise SandboxError(f"the folder {path} can't be created: {error.strerror}") from None
+        raise SandboxError(f"The folder {path} can't be created: {error.strerror}") from None
     return path
 
 

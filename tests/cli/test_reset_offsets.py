@@ -384,20 +384,15 @@ def test_one_strategy_only(argv: list[str], world: World, kgtool: Kgtool) -> Non
         result = kgtool(form, "--group", "r0", "--topic", "r1", *argv)
         assert (result.status, result.out) == (2, "")
         first, second = (word.lstrip("-").split("=")[0] for word in argv if word.startswith("--"))
-        assert f'Option "[{first}]" can\'t be used with option "[{second}]"' in result.err or (
-            f'Option "[{second}]" can\'t be used with option "[{first}]"' in result.err
-        )
+        words = ('Option "[{}]" can\'t be used with option "[{}]"' if form[0] == "-"
+                 else "--{} and --{} exclude each other.")  # fmt: skip
+        said = words.format(first, second), words.format(second, first)
+        assert any(one in result.err for one in said), result
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--to-earliest"], "One of the reset scopes should be defined: --all-topics, --topic."),
-        (["--topic", "r1"], "Option '[reset-offsets]' requires one of the following scenarios"),
-        (["--all-topics", "--topic", "r1", "--to-latest"],
-         'Option "[topic]" can\'t be used with option "[all-topics]"'),
-        (["--topic", "r1", "--to-latest", "--dry-run", "--execute"],
-         "Option [reset-offsets] only accepts one of [execute] and [dry-run]"),
         (["--topic", "r1", "--shift-by", "abc"], "Cannot parse argument 'abc' of option shift-by"),
         (["--topic", "r1", "--to-offset", "1.5"], "Cannot parse argument '1.5' of option to-off"),
         (["--topic", "r1", "--to-datetime", "soon"], "Unparseable date: 'soon'"),
@@ -415,6 +410,32 @@ def test_refused_in_both_forms(argv: list[str], said: str, world: World, kgtool:
         assert (result.status, result.out) == (2, "")
         assert said in result.err
         assert len(result.err.splitlines()) == 1
+        assert world.script.calls == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "kafkas", "ours"),
+    [
+        (["--to-earliest"], "One of the reset scopes should be defined: --all-topics, --topic.",
+         "Error: Which offsets? --topic TOPIC[:0,1] or --all-topics."),
+        (["--topic", "r1"], "Option '[reset-offsets]' requires one of the following scenarios: [",
+         "Error: Where to? One of --to-offset, --to-datetime, "),
+        (["--all-topics", "--topic", "r1", "--to-latest"],
+         'Option "[topic]" can\'t be used with option "[all-topics]"',
+         "Error: --topic and --all-topics exclude each other."),
+        (["--topic", "r1", "--to-latest", "--dry-run", "--execute"],
+         "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+         "Error: --dry-run and --execute exclude each other."),
+    ],
+)  # fmt: skip
+def test_each_form_has_its_words(
+    argv: list[str], kafkas: str, ours: str, world: World, kgtool: Kgtool
+) -> None:
+    """Kafka's own, and kgtool's with the dashes that were typed."""
+    for form, said in (("--reset-offsets", kafkas), ("reset-offsets", ours)):
+        result = kgtool(form, "--group", "r0", *argv)
+        assert (result.status, result.out) == (2, "")
+        assert result.err.splitlines()[-1].startswith(said)
         assert world.script.calls == []
 
 

@@ -48,7 +48,7 @@ def test_every_spelling_becomes_the_long_one(typed: str, meant: str) -> None:
     [
         ("-gbilling", "No such option '-gbilling': write -g billing or --group billing."),
         ("-yn", "No such option '-yn': write -y or --yes, apart."),
-        ("-ojsn", "No such option '-ojsn': write -o jsn or --output jsn."),
+        ("-ojsn", "No such option '-ojsn' (did you mean -o json?)"),
         ("-gruop x", "No such option '-gruop' (did you mean --group?)"),
         ("-zebra", "No such option '-zebra': long options have two dashes."),
     ],
@@ -131,7 +131,7 @@ def test_one_dash_never_makes_another_group(
         (["lag", "--timeout", "30x"], "--timeout takes a duration such as 30s"),
         (["keep"], "keep takes groups: names, --match GLOB or --all-groups."),
         (["delete", "a", "--all-groups"], "--all-groups takes no names beside it"),
-        (["delete-offsets", "g"], "delete-offsets takes --topic TOPIC or TOPIC:0,1"),
+        (["delete-offsets", "g"], "Which offsets? --topic TOPIC or --topic TOPIC:0,1."),
         (["show"], "kgtool --help lists them"),  # never a command that changes something
         (["list", "-o", "jsonl"], "(did you mean ndjson?)"),
         (["help", "delet-offsets"], "(did you mean delete-offsets?)"),

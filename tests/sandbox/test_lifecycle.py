@@ -87,7 +87,7 @@ def test_up_status_down(shell):
         shell("down")
     assert shell.processes() == []
     assert not list(shell.root.rglob("*.log"))
-    assert "no sandbox 'default' is running" in shell("down").stderr
+    assert "No sandbox 'default' is running" in shell("down").stderr
 
 
 def test_killed_brokers_are_recognised_and_cleaned(shell):

@@ -63,7 +63,7 @@ FORMATTERS: Final = (OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT)
 """These don't say where in which partition a record was."""
 DUMPS: Final = (DUMP_JSON, DUMP_TEXT, DUMP_OLD)
 
-UNKNOWN: Final = "is in no format that is known"
+UNKNOWN: Final = "is not in a known format"
 HEAD_BYTES = 1 << 20
 """What is looked at of a file."""
 

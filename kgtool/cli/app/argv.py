@@ -180,6 +180,8 @@ def _unknown(word: str, name: str, known: Mapping[str, str]) -> Exception:
     if len(name) == 1:
         return UsageError(f"No such option '{word}': --help shows the options there are.")
     long = SHORT.get(name[:1], "")
+    if long == "output" and (near := did_you_mean(name[1:], FORMATS, shown="-o {}".format)):
+        return UsageError(f"No such option '{word}'{near}")
     if long in known and (near := did_you_mean(name, known)) == "":
         if known[long] == NO:
             return UsageError(f"No such option '{word}': write -{name[0]} or --{long}, apart.")

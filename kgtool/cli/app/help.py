@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from kgtool.cli.app.argv import MAYBE, NO, SHORT, YES, spell_out
+from kgtool.errors import UsageError
 
 COMMON = (
     "--bootstrap-server", "--command-config", "--context", "--timeout", "--output", "--no-color",
@@ -87,6 +89,9 @@ def finish(command: click.Command) -> click.Command:
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
         finish(inner)
     add_short_options(command)
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Path):
+            _refuse_empty(parameter)
     parse = command.parse_args
 
     def parse_args(ctx: click.Context, args: Sequence[str]) -> list[str]:
@@ -103,6 +108,20 @@ def finish(command: click.Command) -> click.Command:
     if not is_group:
         _shorten(command)
     return command
+
+
+def _refuse_empty(parameter: click.Parameter) -> None:
+    """Refuse ``""`` as a file, which ``pathlib`` takes for the current folder."""
+    cast = parameter.type_cast_value
+
+    def checked(ctx: click.Context, value: Any) -> Any:
+        if "" in (value if isinstance(value, (tuple, list)) else (value,)):
+            is_option = isinstance(parameter, click.Option)
+            name = parameter.opts[-1] if is_option else parameter.metavar or "FILE"
+            raise UsageError(f"{name} is empty: is a variable unset?")
+        return cast(ctx, value)
+
+    parameter.type_cast_value = checked  # type: ignore[method-assign]
 
 
 def _shorten(command: click.Command) -> None:

@@ -24,6 +24,9 @@ _SCENARIOS = (
 )  # fmt: skip
 """The same in the order in which they were printed; Kafka's own varies from run to run."""
 
+_SCOPES = {"all-topics", "topic", "from-file", "like"}
+"""What says which offsets a reset is about."""
+
 _ONLY_WITH = {
     "members": ("describe",),
     "offsets": ("describe",),
@@ -177,16 +180,19 @@ def _check_topics(seen: Scan) -> None:
 
 
 def check_reset(names: set[str]) -> None:
-    """Raise UsageError for options of a reset that do not go together, or that are missing."""
-    _check_reset_pairs(names)
-    _check_reset_scope(names)
+    """Raise UsageError for options of the subcommand that do not go together, or are missing."""
+    for these in (("dry-run", "execute"), STRATEGIES, ("topic", "all-topics")):
+        given = [f"--{name}" for name in these if name in names]
+        if len(given) > 1:
+            raise UsageError(f"{given[0]} and {given[1]} exclude each other.")
+    if not names & _SCOPES:
+        raise UsageError("Which offsets? --topic TOPIC[:0,1] or --all-topics.")
+    if not names & set(STRATEGIES):
+        raise UsageError(f"Where to? One of --{', --'.join(STRATEGIES)}.")
 
 
 def _check_reset(seen: Scan) -> None:
-    _check_reset_pairs(seen.names)
-
-
-def _check_reset_pairs(names: set[str]) -> None:
+    names = seen.names
     if {"dry-run", "execute"} <= names:
         raise Refusal("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     _needs_group(names, "reset-offsets", "[group], [all-groups]")
@@ -198,7 +204,7 @@ def _check_reset_pairs(names: set[str]) -> None:
 def _check_reset_scope(names: set[str]) -> None:
     if {"all-topics", "topic"} <= names:  # Kafka's tool ignores --topic then (F5)
         raise _excluded("topic", "all-topics")
-    if not names & {"all-topics", "topic", "from-file", "like"}:
+    if not names & _SCOPES:
         raise Refusal("One of the reset scopes should be defined: --all-topics, --topic.")
     if not names & set(STRATEGIES):
         listed = ", ".join(f"[{strategy}]" for strategy in _SCENARIOS)

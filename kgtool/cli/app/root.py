@@ -64,4 +64,5 @@ def check_command(seen: Scan) -> None:
     others = [known for known in COMMANDS if _alike(verb, known.partition("-")[0])]
     near = f" (did you mean {verb}?)" if verb != name and verb in COMMANDS else ""
     near = did_you_mean(name, others, 0.75) or near or did_you_mean(name, SECTIONS["Read"])
+    near = did_you_mean(name, COMMANDS, 1.0) or near  # what other tools call it
     raise UsageError(f"No such command '{name}'{near or '. kgtool --help lists them.'}")

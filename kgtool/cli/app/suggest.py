@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,12 @@ from kgtool.cli.app.argv import FORMATS
 if TYPE_CHECKING:
     import click
 
-_OTHER_WORDS = {"jsonl": "ndjson"}
+_OTHER_WORDS = {
+    "jsonl": "ndjson", "format": "output", "start": "up", "stop": "down", "get": "list",
+    "seek": "reset-offsets", "rm": "delete",
+}  # fmt: skip
+"""What other tools call it: kubectl, rpk, kcl, docker."""
+_NO_COMMAND = re.compile(r"No such command '([^']*)'")
 
 
 def did_you_mean(
@@ -20,18 +26,19 @@ def did_you_mean(
 
     :param shown: how a word is written there, an option with its hyphens for one.
 
-    >>> did_you_mean("jsn", ["text", "json", "ndjson"]), did_you_mean("zebra", ["text"])
+    >>> did_you_mean("JSN", ["text", "json", "ndjson"]), did_you_mean("zebra", ["text"])
     (' (did you mean json?)', '')
     """
     from difflib import get_close_matches
 
-    names = sorted(known)
-    if (other := _OTHER_WORDS.get(word)) in names:
+    names = {name.lower(): name for name in sorted(known)}
+    word = word.lower()
+    if (other := _OTHER_WORDS.get(word, "")) in names:
         return f" (did you mean {shown(other)}?)"
     # A beginning is no slip: reset is reset-offsets, however much it looks like restore.
     longer = [name for name in names if len(word) > 1 and name.startswith(f"{word}-")]
     near = longer[:1] or get_close_matches(word, names, n=1, cutoff=cutoff)
-    return f" (did you mean {shown(near[0])}?)" if near else ""
+    return f" (did you mean {shown(names[near[0]])}?)" if near else ""
 
 
 def text(error: click.UsageError) -> str:
@@ -44,7 +51,11 @@ def text(error: click.UsageError) -> str:
         near = did_you_mean(name, options, shown=options.__getitem__)
         if name in FORMATS and "output" in options:
             near = f" (did you mean -o {name}?)"
-        return f"No such option '{error.option_name}'{near}"
+        return f"No such option '{error.option_name}'{near or '.'}"
+    missing = _NO_COMMAND.match(error.message)
+    if missing and error.ctx is not None and isinstance(error.ctx.command, click.Group):
+        near = did_you_mean(missing[1], error.ctx.command.commands)
+        return f"No such command '{missing[1]}'{near or '.'}"
     return error.format_message()
 
 

@@ -86,7 +86,7 @@ def command(
     """Delete committed offsets of groups, living ones too (KIP-496)."""
     selection.check("delete-offsets")
     if not topics:
-        raise UsageError("delete-offsets takes --topic TOPIC or TOPIC:0,1: what is deleted.")
+        raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
     consent.require(yes, dry_run)
     from kgtool.net.session import Session
 

@@ -129,7 +129,7 @@ def down(output: Output, name: str, keep_data: bool) -> int:
     output.begin(keys(SANDBOX))
     output.done += 1
     if cluster is None:
-        output.note(f"no sandbox {name!r} is running")
+        output.note(f"No sandbox {name!r} is running.")
     else:
         cluster.stop(keep_data=keep_data)
         kept = f"; its data stays in {cluster.state.directory}" if keep_data else ""
@@ -165,7 +165,7 @@ def _running(name: str) -> Cluster:
     cluster = Cluster.attach(name)
     if cluster is None or cluster.dead():
         raise SandboxError(
-            f"the sandbox {name!r} is not running",
+            f"The sandbox {name!r} is not running",
             hint=f"Start it with: kgtool sandbox up --name {name}",
         )
     return cluster

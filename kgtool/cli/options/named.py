@@ -34,7 +34,7 @@ class Named(_Choice):
             return str(value)
         near = did_you_mean(str(value), map(str, self.choices), 0.4)
         option = param.opts[-1] if param is not None else "this"
-        raise UsageError(f"{option} takes {self._listed}, not '{value}'{near}")
+        raise UsageError(f"{option} takes {self._listed}, not '{value}'{near or '.'}")
 
 
 class Number(_Number):

@@ -77,12 +77,12 @@ def download(version: str, wanted: Sequence[Pin], work: Path, watcher: Watcher) 
         reasons.append(f"{way.name}: {reason}")
     if not reasons:
         raise SandboxError(
-            f"nothing here can download the jars of Kafka {version}: neither PySpark (its Ivy) "
+            f"Nothing here can download the jars of Kafka {version}: neither PySpark (its Ivy) "
             "nor Maven is installed",
             hint="pip install 'kgtool[analyze]', or install Maven (apt-get install maven).",
         )
     raise SandboxError(
-        f"the jars of Kafka {version} could not be downloaded ({'; '.join(reasons)})",
+        f"The jars of Kafka {version} could not be downloaded ({'; '.join(reasons)})",
         hint="Check the network and the proxy settings (HTTPS_PROXY); a mirror is used when it "
         "stands in Maven's settings.xml.",
     )

@@ -48,7 +48,7 @@ def pins(version: str) -> tuple[Pin, ...]:
     """The jars of a Kafka version; UsageError for one that has no committed list."""
     if version not in VERSIONS + TEST_VERSIONS:
         raise UsageError(
-            f"the sandbox can't run Kafka {version!r}: choose one of {', '.join(VERSIONS)}"
+            f"The sandbox can't run Kafka {version!r}: choose one of {', '.join(VERSIONS)}"
         )
     text = (Path(__file__).parent / f"kafka-{version}.txt").read_text(encoding="utf-8")
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
@@ -82,10 +82,10 @@ def verify(version: str, libs: Path) -> None:
         try:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:
-            raise SandboxError(f"the jar {path} can't be read: {error.strerror}") from None
+            raise SandboxError(f"The jar {path} can't be read: {error.strerror}") from None
         if found != pin.sha256:
             raise SandboxError(
-                f"the jar {path} is not the one that Kafka {version} was pinned with: its SHA-256 "
+                f"The jar {path} is not the one that Kafka {version} was pinned with: its SHA-256 "
                 f"is {found}, expected {pin.sha256}",
                 hint=f"Remove {libs.parent} to download it again; if that doesn't help, don't "
                 "trust the repository that it comes from.",

@@ -96,7 +96,7 @@ class Crowd:
         deadline = time.monotonic() + SETTLE_S
         while not all(self._is_settled(group) for group in self._members):
             if time.monotonic() > deadline:
-                raise SandboxError(f"the seeded groups did not settle within {SETTLE_S:.0f} s")
+                raise SandboxError(f"The seeded groups did not settle within {SETTLE_S:.0f} s")
             self.poll()
             time.sleep(0.02)
         for group, members in self._members.items():
@@ -175,7 +175,7 @@ def commit(member: Consumer, offsets: world.Offsets, metadata: Sequence[str] = (
             raise KafkaException(failed[0])
         except KafkaException as error:
             if time.monotonic() > deadline:
-                raise SandboxError(f"an offset could not be seeded: {error}") from None
+                raise SandboxError(f"An offset could not be seeded: {error}") from None
         member.poll(0.1)
 
 

@@ -115,7 +115,7 @@ class GroupSocket:
         while len(parts) < size:
             part = self._socket.recv(size - len(parts))
             if not part:
-                raise SandboxError("the broker closed the connection while groups were seeded")
+                raise SandboxError("The broker closed the connection while groups were seeded")
             parts += part
         return bytes(parts)
 

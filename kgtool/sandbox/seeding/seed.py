@@ -45,7 +45,7 @@ def seed(cluster: Cluster, watcher: Watcher) -> None:
             Seeder(cluster, watcher).run()
         except KafkaException as error:
             raise SandboxError(
-                f"the sandbox {cluster.name!r} could not be seeded: {error.args[0].str()}",
+                f"The sandbox {cluster.name!r} could not be seeded: {error.args[0].str()}",
                 hint="Run it again; it goes on from where it stopped.",
             ) from error
         cluster.remember_seed()
@@ -91,7 +91,7 @@ class Seeder:
                 value = f'{{"topic": "{topic[:20]}", "number": {number}}}'
                 producer.produce(topic, value, key=f"key-{number}", partition=partition)
         if producer.flush(WAIT_S):
-            raise SandboxError(f"the records of {topic!r} could not be written")
+            raise SandboxError(f"The records of {topic!r} could not be written")
 
     def _create(self, topic: str, partitions: int) -> None:
         from confluent_kafka import KafkaError, KafkaException
@@ -105,11 +105,11 @@ class Seeder:
                 self._admin.create_topics(request)[topic].result(timeout=WAIT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise SandboxError(f"the topic {topic!r} can't be created: {error}") from None
+                    raise SandboxError(f"The topic {topic!r} can't be created: {error}") from None
             if self._has_leaders(topic, partitions):
                 return
             if time.monotonic() > deadline:
-                raise SandboxError(f"the topic {topic!r} got no leaders within {WAIT_S:.0f} s")
+                raise SandboxError(f"The topic {topic!r} got no leaders within {WAIT_S:.0f} s")
             time.sleep(0.05)
 
     def _has_leaders(self, topic: str, partitions: int) -> bool:
@@ -162,7 +162,7 @@ class Seeder:
         deadline = time.monotonic() + WAIT_S
         while topic in self._admin.list_topics(timeout=WAIT_S).topics:
             if time.monotonic() > deadline:
-                raise SandboxError(f"the topic {topic!r} is not gone after {WAIT_S:.0f} s")
+                raise SandboxError(f"The topic {topic!r} is not gone after {WAIT_S:.0f} s")
             time.sleep(0.05)
 
     # -- groups without members ----------------------------------------------------------------
@@ -239,7 +239,7 @@ class Seeder:
             if dead or time.monotonic() > deadline:
                 words = broker.last_words(folder)
                 processes.end([folder])
-                raise SandboxError(f"the members of the seeded groups failed:\n{words}")
+                raise SandboxError(f"The members of the seeded groups failed:\n{words}")
             time.sleep(0.1)
 
 

@@ -53,7 +53,7 @@ class StreamsWorker:
         answer = connection.ask(HEARTBEAT, 0, _NO_TAGS + self._body())[1:]
         (error,) = struct.unpack_from(">h", answer, 4)
         if error:
-            raise SandboxError(f"the streams group {self._group!r}: error code {error}")
+            raise SandboxError(f"The streams group {self._group!r}: error code {error}")
         at = 6 + _skip(answer, 6)  # an error message, then the member's id
         at += _skip(answer, at)
         (self._epoch,) = struct.unpack_from(">i", answer, at)
