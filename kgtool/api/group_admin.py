@@ -198,7 +198,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
     def delete_offsets(
         self, group: str, topics: Topics, *, force: bool = False, dry_run: bool = False
     ) -> GroupOffsetDeletions:
-        """Delete committed offsets of a group, a living one too (OffsetDelete, KIP-496).
+        """Delete committed offsets of a group, an active one too (OffsetDelete, KIP-496).
 
         A topic that a member subscribes to is refused (GROUP_SUBSCRIBED_TO_TOPIC, 86). Needs
         DELETE on the group and READ on the topics.

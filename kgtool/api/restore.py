@@ -119,7 +119,7 @@ class Restoring(Connected):
     def backup(
         self, groups: Iterable[str], path: str | Path, *, overwrite: bool = False
     ) -> Saved:  # fmt: skip
-        """Save the committed offsets of groups, living ones too, in one file (``kgtool backup``).
+        """Save the committed offsets of groups, active ones too, in one file (``kgtool backup``).
 
         With them go metadata, leader epochs, topic ids and the ends of the logs. The file appears
         only when it is whole, readable by nobody else; without any group that could be read there

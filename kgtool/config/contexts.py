@@ -93,7 +93,7 @@ class Contexts(NamedTuple):
             known = ", ".join(sorted(self.by_name)) or "none"
             raise ConfigError(
                 f"There is no context {name!r}; known: {known}.",
-                hint="kgtool context add makes one.",
+                hint="kgtool context add creates one.",
             )
         return self.by_name[name]
 

@@ -129,7 +129,7 @@ CHANGES = (
          ("cleanup", "plan"), (
         _GROUPS, _MATCH, _EXCLUDE, _STATE,
         Param("idle", "No commit and no change of members for this long: 30d."),
-        Param("no_lag", "Nothing left to read.", "flag"),
+        Param("no_lag", "Only groups with nothing left to read.", "flag"),
         Param("generated", "Only names that tools make up.", "flag"),
         Param("unsubscribed", "Offsets that no member subscribes to, instead of groups.", "flag"),
         Param("orphaned", "Offsets of topics that are gone, instead of groups.", "flag"),

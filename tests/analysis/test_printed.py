@@ -363,7 +363,7 @@ def test_json_with_blanks_line_breaks_and_garbage_between(tmp_path: Path) -> Non
     path.write_text("\n".join(lines) + "\nhello\n")
     pieces = read(path, "offsets-json")
     assert len(rows_of(pieces)) == len(expected) - 2
-    assert reasons(pieces) == {"text that is no record": 2, "malformed key": 1}
+    assert reasons(pieces) == {"text that is not a record": 2, "malformed key": 1}
 
 
 def test_a_file_that_ends_in_a_record_is_no_damage(tmp_path: Path) -> None:

@@ -403,7 +403,7 @@ def test_where_it_can_not_be_written(tmp_path: Path) -> None:
         html_page.check_file(tmp_path, overwrite=True)
     with pytest.raises(UsageError, match="does not exist"):
         html_page.check_file(tmp_path / "nowhere" / "page.html", overwrite=True)
-    with pytest.raises(UsageError, match="no ordinary file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         html_page.check_file(Path("/dev/null"), overwrite=True)
     html_page.check_file(tmp_path / "page.html", overwrite=False)
     (tmp_path / "taken").mkdir()

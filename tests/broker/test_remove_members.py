@@ -88,7 +88,7 @@ def test_a_static_member_that_died(scene: Scene) -> None:
     (kept,) = [json.loads(line) for line in lines if '"kind": "member"' in line]
     assert (kept["group"], kept["group_instance_id"]) == (scene.group, "one")
     undone = scene.run("undo", entry["id"], "--yes")
-    assert (undone.status, "nothing can put them back" in undone.err) == (1, True)
+    assert (undone.status, "which can't be undone" in undone.err) == (1, True)
     assert "nothing to undo" in scene.run("undo", "last", "--yes").err
 
 

@@ -162,7 +162,7 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
     long = call(capsys, "reset-offsets", "-h").out
     titles = [line for line in long.splitlines() if line.endswith(":") and line[0] != " "]
     assert titles == ["Which groups:", "Which offsets:", "Where to (one of these):",
-                      "How it is done:"]  # fmt: skip
+                      "How to do it:"]  # fmt: skip
     assert call(capsys, "version") == call(capsys, "--version")
 
 

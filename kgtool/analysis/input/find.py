@@ -129,7 +129,7 @@ def read_manifest(name: str, raw: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{name} can't be read as JSON: {error}.") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{name} is no export's description: it holds no JSON object.")
+        raise ConfigError(f"{name} is not an export's description: it holds no JSON object.")
     return content
 
 
@@ -237,7 +237,7 @@ def _nothing(listing: Listing, topics: str, unknown: list[str]) -> str:
     if topics:
         return f"{what}, only segments of other topics ({topics})."
     if unknown:
-        return f"{what} in a format that is known ({_some(unknown)})."
+        return f"{what} in a known format ({_some(unknown)})."
     return (
         f"{what} (segments {TOPIC}-N/<base offset>.log, Parquet, or output of "
         "kafka-console-consumer or kafka-dump-log)."

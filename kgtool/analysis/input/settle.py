@@ -37,7 +37,7 @@ def one_cluster(manifests: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     clusters = {manifest.get("cluster_id") for manifest in manifests}
     if len(clusters) > 1:
         raise ConfigError(
-            "The inputs are of different clusters "
+            "The inputs are from different clusters "
             f"({', '.join(sorted(map(str, clusters)))}): analyze them one by one."
         )
     return manifests[0] if manifests else None

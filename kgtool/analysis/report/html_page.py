@@ -34,7 +34,7 @@ def check_file(path: Path, *, overwrite: bool) -> None:
     if not path.absolute().parent.is_dir():
         raise UsageError(f"--report {path}: the folder {path.absolute().parent} does not exist.")
     if path.exists() and not path.is_file():  # /dev/stdout would be replaced by a file
-        raise UsageError(f"--report {path} is no ordinary file: name another one.")
+        raise UsageError(f"--report {path} is not a regular file: name another one.")
     if path.exists() and not overwrite:
         raise UsageError(f"--report {path} exists: give --overwrite, or name another file.")
     if not os.access(path.resolve().parent, os.W_OK):

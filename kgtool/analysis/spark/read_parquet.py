@@ -43,7 +43,7 @@ def _rows(session: SparkSession, root: str, files: list[InputFile]) -> DataFrame
     is_time = kinds.get("timestamp") in ("timestamp", "timestamp_ntz", "bigint")
     if missing or not is_time or (kinds["key"], kinds["value"]) != ("binary", "binary"):
         had = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes[:10])
-        raise ConfigError(f"{root} has not the columns of Spark's Kafka source (it has {had}).")
+        raise ConfigError(f"{root} lacks the columns of Spark's Kafka source (it has {had}).")
     return frame.where(F.col("topic") == TOPIC).select(
         F.col("_metadata.file_path").alias("path"),
         F.col("partition").cast("int").alias("partition"),

@@ -143,7 +143,7 @@ def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str,
             lost = NotRestored(
                 f"Group '{group}' was deleted, and {len(failed)} of its offsets could not be "
                 f"restored: {partition}: {error.message}",
-                hint="kgtool undo puts them back.",
+                hint="kgtool undo restores them.",
             )
             found[group] = ItemError.of(lost, Target(group=group))
     return found

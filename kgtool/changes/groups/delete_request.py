@@ -81,7 +81,7 @@ def _partly(group: str, count: int, why: str) -> PartlyDeleted:
     return PartlyDeleted(
         f"'{group}' is too large for one batch: {counted(count, 'offset')} of it are deleted, the "
         f"group is not: {why}",
-        hint="kgtool undo puts them back; or repeat the command.",
+        hint="kgtool undo restores them; or repeat the command.",
     )
 
 

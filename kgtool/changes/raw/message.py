@@ -65,7 +65,7 @@ def make_request(api: str, version: int, body: Mapping[str, Any]) -> Any:
         if (api, field.name) in _OURS and not is_named and carries(field, version, True):
             request = request.replace(**{field.name: _OURS[api, field.name]})
     if api == "Produce" and request.acks == 0:
-        raise UsageError("acks: brokers never answer a Produce request with acks 0: take 1 or -1.")
+        raise UsageError("acks: brokers never answer a Produce request with acks 0: use 1 or -1.")
     try:
         encode(request, version)
     except EncodeError as error:

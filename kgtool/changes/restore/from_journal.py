@@ -47,7 +47,7 @@ def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
         )
     if entry.command == REMOVE_MEMBERS:
         raise KgError(
-            f"The journal {entry.id} removed members, and nothing can put them back.",
+            f"The journal {entry.id} removed members, which can't be undone.",
             hint="Running clients rejoin by themselves; start the others.",
         )
     if force:

@@ -20,11 +20,11 @@ COMMON = (
 SECTIONS = {
     "Which groups": "group all_groups match regex exclude state type_",
     "Which offsets": "topic topics all_topics lagging lag",
-    "What is shown": "view states verbose by time_lag expiry read_committed totals columns sort "
+    "What to show": "view states verbose by time_lag expiry read_committed totals columns sort "
     "watch prometheus",
     "Where to (one of these)": "to_earliest to_latest to_current to_offset shift_by to_datetime "
     "by_duration from_file like",
-    "How it is done": "execute export create wait_empty all_or_nothing force yes confirm reason "
+    "How to do it": "execute export create wait_empty all_or_nothing force yes confirm reason "
     "journal_copy dry_run canary max_delete",
 }
 """The options by heading, in the commands that have most of them."""
@@ -152,6 +152,6 @@ def _shorten(command: click.Command) -> None:
                     formatter.write_dl(aligned, col_max=WIDEST)
         if common:
             formatter.write_paragraph()
-            formatter.write_text(f"And, as everywhere (kgtool --help): {', '.join(common)}.")
+            formatter.write_text(f"Common options (kgtool --help): {', '.join(common)}.")
 
     command.format_options = format_options  # type: ignore[method-assign]

@@ -77,7 +77,7 @@ VIEW_OPTIONS = {
     "--totals": "Sums per group and topic instead of partitions.",
     "--columns NAME,...": "Only these columns, in this order.",
     "--sort NAME": "One table of all groups, sorted by a column; the largest lag first.",
-    "-w, --watch TIME": "Look again every 5s, 1m, and show what changes; Ctrl-C ends it.",
+    "-w, --watch TIME": "Refresh every 5s, 1m, and show what changes; q ends it.",
     "--prometheus FILE": "Also write lag, members and states for a Prometheus file collector.",
 }
 """kgtool's own options of ``describe``, in both forms."""
@@ -100,7 +100,7 @@ def overview() -> str:
             "Usage: kgtool [OPTIONS] COMMAND [ARGS]...",
             "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... (Kafka's form)",
             "",
-            "Look after Kafka consumer groups and their committed offsets.",
+            "Administer Kafka consumer groups and their committed offsets.",
             *(line for name, commands in SECTIONS.items() for line in _section(name, commands)),
             "",
             "Options, before or after the command:",

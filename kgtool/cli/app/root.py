@@ -45,7 +45,7 @@ class LazyGroup(click.Group):
 @connection_params
 @output_params
 def root(**_given: Any) -> None:
-    """Look after Kafka consumer groups and their committed offsets."""
+    """Administer Kafka consumer groups and their committed offsets."""
 
 
 def _alike(word: str, other: str) -> bool:

@@ -19,7 +19,7 @@ SECTIONS = {
     },
     "Change": {
         "delete": "Delete groups that have no members.",
-        "delete-offsets": "Delete committed offsets of groups, living ones too (KIP-496).",
+        "delete-offsets": "Delete committed offsets of groups, active ones too (KIP-496).",
         "reset-offsets": "Set the committed offsets of groups that have no members.",
         "remove-members": "Remove members from a group: stuck, static and departed ones.",
         "keep": "Keep committed offsets for another full retention.",
@@ -27,7 +27,7 @@ SECTIONS = {
         "cleanup": "Remove dead groups and offsets by a plan: find, review, apply, undo.",
     },
     "Save and undo": {
-        "backup": "Save the committed offsets of groups, living ones too, to one file.",
+        "backup": "Save the committed offsets of groups, active ones too, to one file.",
         "restore": "Restore the committed offsets of groups from a backup.",
         "history": "Show the changes that kgtool made on this machine.",
         "undo": "Restore offsets to what they were before a change.",
@@ -38,7 +38,7 @@ SECTIONS = {
     },
     "Tools": {
         "context": "Manage connection profiles.",
-        "request": "Send one request of Kafka's protocol, and show the answer.",
+        "request": "Send one raw Kafka request, and show the response.",
         "validate-regex": "Check a regular expression as brokers read it (RE2).",
         "exporter": "Serve metrics of all groups to Prometheus.",
         "mcp": "Serve reads and planned changes to an agent (MCP on stdio).",

@@ -185,9 +185,9 @@ def _check_targets(options: dict[str, Any]) -> None:
     from kgtool.analysis.tables_out import check_folder
 
     if options["only"] and options["out"] is None:
-        raise UsageError("--only says what --out writes: give --out DIR too.")
+        raise UsageError("--only needs --out DIR.")
     if options["rebuild"] and options["state"] is None:
-        raise UsageError("--rebuild is about --state: give --state DIR too.")
+        raise UsageError("--rebuild needs --state DIR.")
     if options["state"] is not None and options["as_of"] is not None:
         raise UsageError("--as-of can't be given with --state, which goes on from the log's end.")
     if options["out"] is not None:
@@ -195,7 +195,7 @@ def _check_targets(options: dict[str, Any]) -> None:
     if options["report"] is not None:
         html_page.check_file(options["report"], overwrite=options["overwrite"])
     if options["idle"] is not None and options["plan"] is None:
-        raise UsageError("--idle says what --plan takes: give --plan FILE.json too.")
+        raise UsageError("--idle needs --plan FILE.json.")
     check_target(options["plan"], options["overwrite"])
 
 

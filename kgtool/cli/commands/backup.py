@@ -1,4 +1,4 @@
-"""``kgtool backup``: the offsets of any groups, living ones too, in one file."""
+"""``kgtool backup``: the offsets of any groups, active ones too, in one file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STDOUT = "-"
 @selection_options
 @positions
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="The file to make; - is stdout.")  # fmt: skip
+              help="The file to write; - is stdout.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="FILE may exist.")
 @click.option(
     "--times",
@@ -56,7 +56,7 @@ def command(
     settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool,
     times: bool,
 ) -> int:  # fmt: skip
-    """Save the committed offsets of groups, living ones too, to one file.
+    """Save the committed offsets of groups, active ones too, to one file.
 
     With them go metadata, leader epochs, topic ids, the cluster's id, and where the logs begin and
     end, so that kgtool restore can tell whether they still mean the same records. The file is

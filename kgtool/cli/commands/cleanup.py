@@ -52,7 +52,7 @@ def command(**_given: Any) -> None:
 
     `plan` only looks, and writes a file: why each item is in it, what would be lost, its lag, its
     last commit, and when it would expire anyway. Read it, remove lines, keep it in git. `apply`
-    looks at each item again just before it touches it, and leaves alone what has changed.
+    checks each item again just before it changes it, and skips what is no longer the same.
 
     PLAN.json is one JSON document with an item a line: `action`, `group`, `why`, `lag`,
     `last_commit_ms`, `expires_at_ms` (when the broker would do it by itself) and the `offsets` that
@@ -69,13 +69,13 @@ def command(**_given: Any) -> None:
               help="No commit and no change of members "
                    "for this long (30d), according to __consumer_offsets.")
 @click.option("--times-from", type=click.Path(path_type=Path), metavar="PATH",
-              help="Times of commits out of an analysis (analyze --out DIR, or --table live "
-                   "-o ndjson > FILE) instead of __consumer_offsets.")
-@click.option("--no-lag", is_flag=True, help="Nothing left to read.")
+              help="Commit times from an analysis (analyze --out DIR, or --table live "
+                   "-o ndjson > FILE), not from __consumer_offsets.")
+@click.option("--no-lag", is_flag=True, help="Only groups with nothing left to read.")
 @click.option("--generated", is_flag=True,
               help="Generated names: console-consumer-12345, spark-kafka-source-UUID.")
 @click.option("--unsubscribed", is_flag=True,
-              help="Offsets of topics that no member of the living group subscribes to.")
+              help="Offsets of topics that no member of an active group subscribes to.")
 @click.option("--orphaned", is_flag=True,
               help="Offsets of topics and partitions that are gone, or of an earlier topic.")
 @click.option("--no-rebuild", is_flag=True,
@@ -90,7 +90,7 @@ def plan(
     settings: Settings, output: Output, selection: Selection, out: Path | None, overwrite: bool,
     no_rebuild: bool, idle: int | None, times_from: Path | None, **flags: bool,
 ) -> int:  # fmt: skip
-    """Find what could go, and write a plan of it. Nothing is changed.
+    """Find dead groups and offsets, and write a plan. Nothing is changed.
 
     Groups without members are looked for; with --unsubscribed or --orphaned, such offsets instead,
     in living groups too. All conditions must hold. What can't be told (a commit's time, a lag) is
@@ -130,11 +130,11 @@ def plan(
 @output_options
 # fmt: on
 def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
-    """Do what a plan says, with a journal, so that it can be undone.
+    """Carry out a plan, with a journal, so that it can be undone.
 
-    Each group is looked at again just before it is touched. What has members now, was committed
-    to since, has other offsets, or another topic behind them, is skipped and named. A run that was
-    interrupted, in whatever way, is taken up where it ended by the same command.
+    Each group is checked again just before it is changed. One that has members now, was committed
+    to since, or has other offsets or a re-created topic is skipped and named. The same command
+    resumes an interrupted run where it stopped.
     """
     consent.require(given["yes"], given["dry_run"])
     from kgtool.changes.cleanup.plan_reader import read

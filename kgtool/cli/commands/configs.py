@@ -77,12 +77,12 @@ def command(
 ) -> int:
     """Show and change the configs of single groups (KIP-848).
 
-    VALUE is what holds, DEFAULT what would hold if nothing were set at the group, SOURCE where the
-    value comes from: group, or the broker. Classic groups have none: what is set there holds once
-    they are converted. A group need not exist.
+    VALUE is in effect, DEFAULT would be if nothing were set for the group, SOURCE is where the
+    value comes from: group, or the broker. Classic groups have none: what is set there applies
+    once they are converted. A group need not exist.
 
     Changes are checked by the controller before anything is changed, and kept in the journal:
-    kgtool undo takes them back. They take Kafka ≥ 4.0, and the ACL operations DESCRIBE_CONFIGS
+    kgtool undo takes them back. They need Kafka ≥ 4.0, and the ACL operations DESCRIBE_CONFIGS
     and ALTER_CONFIGS on the group.
     """
     changes = _usage(selection, alter, given)

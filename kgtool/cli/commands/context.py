@@ -116,10 +116,10 @@ def list_(output: Output) -> int:
 
 @command.command("use")
 @click.argument("name", required=False)
-@click.option("--none", is_flag=True, help="Use no context unless it is named.")
+@click.option("--none", is_flag=True, help="Have no default context.")
 @output_options
 def use(output: Output, name: str | None, none: bool) -> int:
-    """Use a context where no other cluster is named."""
+    """Make a context the default."""
     from kgtool.config import contexts
 
     if (name is None) == (not none):
@@ -132,7 +132,7 @@ def use(output: Output, name: str | None, none: bool) -> int:
 @click.argument("name", required=False)
 @output_options
 def show(output: Output, name: str | None) -> int:
-    """Show all of a context (default: the one in use); secrets by reference only."""
+    """Show a context (default: the one in use); secrets by reference only."""
     from kgtool.config.contexts import load
 
     known = load()
@@ -176,7 +176,7 @@ def rename(output: Output, old: str, new: str) -> int:
 @click.argument("name")
 @output_options
 def remove(output: Output, name: str) -> int:
-    """Forget a context."""
+    """Remove a context."""
     from kgtool.config import contexts
 
     gone = contexts.load().get(name)

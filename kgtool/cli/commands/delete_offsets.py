@@ -83,7 +83,7 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Delete committed offsets of groups, living ones too (KIP-496)."""
+    """Delete committed offsets of groups, active ones too (KIP-496)."""
     selection.check("delete-offsets")
     if not topics:
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")

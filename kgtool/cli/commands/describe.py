@@ -68,9 +68,9 @@ def command(
 ) -> int:
     """Show groups: committed offsets and lag, members, or state.
 
-    STATUS is ok, or why to look: no-commit, beyond-end (committed past the end of the log, which
-    was truncated or re-created), before-start (what comes next is gone), unknown-topic, no-leader,
-    pending-transaction, denied.
+    STATUS is ok, or what is wrong: no-commit, beyond-end (committed past the end of the log, which
+    was truncated or re-created), before-start (the next records are gone), unknown-topic,
+    no-leader, pending-transaction, denied.
 
     Share and streams groups, which are named one by one, have tables of their own: start offsets
     and lag, or tasks and topology. --members and --state also say which members are behind the

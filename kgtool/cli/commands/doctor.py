@@ -89,14 +89,14 @@ def command(
 ) -> int:  # fmt: skip
     """Find what is wrong with groups, and the command that fixes it.
 
-    Without a selection the brokers and __consumer_offsets are looked at too. Groups are those that
-    Kafka's own tool lists. A problem loses data or stops someone, a warning may become a problem, a
-    note is good to know. Nothing is changed, not by its commands either before you have seen a
-    plan.
+    Without a selection the brokers and __consumer_offsets are checked too. Groups are those that
+    Kafka's own tool lists. A problem loses data or blocks someone, a warning may become a problem,
+    a note is good to know. Nothing is changed; the suggested commands show a plan first.
 
     In JSON, NDJSON, CSV and YAML each row has finding (a word that never changes), severity, group,
     topic, partition, broker, message, evidence (numbers) and fix (a command line); null where a
-    part does not apply. What may not be read is a note: denied, with the findings that it costs.
+    part does not apply. What this login may not read is a note, denied, with the findings that may
+    be missing.
     """
     if findings:
         return _catalogue(output)

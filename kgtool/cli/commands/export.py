@@ -48,7 +48,7 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
     The record batches come through as the broker stores them, transactional and control batches
     included, and cluster.json keeps what is needed to read them later: the cluster's id, its
     retention settings, topics and groups. Nothing on the cluster is changed. --timeout is the
-    longest time without progress. It takes READ on the topic __consumer_offsets.
+    longest time without progress. It needs READ on the topic __consumer_offsets.
 
     With --format parquet the folder has a file for each partition, with the columns of Spark's
     Kafka source and decoded ones (group, committed offset, times); records of transactions that

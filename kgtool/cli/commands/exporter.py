@@ -54,12 +54,12 @@ def command(
     """Serve metrics of all groups to Prometheus.
 
     Lag, expiry, states and findings of consumer groups: /metrics has the names of describe
-    --prometheus and those of docs/monitoring.rst. The cluster is looked at in the background; a
-    scrape gets what was found last, kgtool_up says whether the last look succeeded,
-    kgtool_last_look_timestamp_seconds how old it is, kgtool_unseen what is missing.
+    --prometheus and those of docs/monitoring.rst. The cluster is polled in the background; a
+    scrape gets the latest results: kgtool_up says whether the last poll succeeded,
+    kgtool_last_look_timestamp_seconds when it was, kgtool_unseen what is missing.
     Commit times and expiry are there as far as __consumer_offsets can be read.
 
-    Only this machine can connect unless --listen and --token-file say more. Takes
+    Only this machine can connect, unless --listen and --token-file are given. Needs
     pip install 'kgtool[exporter]'.
     """
     try:

@@ -38,9 +38,8 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     """Show the changes that kgtool made on this machine, newest first.
 
     The journals are files in KGTOOL_JOURNAL_DIR or the user's state folder
-    (~/.local/state/kgtool/journal): one for each change, JSON Lines that anybody can read. A change
-    is done, interrupted (what it did can still be undone), undone, or, while it is at work,
-    running.
+    (~/.local/state/kgtool/journal): one for each change, as JSON Lines. A change is running, done,
+    interrupted (what it did can still be undone), or undone.
     """
     from kgtool.changes.journal.history import entries
 

@@ -66,9 +66,9 @@ def command(
 ) -> int:
     """Keep committed offsets for another full retention.
 
-    Offsets whose own time counts are committed again, unchanged: those of standalone
-    consumers and of KIP-848 groups. A classic group that has gone Empty is kept with --join: only
-    since when it is Empty counts there, and joining and leaving it restarts that clock.
+    Where an offset's clock runs from its commit, the same offset is committed again: standalone
+    consumers and KIP-848 groups. The clock of a classic group runs from when it became Empty:
+    --join joins and leaves it, which restarts that clock.
     """
     selection.check("keep")
     consent.require(yes, dry_run)

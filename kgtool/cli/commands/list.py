@@ -78,7 +78,7 @@ class Wanted(NamedTuple):
               help="Only groups that lose offsets within that time (48h, 7d): exit status 5 if "
                    "there is any.")  # fmt: skip
 @click.option("--columns", metavar="NAME,...", help="Only these columns, in this order.")
-@click.option("--sort", metavar="NAME", help="Sorted by a column (default: group).")
+@click.option("--sort", metavar="NAME", help="Sort by a column (default: group).")
 @connection_options()
 @output_options
 def command(

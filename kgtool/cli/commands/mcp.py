@@ -27,7 +27,7 @@ def command(settings: Settings, output: Output) -> int:
     steps: plan_NAME changes nothing and returns an id, apply takes it once, within 15 minutes, and
     sends the planned rows only, with the usual checks, locks and journal. Raw requests only read.
 
-    Takes pip install 'kgtool[mcp]'.
+    Needs pip install 'kgtool[mcp]'.
     """
     try:
         from kgtool.mcp import server

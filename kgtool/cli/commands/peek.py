@@ -86,7 +86,7 @@ def command(
 
     `->` marks the record that the group reads next. Records are decompressed; text is shown only
     where bytes are text that a terminal can show, everything else as 0x and hexadecimal numbers.
-    The group does not notice: no member joins it, and nothing is committed. Reading takes the ACL
+    The group is not affected: no member joins it, and nothing is committed. It needs the ACL
     operation READ on the topic. --timeout is the longest time without a record.
     """
     from kgtool.net.session import Session

@@ -70,10 +70,10 @@ def command(
 ) -> int:  # fmt: skip
     """Remove members from a group: stuck, static and departed ones.
 
-    They are why a reset, an undo or a deletion is refused. A static member stays for its session
-    timeout after its client has died, a stuck one for its poll interval. What lives joins again by
-    itself: stop it first. Members of KIP-848 groups can be removed too; those of share and streams
-    groups can't. It takes READ on the group, and can't be undone.
+    Members block a reset, an undo or a deletion. A static member stays for its session timeout
+    after its client has died, a stuck one for its poll interval. Running clients rejoin by
+    themselves: stop them first. Members of KIP-848 groups can be removed too; those of share and
+    streams groups can't. It needs READ on the group, and can't be undone.
     """
     from kgtool import timespec
     from kgtool.changes.groups.members import Choice

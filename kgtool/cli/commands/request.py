@@ -97,12 +97,12 @@ def command(
     schema: bool,
     **given: bool,
 ) -> int:
-    """Send one request of Kafka's protocol, and show the answer.
+    """Send one raw Kafka request, and show the response.
 
     The body is JSON with the names of Kafka's message JSON (--schema shows them; groupId and
-    group_id are the same), bytes in Base64. What is not named takes its default, what the version
-    does not have is refused. The request goes to the coordinator, leader or controller that it is
-    for by itself, in parts if need be. Nothing is tried again.
+    group_id are the same), bytes in Base64. Missing fields have their defaults; fields that the
+    version does not have are refused. The request is routed to the right coordinator, leader or
+    controller, in parts if need be. Nothing is retried.
 
     The answer is on stdout as JSON; error codes in it are named on stderr and make the exit
     status. A request that changes something asks first; there is no journal and no undo for it.

@@ -76,7 +76,7 @@ def _strategy_options(function: Any) -> Any:
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip
 @click.option("--all-topics", is_flag=True, help="Every partition with a committed offset.")
 @_strategy_options
-@click.option("--execute", is_flag=True, help="Do it; without, it is a dry run.")
+@click.option("--execute", is_flag=True, help="Do it; without it, this is a dry run.")
 @click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
 @click.option("--create", is_flag=True, help="Create missing groups.")
 @click.option("--wait-empty", metavar="TIME",
@@ -90,8 +90,8 @@ def _strategy_options(function: Any) -> Any:
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """Set the committed offsets of groups that have no members.
 
-    Without --execute it is a preview; on a terminal it asks then. What can't be reset (a living or
-    unknown group, an unknown partition) is named with the reason, the rest is done.
+    Without --execute it shows a preview, and asks if it is on a terminal. What can't be reset (a
+    group with members, an unknown group or partition) is listed with the reason; the rest is reset.
     """
     selection.check("reset-offsets")
     kafka_refusals.check_reset(_names(selection, given))

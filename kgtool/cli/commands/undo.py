@@ -72,12 +72,12 @@ def command(
 ) -> int:
     """Restore offsets to what they were before a change.
 
-    ID is what kgtool said on stderr, and what kgtool history shows; its beginning is enough.
-    `last` is the newest change of this cluster that is not undone yet. Offsets that did not exist
-    before are deleted, groups that were deleted come back with their offsets. What somebody else
-    has changed since is left alone and named. An undo has a journal too, so it can be undone.
+    ID is shown after a change, and by kgtool history; its beginning is enough. `last` is the newest
+    change of this cluster that is not undone yet. Offsets that did not exist before are deleted;
+    deleted groups come back with their offsets. What somebody else has changed since is left alone
+    and named. An undo has a journal too, so it can be undone.
 
-    Without --bootstrap-server it goes to where the change was made.
+    Without --bootstrap-server it connects to where the change was made.
     """
     if (journal is None) == (path is None):
         raise UsageError("undo takes a journal's ID, or last, or --from FILE.")

@@ -74,7 +74,7 @@ class Apply:
         if plan.header.cluster_id is None:
             raise ConfigError(
                 f"{self._options.path} does not say which cluster it is about.",
-                hint=f'For this one write "cluster_id": "{self._session.cluster_id}" into it.',
+                hint=f'For this cluster, add "cluster_id": "{self._session.cluster_id}" to it.',
             )
         check_cluster(self._options.path, plan.header.cluster_id, self._session.cluster_id,
                       "a plan made here")  # fmt: skip

@@ -56,7 +56,7 @@ RULES = {
         "is left over from a group that the coordinator does not know, so it is never checked",
         "a new commit in the name of the group, which restarts its expiry clock",
     ),
-    r.RULE_SHARE: ("belongs to a share group, which brokers never clean", "nothing"),
+    r.RULE_SHARE: ("belongs to a share group, which brokers never clean up", "nothing"),
 }
 """Of each rule: what it says of an offset, and what would change it."""
 

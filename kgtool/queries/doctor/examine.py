@@ -192,7 +192,7 @@ def _foreign(facts: Facts) -> Iterator[Finding]:
 
 
 _OLD = {
-    r.RULES_PRE_2_1.name: (WARNING, "offsets of living groups expire too, and can't be deleted"),
+    r.RULES_PRE_2_1.name: (WARNING, "offsets of active groups expire too, and can't be deleted"),
     r.RULES_2_1.name: (WARNING, "offsets of dropped topics never expire, and can't be deleted"),
     r.RULES_3_7_NEW.name: (WARNING, "a preview coordinator: transactions undo newer commits"),
     r.RULES_3_8_NEW.name: (NOTE, "groups with open transactions may lose or keep too much"),

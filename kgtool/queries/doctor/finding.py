@@ -94,7 +94,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "rebalancing": (
         "groups stuck in a rebalance",
-        "No member reads. The coordinator evicts who does not rejoin in time: within "
+        "No member reads. The coordinator evicts members that do not rejoin in time: within "
         "max.poll.interval.ms (default 5m). remove-members is for members still stuck after that.",
     ),
     "member-behind": (

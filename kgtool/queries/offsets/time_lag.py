@@ -156,7 +156,7 @@ def _answer(row: Any, offset: int, partition: TopicPartition) -> Any:
         return left_out(fetch.Request, f"{partition.topic}-{partition.partition}")
     if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
         return broker_error(
-            row.error_code, f"Not allowed to read {partition.topic}, so not to tell its time lag.",
+            row.error_code, f"Not allowed to read {partition.topic}, so its time lag is unknown.",
             hint=f"It needs the ACL operation READ on topic {partition.topic}.",
         )  # fmt: skip
     if row.error_code == codes.OFFSET_OUT_OF_RANGE:  # the log's beginning moved on meanwhile

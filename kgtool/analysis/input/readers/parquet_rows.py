@@ -43,7 +43,7 @@ def refusal(path: str) -> str | None:
     missing = [name for name in COLUMNS if name not in schema.names and f"/{name}=" not in path]
     if missing:
         return (
-            f"has not the columns of Spark's Kafka source: {', '.join(missing)} is missing "
+            f"lacks the columns of Spark's Kafka source: {', '.join(missing)} is missing "
             f"(it has {', '.join(schema.names[:10])})"
         )
     wrong = [
@@ -52,7 +52,7 @@ def refusal(path: str) -> str | None:
         if name in schema.names and not test(schema.field(name).type)
     ]
     if wrong:
-        return f"has not the columns of Spark's Kafka source: {'; '.join(wrong)}"
+        return f"lacks the columns of Spark's Kafka source: {'; '.join(wrong)}"
     if topics and TOPIC not in topics:
         return f"holds records of {', '.join(sorted(topics))}, not of {TOPIC}"
     return None

@@ -20,7 +20,7 @@ from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 
 ABORT, COMMIT = 0, 1
 
-REASON_MALFORMED = "text that is no record"
+REASON_MALFORMED = "text that is not a record"
 REASON_CUT_OFF = "record cut off at the end"
 
 REASON_STOPPED = "the tool stopped with an error: {}"
@@ -68,7 +68,7 @@ class Collected:
         base_offset = log_offset if base_offset is None else base_offset
         for number in (log_offset, base_offset, timestamp_ms, producer_id):
             if not -_LIMIT <= number < _LIMIT:
-                raise ValueError(f"{number} is no 64-bit number")
+                raise ValueError(f"{number} is not a 64-bit number")
         self._parts.append(key if value is None else key + value)
         self._rows.append(
             (
@@ -83,7 +83,7 @@ class Collected:
         count[0] += 1
 
     def leave(self, text: str, position: int, *, is_last: bool = False) -> None:
-        """Leave out text that is no record: noise, the torn end of a file, or damage."""
+        """Leave out text that is not a record: noise, the torn end of a file, or damage."""
         stopped = _STOPPED.search(text)
         if stopped:
             self.notes.append(Note(REASON_STOPPED.format(stopped[1].strip()[:200]), position))
