@@ -50,6 +50,11 @@ def test_names_patterns_and_what_matches_nothing(kgtool: Kgtool, world: tuple[st
     assert missed.status == 3
     assert [error["name"] for error in missed.json["errors"]] == ["NO_MATCH"]
     assert kgtool("explain", f"{name}-x*").status == 1
+    for how, status in (([f"{name}-x*"], 1), (["--match", f"{name}-x*"], 0)):
+        nothing = kgtool("delete", *how, "--yes")
+        assert (nothing.status, nothing.out) == (status, ""), nothing
+        assert nothing.err.count("No group matches") == 1 == nothing.err.count("\n")
+    assert kgtool("ls", "--match", f"{name}-x*") == (0, "", "No group matches.\n")
 
 
 def test_lag_is_worst_first_and_leaves_out_what_does_not(

@@ -208,6 +208,17 @@ def test_a_reader_that_went_away_is_no_error(argv: list[str]) -> None:
         assert process.wait(timeout=20) == 0
 
 
+def test_a_folder_that_cannot_be_made_is_no_bug(
+    kgtool: Kgtool, canned: Callable[..., None]
+) -> None:
+    """``export --out /proc/x``: the system's own words, and which file."""
+    error = FileNotFoundError(2, "No such file or directory", "/proc/x")
+    canned(listing__list_groups=error)
+    result = kgtool("list")
+    assert (result.status, result.out) == (1, "")
+    assert result.err == "Error: Can't use /proc/x: No such file or directory.\n"
+
+
 class TestUnexpected:
     @pytest.fixture(autouse=True)
     def _broken(self, canned: Callable[..., None]) -> None:

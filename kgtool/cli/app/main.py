@@ -255,6 +255,8 @@ def _as_kg_error(error: Exception) -> KgError | None:
 
         _discard_stdout()  # Click's own help went there
         return unwritable(error)
+    if isinstance(error, OSError) and error.filename:
+        return KgError(f"Can't use {error.filename}: {error.strerror}.")
     return KgError(
         f"Unexpected {type(error).__name__}: {error}",
         hint="This is a bug in kgtool; --debug shows where.",

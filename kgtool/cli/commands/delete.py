@@ -217,7 +217,7 @@ def _report(output: Output, done: Sequence[GroupDeletion]) -> None:
     names = ", ".join(f"'{escape(row.group)}'" for row in good)
     if good and good[0].status == "would-delete":
         output.text(f"Dry run: these consumer groups would be deleted: {names}")
-    elif not failed:
+    elif not failed and (good or output.is_kafka_form):
         output.text(f"Deletion of requested consumer groups ({names}) was successful.")
     elif good:
         output.text(f"\nThese consumer groups were deleted successfully: {names}")

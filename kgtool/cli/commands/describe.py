@@ -23,6 +23,7 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.options.view import view_options
 from kgtool.cli.output.output import Output
+from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def command(
         states=parse_choices(",".join(filter(None, states)), "state", STATES),
         types=parse_choices(type_, "types", TYPES),
     )
+    if view and "" in states:
+        raise UsageError(f"--{view} and --state exclude each other.")
     name = view or ("state" if "" in states else "offsets")
     return run(settings, output, selection, make(name, given, topics))
 

@@ -105,6 +105,8 @@ def command(
     if wanted.horizon is not None:
         return _expiring(settings, output, wanted, wanted.horizon)
     found = fetch(settings, output, wanted)
+    if not found and selection.has_filter and not output.errors:
+        output.note("No group matches.")
     _table(output, found, _columns(columns) or LIST)
     return output.finish()
 

@@ -52,8 +52,13 @@ class Selection(NamedTuple):
     def _has_pattern(self) -> bool:
         return bool(self.match) or self.regex is not None
 
-    def named(self, words: Iterable[str]) -> Selection:
-        """Return the selection with a command's arguments as well."""
+    def named(self, words: Sequence[str]) -> Selection:
+        """Return the selection with a command's arguments as well.
+
+        :raises UsageError: one is empty. A group without a name can exist; ``--group ''`` names it.
+        """
+        if "" in words:
+            raise UsageError("GROUP is empty: is a variable unset?")
         plain = [word for word in words if not any(letter in word for letter in "*?[")]
         return self._replace(
             groups=tuple(dict.fromkeys((*plain, *self.groups))),
