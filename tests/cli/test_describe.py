@@ -516,9 +516,9 @@ class TestChanges:
             ({"state": "Empty", "members": 0}, {"state": "Stable", "members": 2}),
         )
         assert said == {
-            1: "offset +5, lag -5",
+            1: "lag -5, offset +5",
             2: "lag +5",
-            3: "offset 10 -> -, lag 10 -> -, status ok -> no-commit",
+            3: "lag 10 -> -, offset 10 -> -, status ok -> no-commit",
             4: "other owner",
             5: "state Empty -> Stable, members 0 -> 2",
         }

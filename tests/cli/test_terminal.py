@@ -203,7 +203,7 @@ class TestWatch:
         with Terminal(shell, columns=170, lines=20) as terminal:
             terminal.read_until(r"0 changed(?s:.)*\x1b\[J")
             clients.commit(bootstrap, name, {(topic, 0): 9})
-            terminal.read_until(r"offset \+5, lag -5(?s:.)*\x1b\[J")
+            terminal.read_until(r"lag -5, offset \+5(?s:.)*\x1b\[J")
             terminal.read_until(r"0 changed(?s:.)*\x1b\[J")
             time.sleep(0.1)  # a table that is being drawn when Ctrl-C comes is drawn again
             terminal.type("\x03")

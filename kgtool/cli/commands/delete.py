@@ -210,7 +210,9 @@ def _report(output: Output, done: Sequence[GroupDeletion]) -> None:
         if row.error is None:
             output.row(rows.deletion(row))
             continue
-        said = f"{kafka_tables.java_error(row.error)}{hint_of(row.error)}"
+        is_kafkas = output.is_kafka_form
+        why = kafka_tables.java_error(row.error) if is_kafkas else row.error.message
+        said = f"{why}{hint_of(row.error)}"
         output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {escape(said)}")
         output.failed(row.error, row=rows.deletion(row), quiet=True)
     good = [row for row in done if row.error is None]

@@ -43,6 +43,8 @@ _NAMED = {
     "partitions": "partitions", "current_assignment": "assignment", "lagging": "lagging",
     "topology_epoch": "topology",
 }  # fmt: skip
+_CHANGE = CHANGE._replace(spare=RATES[0].spare - 1)
+"""Beside rates: they say more where there is no room for both."""
 _LONG = {"owner", "assignment"}
 """What is too long to be shown as "from -> to"."""
 
@@ -200,8 +202,9 @@ class Watch:
 
     def _columns(self, part: Part) -> list[Column]:
         if not part.kind:
-            rates = RATES if self._rates is not None and not self._view.columns else ()
-            return [*self._view.text_columns(part.rows), *rates, CHANGE]
+            if self._rates is None or self._view.columns:
+                return [*self._view.text_columns(part.rows), CHANGE]
+            return [*self._view.text_columns(part.rows), *RATES, _CHANGE]
         return [*share_and_streams.text_columns(self._view, part.kind, part.rows), CHANGE]
 
     def _put_out(self, now: Snapshot, parts: Sequence[Part]) -> None:
@@ -259,7 +262,7 @@ def changes(
 
 def _differences(old: Row, new: Row) -> list[str]:
     said = []
-    for key in new:
+    for key in sorted(new, key=lambda key: key != "lag"):  # a narrow screen cuts the rest
         was, now = old.get(key), new[key]
         if was == now:
             continue

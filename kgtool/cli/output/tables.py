@@ -66,7 +66,7 @@ def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> 
     if fitting.left_out:
         output.note_once(
             f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. "
-            "A wider terminal, --columns or -o show them."
+            "A wider terminal or -o shows them."
         )
     return draw(
         wanted, found, sizes=fitting.sizes, colored=output.is_colored, mark=terminal.mark_for()
