@@ -28,6 +28,8 @@ TESTS = (
     *SMOKE, "tests/cli/test_tables.py", "tests/queries/test_on_a_broker.py",
     "tests/exporter/test_exporter.py", "tests/mcp/test_server.py", "tests/spark/test_truth.py",
 )  # fmt: skip
+LEFT_OPEN = ["-W", "ignore:unclosed <socket:ResourceWarning"]
+"""PySpark 4.0 leaves the sockets of its results to the garbage collector, on purpose."""
 
 
 class Lane(NamedTuple):
@@ -94,8 +96,9 @@ def main() -> int:
         installed = time.monotonic() - began
         # kio, an oracle of the wire formats, needs Python 3.11.
         oracle = ["-k", "not kio"] if lane.python.name == "python3.10" else []
-        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *oracle, *TESTS]
-        if subprocess.run([python, *words], cwd=ROOT, check=False).returncode:
+        warnings = LEFT_OPEN if lane.is_lowest else []
+        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *oracle, *warnings]
+        if subprocess.run([python, *words, *TESTS], cwd=ROOT, check=False).returncode:
             failed.append(lane.name)
         took = time.monotonic() - began
         print(f"{lane.name}: {took:.0f} s, {installed:.0f} s of them to install", flush=True)
