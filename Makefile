@@ -13,13 +13,13 @@ demo:  ## the whole product on a real Kafka, then everything stopped again
 	@$(MAKE) --no-print-directory venv
 	@$(BIN)/python tools/demo.py
 
-test: venv  ## all tests, with a real Kafka and a real Spark, and the linters
+test: venv  ## the tests, with a real Kafka and a real Spark, and the linters
 	@$(SHELL) tools/java.sh
-	@$(SHELL) tools/packages.sh
+	@$(SHELL) tools/packages.sh $(ALL)
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
 	@$(BIN)/python tools/run_tests.py $(ALL)
 
-test-all: venv  ## what make test does, and Kafka's own tests of its command, with kgtool in its place
+test-all: venv  ## all tests, whole matrices and Kafka's own tests of its command too: what CI runs
 	@$(MAKE) --no-print-directory test ALL=--all
 
 check: venv  ## ruff and what the changed files reach, in a minute (SINCE=main: since that commit)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.cluster import Cluster
-from tests.support import brokers, clients, record, schemas, seeds
+from tests.support import brokers, clients, record, schemas, seeds, thorough
 from tests.support.outcomes import outcome, pytest_terminal_summary
 
 __all__ = ["outcome", "pytest_terminal_summary"]
@@ -46,8 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
 _START_BROKERS = {"kafka", "kafka_391", "secure", "parity"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses a broker by what it asks for: no mark is forgotten."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses a broker by what it asks for, and what is thorough by the list."""
+    thorough.mark(config, items)
     for item in items:
         if _START_BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)

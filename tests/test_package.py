@@ -57,21 +57,21 @@ def built() -> Built:
     root = Path(os.environ[brokers.VARIABLE]) / "shelf"
     with locked(root.with_suffix(".lock"), timeout=600.0):
         if not root.exists():
-            _make_dist(root)
+            unfinished = root.with_suffix(".new")
+            dist.make(unfinished / "dist", _sources(root.with_suffix(".source")))
+            unfinished.rename(root)
     out = root / "dist"
     return Built(next(out.glob("*.whl")), next(out.glob("*.tar.gz")), out)
 
 
-def _make_dist(root: Path) -> None:
-    source = root.with_suffix(".source")
+def _sources(source: Path) -> Path:
+    """Copy what a package is made of: a build leaves files beside it."""
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in ("kgtool", "man", "completions"):
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     for name in ("setup.py", "pyproject.toml", "README.rst", "LICENSE", "CHANGES.rst"):
         shutil.copy(ROOT / name, source / name)
-    unfinished = root.with_suffix(".new")
-    dist.make(unfinished / "dist", source)
-    unfinished.rename(root)
+    return source
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,9 @@ def bare(programs: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_the_wheel_has_everything_and_nothing_else(built: Built) -> None:
-    with zipfile.ZipFile(built.wheel) as wheel:
+def test_the_wheel_has_everything_and_nothing_else(tmp_path: Path) -> None:
+    dist.build(tmp_path / "dist", _sources(tmp_path / "source"))
+    with zipfile.ZipFile(next(tmp_path.glob("dist/*.whl"))) as wheel:
         names = wheel.namelist()
     data = {name.split(".data/data/")[1] for name in names if ".data/data/" in name}
     assert data >= SHARED

@@ -92,14 +92,20 @@ def _component(metadata: Any) -> dict[str, Any]:
             "purl": package, **licences}  # fmt: skip
 
 
+def build(out: Path, source: Path) -> Path:
+    """Make the sdist, and of that the wheel; return the wheel."""
+    run("uv", "build", "--quiet", "--out-dir", out, source)
+    (out / ".gitignore").unlink(missing_ok=True)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
 def make(out: Path, source: Path = ROOT) -> list[Path]:
     """Make everything of a checkout in a folder; return the files."""
     out.mkdir(parents=True, exist_ok=True)
     for old in out.iterdir():
         old.unlink()
-    run("uv", "build", "--quiet", "--out-dir", out, source)
-    (out / ".gitignore").unlink(missing_ok=True)
-    (wheel,) = out.glob("*.whl")
+    wheel = build(out, source)
     (out / "requirements.txt").write_text(requirements(), encoding="utf-8")
     made = bill(pex(wheel, out))
     (out / "sbom.cdx.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")

@@ -1,7 +1,8 @@
 """``make test``: the linters and all tests, in two lanes, one after the other.
 
 What has a time limit of its own (``timed``) runs after the rest, so that no Spark is beside it.
-``make test-all`` (``--all``) has a third lane, Kafka's own tests, which starts JVMs of its own.
+``make test-all`` (``--all``) also runs what tests/thorough.toml lists, and has a third lane,
+Kafka's own tests, which starts JVMs of its own.
 What failed runs again, alone, which tells a race from a bug; but no failure is forgotten: it is
 named at the end, and where ``CI`` is set it fails the run, unless tests/flaky.toml lists it.
 ``build/tests`` keeps how each test went and how long it took (JSON, and JUnit's XML).
@@ -43,12 +44,7 @@ CORES = max(2, os.cpu_count() or 2)
 WORKERS = os.environ.get("KGTOOL_TEST_WORKERS", str(CORES + 1))
 """One more than there are cores: many tests wait for a broker or for Spark."""
 BESIDE = ["--dist", "worksteal", "--durations=15", "--durations-min=2"]
-LANES = {
-    "tests": ["-m", "not timed and not kafka_own", "-n", WORKERS, *BESIDE],
-    "timed tests": ["-m", "timed", "-n", str(CORES), *BESIDE],
-}
 ALL = "--all"
-KAFKAS_OWN = {"kafka's own tests": ["-m", "kafka_own", "--durations=15", "tests/kafka_own"]}
 MOST_TRIED_AGAIN = 40
 NOTHING_TO_RUN = 5
 """pytest's exit status where no test was selected."""
@@ -61,6 +57,8 @@ class Ran(NamedTuple):
     failed: frozenset[str]
     is_broken: bool
     """It ended without having run its tests: nothing can be said of them."""
+    thorough: int = 0
+    """How many tests there are that only ``make test-all`` runs."""
 
 
 def lint(took: dict[str, float], complaints: list[str]) -> None:
@@ -71,6 +69,26 @@ def lint(took: dict[str, float], complaints: list[str]) -> None:
         took[part.name] = time.monotonic() - began
         if done.returncode:
             complaints.append(f"{part.name} failed:\n{done.stdout}{done.stderr}")
+
+
+def timed_files() -> list[str]:
+    """Return the files that have timed tests: to collect all others takes half a minute."""
+    paths = sorted(ROOT.glob("tests/**/test_*.py"))
+    return [str(path) for path in paths if "mark.timed" in path.read_text(encoding="utf-8")]
+
+
+def lanes(is_all: bool, given: list[str]) -> dict[str, list[str]]:
+    """Return the arguments of each run of pytest, with those that were given to this program."""
+    rest = "" if is_all else " and not thorough"
+    where = given or timed_files()
+    found = {
+        "tests": ["-m", f"not timed and not kafka_own{rest}", "-n", WORKERS, *BESIDE, *given],
+        "timed tests": ["-m", f"timed{rest}", "-n", str(CORES), *BESIDE, *where],
+    }
+    if is_all:
+        where = given or ["tests/kafka_own"]
+        found["kafka's own tests"] = ["-m", "kafka_own", "--durations=15", *where]
+    return found
 
 
 def pytest(name: str, *arguments: str) -> Ran:
@@ -89,30 +107,27 @@ def pytest(name: str, *arguments: str) -> Ran:
         return Ran(0, frozenset(), is_broken=True)
     failed = frozenset(found["failed"])
     is_well = status in (0, NOTHING_TO_RUN) or (status == 1 and bool(failed))
-    return Ran(len(found["seconds"]), failed, is_broken=not is_well)
+    return Ran(len(found["seconds"]), failed, not is_well, found["thorough"])
 
 
-def tests(took: dict[str, float]) -> tuple[int, frozenset[str], frozenset[str], bool]:
-    """Run every lane, and the failed once more, alone.
-
-    Return how many tests there were, which failed at first, which then too, and whether a run
-    broke off.
-    """
-    count, once, is_broken = 0, frozenset[str](), False
-    arguments = [word for word in sys.argv[1:] if word != ALL]
-    lanes = {**LANES, **KAFKAS_OWN} if ALL in sys.argv else LANES
-    for name, selection in lanes.items():
+def tests(took: dict[str, float], is_all: bool) -> tuple[Ran, frozenset[str]]:
+    """Run every lane, and the failed once more, alone: return all runs as one, and which failed."""
+    count, once, is_broken, thorough = 0, frozenset[str](), False, 0
+    given = [word for word in sys.argv[1:] if word != ALL]
+    for name, arguments in lanes(is_all, given).items():
         began = time.monotonic()
-        ran = pytest(name, *selection, *arguments)
+        ran = pytest(name, *arguments)
         took[name] = time.monotonic() - began
         count, once, is_broken = count + ran.count, once | ran.failed, is_broken or ran.is_broken
+        thorough = max(thorough, ran.thorough)
+    whole = Ran(count, once, is_broken, thorough)
     if not once or is_broken or len(once) > MOST_TRIED_AGAIN:
-        return count, once, once, is_broken
+        return whole, once
     print(f"\n{len(once)} failed beside others; once more, alone:", flush=True)
     began = time.monotonic()
     again = pytest("again", *sorted(once))
     took["the failed again"] = time.monotonic() - began
-    return count, once, again.failed, again.is_broken
+    return whole._replace(is_broken=again.is_broken), again.failed
 
 
 def verdict(once: frozenset[str], still: frozenset[str]) -> bool:
@@ -132,23 +147,27 @@ def main() -> int:
     """Run everything; 0 if all of it passed."""
     took: dict[str, float] = {}
     complaints: list[str] = []
+    is_all = ALL in sys.argv
     KEPT.mkdir(parents=True, exist_ok=True)
     print("Running the tests on a real Kafka and a real Spark, and the linters beside.", flush=True)
     print(f"KGTOOL_SEED={seeds.seed()}", flush=True)
     linters = threading.Thread(target=lint, args=(took, complaints))
     linters.start()
-    count, once, still, is_broken = tests(took)
+    ran, still = tests(took, is_all)
     linters.join()
     print("\nTime of each part:")
     for name, seconds in took.items():
         print(f"  {name:<18}{seconds:7.1f} s")
     for complaint in complaints:
         print(f"\n{complaint}")
-    is_good = verdict(once, still) and not complaints and not is_broken
-    if is_broken:
+    is_good = verdict(ran.failed, still) and not complaints and not ran.is_broken
+    if ran.is_broken:
         print("pytest broke off: not every test was run.")
-    once_only = f", {len(once - still)} failed once" if once - still else ""
-    print(f"{count - len(still)} passed, {len(still)} failed{once_only}", flush=True)
+    once = len(ran.failed - still)
+    once_only = f", {once} failed once" if once else ""
+    if not is_all:
+        print(f"{ran.thorough} tests run only in make test-all (tests/thorough.toml).")
+    print(f"{ran.count - len(still)} passed, {len(still)} failed{once_only}", flush=True)
     return 0 if is_good else 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,8 @@ class Record:
         self.path = path
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
+        self.thorough = 0
+        """How many of the tests that there are only ``make test-all`` runs."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
@@ -32,12 +35,19 @@ class Record:
         if report.failed:
             self.failed.add(report.nodeid)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.thorough = max(self.thorough, getattr(node, "workeroutput", {}).get("thorough", 0))
+
     def pytest_sessionfinish(self) -> None:
         slowest = sorted(self.seconds.items(), key=lambda item: -item[1])
         seconds = {test: round(took, 3) for test, took in slowest}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(
-            json.dumps({"failed": sorted(self.failed), "seconds": seconds}, indent=1),
+            json.dumps(
+                {"failed": sorted(self.failed), "seconds": seconds, "thorough": self.thorough},
+                indent=1,
+            ),
             encoding="utf-8",
         )
 

@@ -1,0 +1,49 @@
+"""tests/thorough.toml: of everything that it leaves to ``make test-all``, a real test stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import thorough
+from tests.support.thorough import Entry
+
+TESTS = ("tests/a.py::test_b[2.1.1]", "tests/a.py::test_b[4.3.1]", "tests/a.py::test_c",
+         "tests/ab.py::test_d", "tests/a.py::test_e[2.1.1]")  # fmt: skip
+
+
+def test_the_list(request: pytest.FixtureRequest) -> None:
+    """As far as this run has collected the files; ``make test`` collects all."""
+    collected = request.config.stash[thorough.COLLECTED]
+    files = {test.partition("::")[0] for test in collected}
+    known = [
+        entry
+        for entry in thorough.entries()
+        if all(
+            test.partition("::")[0] in files
+            for test in (*entry.tests, entry.instead)
+            if test.partition("::")[0].endswith(".py")
+        )
+    ]
+    assert list(thorough.complaints(known, collected)) == []
+
+
+@pytest.mark.parametrize(
+    ("tests", "stays", "wrong"),
+    [
+        ("tests/a.py::test_b", {"keep": ("4.*",)}, []),
+        ("tests/a.py::test_b", {"keep": ("4.*", "5.*")}, ["tests/a.py::test_b: there is no 5.*"]),
+        ("tests/a.py", {"keep": ("4.*",)}, ["nothing stays of tests/a.py::test_e"]),
+        ("tests/a.py::test_c", {"instead": "tests/ab.py::test_d"}, []),
+        ("tests/a.py", {"instead": "tests/a.py::test_c"}, []),
+        ("tests/a", {"instead": "tests/a.py::test_c"}, ["tests/a: nothing of it is thorough"]),
+        ("tests/a.py", {"instead": "tests/b.py::test_f"},
+         ["tests/a.py: tests/b.py::test_f does not stay"]),
+        ("tests/a.py::test_c", {}, ["tests/a.py::test_c: it takes one of keep and instead"]),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tests: str, stays: Any, wrong: list[str]) -> None:
+    entry = Entry((tests,), "", **stays)
+    collected = {test: entry.is_thorough(test) for test in TESTS}
+    assert list(thorough.complaints([entry], collected)) == wrong
