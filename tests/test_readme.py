@@ -37,6 +37,9 @@ def test_every_block_shows_what_it_prints(seeded: str, tmp_path: Path) -> None:
                 f"{page.name} shows something else than what happens: look at it, then make readme"
             )
             count += 1
+        if page == readme.PAGES[0]:
+            drawn = readme.picture.draw(readme.environment(seeded, work))
+            assert readme.same_picture(drawn), "docs/session.svg is old: make readme"
     assert count >= 15
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import io
 import os
 import pty
+import re
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
 COMMANDS = (
     "kgtool lag 'report*' --by group",
@@ -15,10 +16,11 @@ COMMANDS = (
     "kgtool undo last --yes",
 )
 WIDTH = 100
+_PIECE = re.compile(r'<text[^>]* y="([\d.]+)"[^>]*clip-path="[^"]*line-\d+\)">([^<]*)</text>')
 
 
-def draw(path: Path, environ: Mapping[str, str]) -> None:
-    """Run the commands on a terminal, and write what it shows."""
+def draw(environ: Mapping[str, str]) -> str:
+    """Run the commands on a terminal, and return a picture of what it shows."""
     from rich.console import Console
     from rich.text import Text
 
@@ -27,7 +29,15 @@ def draw(path: Path, environ: Mapping[str, str]) -> None:
         console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
         console.print(Text.from_ansi(_terminal(command, environ).strip("\n")))
         console.print()
-    path.write_text(console.export_svg(title="kgtool"), encoding="utf-8")
+    return console.export_svg(title="kgtool")
+
+
+def text_of(svg: str) -> str:
+    """Return the lines of text in a picture."""
+    lines: dict[str, str] = {}
+    for y, piece in _PIECE.findall(svg):
+        lines[y] = lines.get(y, "") + html.unescape(piece).replace("\xa0", " ")
+    return "\n".join(lines.values())
 
 
 def _terminal(command: str, environ: Mapping[str, str]) -> str:

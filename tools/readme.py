@@ -29,6 +29,7 @@ PAGES = tuple(
     )
 )  # fmt: skip
 """The pages with console blocks, in the order in which they are run."""
+PICTURE = ROOT / "docs/session.svg"
 BIN = Path(sys.executable).parent
 INDENT = "   "
 
@@ -112,6 +113,12 @@ def masked(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+def same_picture(drawn: str) -> bool:
+    """Whether README.rst's picture shows what a new one does."""
+    shown = PICTURE.read_text(encoding="utf-8")
+    return masked(picture.text_of(shown)) == masked(picture.text_of(drawn))
+
+
 def refresh(page: Path, bootstrap: str, folder: Path) -> list[str]:
     """Run every block of a page; return its lines with today's outputs."""
     lines = page.read_text(encoding="utf-8").splitlines()
@@ -141,7 +148,9 @@ def main() -> int:
                 lines = refresh(page, cluster.bootstrap, work)
                 page.write_text("\n".join(lines) + "\n", encoding="utf-8")
                 if page == PAGES[0]:
-                    picture.draw(ROOT / "docs/session.svg", environment(cluster.bootstrap, work))
+                    drawn = picture.draw(environment(cluster.bootstrap, work))
+                    if not same_picture(drawn):
+                        PICTURE.write_text(drawn, encoding="utf-8")
     return 0
 
 

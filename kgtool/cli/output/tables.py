@@ -1,4 +1,8 @@
-"""Plain tables that can fit a terminal and have colours there."""
+"""Plain tables that can fit a terminal and have colours there.
+
+tabulate draws what ``analyze --table`` pipes; elsewhere its import (24 ms, a third of a ``list``)
+buys nothing: these tables come in waves, and it pads wide characters wrongly without wcwidth.
+"""
 
 from __future__ import annotations
 
