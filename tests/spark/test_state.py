@@ -136,7 +136,7 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     for words, said in (
         ((tmp_path / "text", *go_on), "it doesn't tell log offsets"),
         ((one, "--state", tmp_path / "one"), "holds no state of analyze"),
-        ((one, "--rebuild"), "give --state DIR too"),
+        ((one, "--rebuild"), "--rebuild needs --state DIR"),
         ((one, *go_on, "--as-of", "2026-01-01"), "--as-of can't be given with --state"),
     ):
         status, _, err = analyze(capsys, *words)

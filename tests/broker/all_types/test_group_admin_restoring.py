@@ -177,7 +177,7 @@ class TestMembersAndTime:
         assert (removed.status, removed.error) == ("removed", None)
         assert admin.describe_groups([name])[name].members == ()
         assert admin.remove_members(name, instance_ids=["one"]) == []
-        with pytest.raises(KgError, match="can put them back"):
+        with pytest.raises(KgError, match="which can't be undone"):
             admin.undo(admin.last_journal_id or "")
         with pytest.raises(KgError):
             admin.remove_members("nobody", all_members=True)
