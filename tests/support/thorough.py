@@ -79,8 +79,15 @@ def mark(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
 
 def complaints(known: Iterable[Entry], collected: Mapping[str, bool]) -> Iterator[str]:
     """What is wrong with the list: unknown tests, and promises that nothing else holds."""
+    listed = list(known)
     staying = {test.partition("[")[0] for test, is_thorough in collected.items() if not is_thorough}
-    for entry in known:
+    others = [entry for entry in listed if entry.instead]
+    held = staying | {
+        test.partition("[")[0]
+        for test in collected
+        if any(other.is_thorough(test) for other in others)
+    }
+    for entry in listed:
         for name in entry.tests:
             if not any(entry._replace(tests=(name,)).is_thorough(test) for test in collected):
                 yield f"{name}: nothing of it is thorough"
@@ -90,8 +97,8 @@ def complaints(known: Iterable[Entry], collected: Mapping[str, bool]) -> Iterato
             yield f"{entry.tests[0]}: it takes one of keep and instead"
         elif entry.instead and entry.instead not in staying:
             yield f"{entry.tests[0]}: {entry.instead} does not stay"
-        elif entry.keep and gone - staying:
-            yield f"nothing stays of {', '.join(sorted(gone - staying))}"
+        elif entry.keep and gone - held:
+            yield f"nothing stays of {', '.join(sorted(gone - held))}"
         for pattern in entry.keep:
             if not any(fnmatchcase(test.partition("[")[2][:-1], pattern) for test in covered):
                 yield f"{entry.tests[0]}: there is no {pattern}"
