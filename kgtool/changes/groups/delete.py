@@ -24,7 +24,7 @@ from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.pending import pending_transaction
 from kgtool.queries.cluster.transactions import first_commits
-from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type
+from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
 from kgtool.queries.groups.unlisted import unlisted
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
@@ -245,27 +245,19 @@ def _had(description: GroupDescription, seen: _Seen) -> Committed:
 
 
 def _undeletable(description: GroupDescription, force: bool) -> ItemError | None:
-    target = Target(group=description.group)
+    group, kind = description.group, description.protocol_type
     if description.error is not None:
         return description.error
     tool = UNKNOWN_TYPES.get(description.type or "")
     if tool is not None and not force:
-        return ItemError(
-            target, None, "WRONG_GROUP_TYPE",
-            f"Group '{description.group}' is a {description.type} group, not a consumer group.",
-            f"Use {tool} for it, or --force to delete it anyway.",
-        )  # fmt: skip
-    if description.protocol_type not in ("", "consumer", "share", "streams") and not force:
-        return ItemError(
-            target, None, "WRONG_GROUP_TYPE",
-            f"Group '{description.group}' is a '{description.protocol_type}' group, "
-            "not a consumer group.",
-            "Use the tool that made it, or --force to delete it anyway.",
-        )  # fmt: skip
+        hint = f"Use {tool} for it, or --force to delete it anyway."
+        return wrong_type(group, str(description.type), hint)
+    if kind not in ("", "consumer", "share", "streams") and not force:
+        hint = "Use the tool that made it, or --force to delete it anyway."
+        return wrong_type(group, f"'{kind}'", hint)
     if not description.is_empty:
-        return ItemError.of(
-            broker_error(codes.NON_EMPTY_GROUP, hint=_stop_members(description)), target
-        )
+        error = broker_error(codes.NON_EMPTY_GROUP, hint=_stop_members(description))
+        return ItemError.of(error, Target(group=group))
     return None
 
 

@@ -32,7 +32,7 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.pending import pending_error, pending_partitions
-from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type
+from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
 from kgtool.queries.groups.holders import holders_hint, is_held
 from kgtool.queries.offsets.fetch import Committed, offsets_of
 from kgtool.queries.offsets.fetch_selected import fetch_selected
@@ -287,27 +287,18 @@ def _refusal(
     description: GroupDescription, committed: Committed | KgError, force: bool
 ) -> ItemError | None:
     """Say why nothing of a group can be deleted, before anything is sent."""
-    target = Target(group=description.group)
-    error = description.error
+    group, kind, error = description.group, description.protocol_type, description.error
     # A member's topic that may not be seen is no reason: the coordinator knows who subscribes.
     if error is not None and error.code != codes.TOPIC_AUTHORIZATION_FAILED:
         return error
     if description.type in UNKNOWN_TYPES:
-        tool = UNKNOWN_TYPES[description.type]
-        return ItemError(
-            target, None, "WRONG_GROUP_TYPE",
-            f"Group '{description.group}' is a {description.type} group, not a consumer group.",
-            f"Use {tool} for it.",
-        )  # fmt: skip
-    if description.protocol_type not in ("", "consumer") and not force:
-        return ItemError(
-            target, None, "WRONG_GROUP_TYPE",
-            f"Group '{description.group}' is a '{description.protocol_type}' group, "
-            "not a consumer group.",
-            "Use the tool that made it, or --force to delete its offsets anyway.",
-        )  # fmt: skip
+        hint = f"Use {UNKNOWN_TYPES[description.type]} for it."
+        return wrong_type(group, description.type, hint)
+    if kind not in ("", "consumer") and not force:
+        hint = "Use the tool that made it, or --force to delete its offsets anyway."
+        return wrong_type(group, f"'{kind}'", hint)
     if isinstance(committed, KgError):
-        return ItemError.of(committed, target)
+        return ItemError.of(committed, Target(group=group))
     return None
 
 

@@ -14,7 +14,7 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.pending import pending_error
-from kgtool.queries.groups.describe import UNKNOWN_TYPES
+from kgtool.queries.groups.describe import UNKNOWN_TYPES, wrong_type
 from kgtool.queries.offsets.positions import LogRange
 from kgtool.text import counted
 
@@ -40,11 +40,7 @@ def refusal(description: GroupDescription, *, can_create: bool) -> ItemError | N
         return None if can_create else error._replace(hint=hint)
     wrong = _wrong_type(description)
     if wrong is not None:
-        return ItemError(
-            Target(group=description.group), None, "WRONG_GROUP_TYPE",
-            f"Group '{description.group}' is a {wrong[0]} group, not a consumer group.",
-            f"Use {wrong[1]} for it.",
-        )  # fmt: skip
+        return wrong_type(description.group, wrong[0], f"Use {wrong[1]} for it.")
     return None if description.is_empty else active(description)
 
 

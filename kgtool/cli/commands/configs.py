@@ -20,6 +20,7 @@ from kgtool.cli.options.shared import (
     output_options,
     positions,
 )
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import keys as keys_of
@@ -30,7 +31,7 @@ from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.text import escape
 
 if TYPE_CHECKING:
-    from kgtool.changes.groups.configs import Configs, GroupConfig
+    from kgtool.changes.groups.configs import Configs
     from kgtool.config import Settings
     from kgtool.net.session import Session
 
@@ -226,7 +227,7 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
             output.failed(one.description.error)
         output.done += 1
         configs = sorted(one.configs.values(), key=lambda config: config.name)
-        some = [_row(config) for config in configs if all_ or one.is_for_it(config.name)]
+        some = [rows_of.of(c, CONFIGS) for c in configs if all_ or one.is_for_it(c.name)]
         rows += some
         for row in some:
             output.row(row)
@@ -234,11 +235,6 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
     if rows:
         output.page()
         output.text(draw_for(output, shown(CONFIGS), rows), end="")
-
-
-def _row(config: GroupConfig) -> dict[str, Any]:
-    fields = config._asdict()
-    return {key: fields[key] for key in keys_of(CONFIGS)}
 
 
 # -- alter ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import connection_options, group_arguments, output_options
-from kgtool.cli.output.errors import error_object
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import keys
@@ -62,16 +62,12 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
 
 
 def _row(placement: Placement) -> dict[str, Any]:
-    fields = placement._asdict()
     broker = placement.coordinator
-    fields |= {
-        "coordinator": broker.id if broker else None,
-        "host": broker.host if broker else None,
-        "port": broker.port if broker else None,
-        "loading": placement.is_loading,
-        "error": error_object(placement.error) if placement.error else None,
-    }
-    return {key: fields[key] for key in keys(COORDINATOR)}
+    return rows_of.of(
+        placement, COORDINATOR, loading=placement.is_loading,
+        coordinator=broker.id if broker else None,
+        host=broker.host if broker else None, port=broker.port if broker else None,
+    )  # fmt: skip
 
 
 def _show(output: Output, placements: Sequence[Placement], rows: list[dict[str, Any]]) -> None:

@@ -260,7 +260,7 @@ def _report(
         elif result.rows:
             output.text("\n" + _table(result.rows), end="")
         if result.error is not None:  # said once, for the whole group
-            first, *others = list(map(rows.offset_deletion, result.rows)) or [_empty(result)]
+            first, *others = list(map(rows.deletion, result.rows)) or [_empty(result)]
             output.failed(result.error, row=first, quiet=True)
             for shown in others:
                 output.row(shown)
@@ -268,14 +268,14 @@ def _report(
         for row in result.rows:
             if row.error is None:
                 output.done += 1
-                output.row(rows.offset_deletion(row))
+                output.row(rows.deletion(row))
             else:
-                output.failed(row.error, row=rows.offset_deletion(row), quiet=True)
+                output.failed(row.error, row=rows.deletion(row), quiet=True)
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
     row = OffsetDeletion(result.group, "", None, "failed", result.error)
-    return {**rows.offset_deletion(row), "topic": None}
+    return {**rows.deletion(row), "topic": None}
 
 
 def _headline(output: Output, result: GroupOffsetDeletions, is_dry: bool) -> None:

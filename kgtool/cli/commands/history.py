@@ -10,6 +10,7 @@ from kgtool import timespec
 from kgtool.cli.app.help import examples
 from kgtool.cli.flows.change import folder, now_ms
 from kgtool.cli.options.shared import connection_params, output_options
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import keys
@@ -54,7 +55,7 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
         found = _prune(output, found, now_ms() - int(age * 1000), dry_run)
     for entry in found:
         output.done += 1
-        output.row({key: getattr(entry, key) for key in keys(HISTORY)})
+        output.row(rows_of.of(entry, HISTORY))
     if found:
         rows = [_row(entry) for entry in found]
         output.text(draw_for(output, HISTORY_TEXT, rows), end="")
@@ -86,5 +87,4 @@ def _row(entry: Entry) -> dict[str, Any]:
     """Return a line of the table: for people, also by whom and why."""
     header = entry.header
     by = f"{header.get('user')}@{header.get('host')}"
-    row = {key: getattr(entry, key) for key in keys(HISTORY)}
-    return {**row, "by": by, "reason": header.get("reason")}
+    return rows_of.of(entry, HISTORY_TEXT, by=by, reason=header.get("reason"))

@@ -22,7 +22,8 @@ from kgtool.cli.options.shared import (
     positions,
     selection_options,
 )
-from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output import rows as rows_of
+from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for, preview
@@ -210,7 +211,4 @@ def _question(commits: int, joins: int) -> str:
 
 
 def _row(row: KeepRow) -> dict[str, Any]:
-    fields = {key: getattr(row, key) for key in keys(KEEP) if key not in ("offset", "error")}
-    fields["offset"] = row.value.offset
-    fields["error"] = error_object(row.error) if row.error is not None else None
-    return {key: fields[key] for key in keys(KEEP)}
+    return rows_of.of(row, KEEP, offset=row.value.offset)

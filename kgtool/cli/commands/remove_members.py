@@ -10,7 +10,7 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows.change import Change
+from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
@@ -194,22 +194,11 @@ def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
 
 def _wait(session: Session, output: Output, groups: list[str], seconds: float) -> None:
     """Wait until the groups have no members; those that still have some are failures."""
-    from kgtool.changes.groups.wait_empty import LOOK_AGAIN_SECONDS, wait_until_empty
     from kgtool.changes.reset.rows import members
 
-    until = time.monotonic() + seconds
-    while True:
-        looked = wait_until_empty(session.cluster, groups, 0.0, time.monotonic)
-        busy = session.run(looked)
-        if not busy:
-            output.note("No members are left. Running clients rejoin within seconds.")
-            return
-        if time.monotonic() >= until:
-            break
-        groups = [group.group for group in busy]
-        # Not in the operation, whose time without an answer is limited.
-        time.sleep(LOOK_AGAIN_SECONDS)
-        session.loop.extend(LOOK_AGAIN_SECONDS)
+    busy = wait_until_empty(session, groups, time.monotonic() + seconds)
+    if not busy:
+        output.note("No members are left. Running clients rejoin within seconds.")
     for group in busy:
         error = ItemError(
             Target(group=group.group), None, "NON_EMPTY_GROUP",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from kgtool.cli.output.output import Output
 from kgtool.text import escape
 
 if TYPE_CHECKING:
+    from kgtool.model import GroupDescription
     from kgtool.net.session import Session
 
 WAY_BACK = (
@@ -46,6 +48,32 @@ def origin(output: Output, undoes: str | None = None) -> Origin:
         output.command, output.arguments, output.reason, undoes, output.confirm,
         output.max_delete, output.journal_copy,
     )  # fmt: skip
+
+
+def wait_until_empty(
+    session: Session, groups: Iterable[str], until: float,
+    say: Callable[[list[GroupDescription]], None] | None = None,
+) -> list[GroupDescription]:  # fmt: skip
+    """Wait for members to leave; return the groups that still have some.
+
+    :param until: by ``time.monotonic()``.
+    :param say: called once, with the groups that are waited for.
+    """
+    from kgtool.changes.groups import wait_empty
+
+    left = list(groups)
+    while True:
+        looked = wait_empty.wait_until_empty(session.cluster, left, 0.0, time.monotonic)
+        busy = session.run(looked)
+        if not busy or time.monotonic() >= until:
+            return busy
+        if say is not None:
+            say(busy)
+            say = None
+        left = [group.group for group in busy]
+        # Not in the operation, whose time without an answer is limited.
+        time.sleep(wait_empty.LOOK_AGAIN_SECONDS)
+        session.loop.extend(wait_empty.LOOK_AGAIN_SECONDS)
 
 
 class Change(change.Change):

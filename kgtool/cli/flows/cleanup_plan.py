@@ -19,6 +19,7 @@ from kgtool.changes.cleanup.plan_file import (
 from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for
@@ -196,9 +197,7 @@ def header(
 
 def row_of(item: PlanItem) -> dict[str, Any]:
     """Return an item as a row of ``cleanup plan``."""
-    fields = item._asdict()
-    return {**{key: fields[key] for key in keys(CLEANUP_PLAN)}, "offsets": len(item.offsets),
-            "why": list(item.why)}  # fmt: skip
+    return rows_of.of(item, CLEANUP_PLAN, offsets=len(item.offsets), why=list(item.why))
 
 
 def _show(output: Output, plan: Plan, looked_at: int) -> None:

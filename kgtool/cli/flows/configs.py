@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
-from kgtool.cli.output.errors import error_object
+from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for, preview
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS_ALTER
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
@@ -56,14 +56,7 @@ class Item(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """Return the row of the machine formats."""
-        error = error_object(self.error) if self.error else None
-        return dict(
-            zip(
-                keys(CONFIGS_ALTER),
-                (self.group, self.name, self.old, self.new, self.status, error),
-                strict=True,
-            )
-        )
+        return rows.of(self, CONFIGS_ALTER, old_value=self.old, new_value=self.new)
 
 
 def item(group: str, name: str, configs: Configs | KgError, new: str | None) -> Item:

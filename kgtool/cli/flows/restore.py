@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup, PutRow
 from kgtool.changes.restore.run import Putter, parts
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows.change import Change
+from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -104,26 +104,11 @@ class PutBack:
 
     def _wait(self, part: Sequence[GroupWish]) -> None:
         """Wait for members to leave, all groups together no longer than asked for."""
-        if not self._options.wait_seconds:
-            return
-        from kgtool.changes.groups.wait_empty import LOOK_AGAIN_SECONDS, wait_until_empty
-
-        if self._wait_until is None:
-            self._wait_until = time.monotonic() + self._options.wait_seconds
-        left = [wish.group for wish in part]
-        is_said = False
-        while True:
-            looked = wait_until_empty(self._session.cluster, left, 0.0, time.monotonic)
-            busy = self._session.run(looked)
-            if not busy or time.monotonic() >= self._wait_until:
-                return
-            if not is_said:
-                self._say_wait(busy)
-                is_said = True
-            left = [group.group for group in busy]
-            # Not in the operation, whose time without an answer is limited.
-            time.sleep(LOOK_AGAIN_SECONDS)
-            self._session.loop.extend(LOOK_AGAIN_SECONDS)
+        if self._options.wait_seconds:
+            if self._wait_until is None:
+                self._wait_until = time.monotonic() + self._options.wait_seconds
+            names = [wish.group for wish in part]
+            wait_until_empty(self._session, names, self._wait_until, self._say_wait)
 
     def _say_wait(self, busy: list[GroupDescription]) -> None:
         from kgtool.changes.reset.rows import members

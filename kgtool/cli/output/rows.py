@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.errors import error_object
-from kgtool.columns import keys
+from kgtool.columns import Column, keys
 from kgtool.columns.groups import OFFSETS
-from kgtool.model import GroupDeletion, GroupDescription, GroupListing, OffsetDeletion, OffsetRow
+from kgtool.model import (
+    GroupDeletion,
+    GroupDescription,
+    GroupListing,
+    ItemError,
+    OffsetDeletion,
+    OffsetRow,
+)
 
 _OFFSETS = keys(OFFSETS)
 offset_values = attrgetter(*_OFFSETS)
@@ -65,11 +73,14 @@ def state(group: GroupDescription) -> dict[str, Any]:
     }
 
 
-def deletion(row: GroupDeletion) -> dict[str, Any]:
-    """Return a row of ``delete``."""
+def deletion(row: GroupDeletion | OffsetDeletion) -> dict[str, Any]:
+    """Return a row of ``delete`` or ``delete-offsets``."""
     return {**row._asdict(), "error": error_object(row.error) if row.error else None}
 
 
-def offset_deletion(row: OffsetDeletion) -> dict[str, Any]:
-    """Return a row of ``delete-offsets``."""
-    return {**row._asdict(), "error": error_object(row.error) if row.error else None}
+def of(item: Any, columns: Iterable[Column], **others: Any) -> dict[str, Any]:
+    """Return an item as a row: its fields by the columns' keys, but for ``others``."""
+    row = {key: others[key] if key in others else getattr(item, key) for key in keys(columns)}
+    if isinstance(row.get("error"), ItemError):
+        row["error"] = error_object(row["error"])
+    return row

@@ -38,6 +38,12 @@ UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-gro
 """Group types that have their own Kafka tool and are not deleted here."""
 
 
+def wrong_type(group: str, kind: str, hint: str) -> ItemError:
+    """Refuse a group that is no consumer group."""
+    said = f"Group '{group}' is a {kind} group, not a consumer group."
+    return ItemError(Target(group=group), None, "WRONG_GROUP_TYPE", said, hint)
+
+
 # ---------------------------------------------------------------------------------------------
 # Describe
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
 
 SETTLE_S = 60.0
-HEARTBEAT_S = 3.0
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -261,40 +260,26 @@ def _share_from_the_start(bootstrap: str) -> None:
         done.result(30)
 
 
-class ConnectWorker:
+class ConnectWorker(raw_group.Worker):
     """The only member of a Connect cluster's group."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._socket: raw_group.GroupSocket | None = None
-        self._next = 0.0
+        super().__init__(bootstrap, world.CONNECT_GROUP, "connect-worker-1")
 
-    def tick(self) -> None:
-        """Join if not in, else send a heartbeat when it is time."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + HEARTBEAT_S
-        try:
-            if self._socket is None:
-                self._join()
-            else:
-                self._socket.heartbeat(self._who)
-        except (OSError, SandboxError):
-            # The broker went away or forgot us: join again next time.
-            if self._socket is not None:
-                self._socket.close()
-            self._socket = None
-
-    def _join(self) -> None:
+    def join(self, connection: raw_group.GroupSocket) -> None:
+        """Join, and take the only connector there is."""
         url = "http://127.0.0.1:8083/"
-        self._socket = raw_group.connect(self._bootstrap, world.CONNECT_GROUP, "connect-worker-1")
         # ConnectProtocol v0: version, the worker's URL, the offset of its configuration.
         metadata = struct.pack(">h", 0) + raw_group.string(url) + struct.pack(">q", 12)
-        self._who = self._socket.join(world.CONNECT_GROUP, "connect", "default", metadata)
+        self._who = connection.join(self._group, "connect", "default", metadata)
         share = struct.pack(">hh", 0, 0) + raw_group.string(self._who.member_id)
         share += raw_group.string(url) + struct.pack(">q", 12)
         connectors = [raw_group.string("s3-sink") + raw_group.array([struct.pack(">i", 0)])]
-        self._socket.sync(self._who, share + raw_group.array(connectors))
+        connection.sync(self._who, share + raw_group.array(connectors))
+
+    def beat(self, connection: raw_group.GroupSocket) -> None:
+        """Send a heartbeat."""
+        connection.heartbeat(self._who)
 
 
 if __name__ == "__main__":

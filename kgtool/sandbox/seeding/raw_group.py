@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kgtool.errors import SandboxError
 
 OFFSET_COMMIT, FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 10, 11, 12, 13, 14
+HEARTBEAT_S = 2.0
 _RETRIABLE = {14, 15, 16}  # the coordinator is loading, not there yet, or somewhere else
 
 
@@ -118,6 +119,39 @@ class GroupSocket:
                 raise SandboxError("The broker closed the connection while groups were seeded")
             parts += part
         return bytes(parts)
+
+
+class Worker:
+    """A member made by hand: joins when it is not in, and sends heartbeats in between."""
+
+    def __init__(self, bootstrap: str, group: str, client_id: str) -> None:
+        self._bootstrap, self._group, self._client_id = bootstrap, group, client_id
+        self._socket: GroupSocket | None = None
+        self._next = 0.0
+
+    def tick(self) -> None:
+        """Do what it is time for."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + HEARTBEAT_S
+        try:
+            if self._socket is None:
+                self._socket = connect(self._bootstrap, self._group, self._client_id)
+                self.join(self._socket)
+            self.beat(self._socket)
+        except (OSError, SandboxError):
+            # The broker went away or forgot us: join again next time.
+            if self._socket is not None:
+                self._socket.close()
+            self._socket = None
+
+    def join(self, connection: GroupSocket) -> None:
+        """Become a member."""
+        raise NotImplementedError
+
+    def beat(self, connection: GroupSocket) -> None:
+        """Stay a member."""
+        raise NotImplementedError
 
 
 def connect(bootstrap: str, group: str, client_id: str) -> GroupSocket:

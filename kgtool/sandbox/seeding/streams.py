@@ -7,7 +7,6 @@ a member that takes every task it is given has nothing to report.
 from __future__ import annotations
 
 import struct
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 
@@ -19,36 +18,24 @@ JOIN_EPOCH = 0
 _NULL, _NO_TAGS, _ABSENT = b"\0", b"\0", b"\xff"
 
 
-class StreamsWorker:
+class StreamsWorker(raw_group.Worker):
     """The only member of a streams group.
 
     :param topology: the subtopologies, each with the topics that it reads.
     """
 
     def __init__(self, bootstrap: str, group: str, topology: Mapping[str, Sequence[str]]) -> None:
-        self._bootstrap, self._group, self._topology = bootstrap, group, topology
+        super().__init__(bootstrap, group, f"{group}-1")
+        self._topology = topology
         self._member_id = str(uuid.uuid4())
-        self._socket: raw_group.GroupSocket | None = None
         self._epoch = JOIN_EPOCH
-        self._next = 0.0
 
-    def tick(self) -> None:
-        """Join if not in, else send a heartbeat when it is time."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + 2.0
-        try:
-            if self._socket is None:
-                self._epoch = JOIN_EPOCH
-                self._socket = raw_group.connect(self._bootstrap, self._group, f"{self._group}-1")
-            self._beat(self._socket)
-        except (OSError, SandboxError):
-            # The broker went away or forgot us: join again next time.
-            if self._socket is not None:
-                self._socket.close()
-            self._socket = None
+    def join(self, connection: raw_group.GroupSocket) -> None:
+        """Begin anew: the first heartbeat joins."""
+        self._epoch = JOIN_EPOCH
 
-    def _beat(self, connection: raw_group.GroupSocket) -> None:
+    def beat(self, connection: raw_group.GroupSocket) -> None:
+        """Send a heartbeat, and learn the epoch."""
         # The body comes behind a header of version 2, which is version 1 and a list of tags.
         answer = connection.ask(HEARTBEAT, 0, _NO_TAGS + self._body())[1:]
         (error,) = struct.unpack_from(">h", answer, 4)
