@@ -354,12 +354,7 @@ def arrow(schema: Schema) -> Any:
 def _arrow_type(kind: str) -> Any:
     import pyarrow as pa
 
-    simple = {
-        "string": pa.string(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-    }
+    simple = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
     if kind.startswith("array<"):
         return pa.list_(_arrow_type(kind[len("array<") : -1]))
     if kind.startswith("struct<"):

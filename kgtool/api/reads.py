@@ -11,13 +11,7 @@ from kgtool.api.change import now_ms
 from kgtool.api.connection import Connected
 from kgtool.api.targets import Topics
 from kgtool.errors import KgError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    GroupOffsets,
-    Listing,
-    TopicPartition,
-)
+from kgtool.model import CommittedOffset, GroupDescription, GroupOffsets, Listing, TopicPartition
 from kgtool.net.session import Session
 
 if TYPE_CHECKING:

@@ -13,13 +13,7 @@ from typing import NamedTuple, TypeGuard
 from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    ItemError,
-    Target,
-    TopicPartition,
-)
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type

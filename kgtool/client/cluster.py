@@ -15,13 +15,7 @@ from kgtool.client import denied
 from kgtool.client.answers import left_out, named, noting, peer_of, refused
 from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, cut, gather
 from kgtool.client.retries import PROTOCOL_TRIES, is_permanent, keep_reason, may_get_better
-from kgtool.errors import (
-    BrokerError,
-    ConnectionLost,
-    EncodeError,
-    IncompleteAnswer,
-    KgError,
-)
+from kgtool.errors import BrokerError, ConnectionLost, EncodeError, IncompleteAnswer, KgError
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, metadata

@@ -148,8 +148,7 @@ def _entry(first: _Token, tokens: Iterator[_Token], place: str) -> LoginModule:
 
 def _refusal(place: str, reason: str) -> ConfigError:
     return ConfigError(
-        f"{place} can't be read: {reason}.",
-        hint='Expected: CLASS required key="value" ...;',
+        f"{place} can't be read: {reason}.", hint='Expected: CLASS required key="value" ...;'
     )
 
 

@@ -46,11 +46,7 @@ class Bootstrap:
         perhaps later.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[str, int], Connection],
-        explain: Explain,
-    ) -> None:
+    def __init__(self, connect: Callable[[str, int], Connection], explain: Explain) -> None:
         self.is_active = False
         self._connect = connect
         self._explain = explain

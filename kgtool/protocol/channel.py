@@ -33,12 +33,7 @@ from kgtool.errors import (
 )
 from kgtool.protocol.api import api_versions
 from kgtool.protocol.codes import UNSUPPORTED_VERSION, broker_error
-from kgtool.protocol.frame import (
-    FrameBuffer,
-    correlation_of,
-    encode_request,
-    skip_response_header,
-)
+from kgtool.protocol.frame import FrameBuffer, correlation_of, encode_request, skip_response_header
 from kgtool.protocol.plan import decode_prefix
 from kgtool.protocol.schema import Struct
 

@@ -51,10 +51,7 @@ class Login:
     """
 
     def __init__(
-        self,
-        peer: str,
-        mechanism: Mechanism,
-        versions: Mapping[int, tuple[int, int]] | None = None,
+        self, peer: str, mechanism: Mechanism, versions: Mapping[int, tuple[int, int]] | None = None
     ) -> None:
         self.lifetime_ms = 0
         """How long the broker keeps the session (KIP-368); 0: as long as the connection."""

@@ -22,10 +22,7 @@ from kgtool.records import RecordType, record_types
 from kgtool.records.subscription import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 _int16 = struct.Struct(">h").pack
-_EMBEDDED = {
-    "subscription": ConsumerProtocolSubscription,
-    "assignment": ConsumerProtocolAssignment,
-}
+_EMBEDDED = {"subscription": ConsumerProtocolSubscription, "assignment": ConsumerProtocolAssignment}
 
 
 def key_bytes(number: int, data: object) -> bytes:
@@ -96,8 +93,5 @@ def _element(of: Any, value: Any) -> Any:
 def _embedded(field: Field, data: dict[str, Any]) -> bytes:
     """A subscription or assignment that the tool has parsed, in the version that has its fields."""
     cls = _EMBEDDED[field.name]
-    version = max(
-        (each.versions.low for each in cls.FIELDS if each.wire in data),
-        default=0,
-    )
+    version = max((each.versions.low for each in cls.FIELDS if each.wire in data), default=0)
     return _int16(version) + encode(_struct(cls, data), version)

@@ -6,17 +6,7 @@ repartition-source topics of all subtopologies.
 
 from __future__ import annotations
 
-from kgtool.protocol.schema import (
-    Struct,
-    array,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-    struct,
-    uint16,
-)
+from kgtool.protocol.schema import Struct, array, int8, int16, int32, int64, string, struct, uint16
 
 
 class KeyValue(Struct):

@@ -135,11 +135,7 @@ RULES_PRE_2_1: Final = RuleSet(
     reads_subscriptions=False,
 )
 RULES_2_1: Final = RuleSet(
-    name="2.1",
-    alias="b21",
-    brokers="2.1 to 2.3",
-    new_coordinator=False,
-    reads_subscriptions=False,
+    name="2.1", alias="b21", brokers="2.1 to 2.3", new_coordinator=False, reads_subscriptions=False
 )
 RULES_2_4: Final = RuleSet(
     name="2.4",
@@ -176,14 +172,7 @@ RULES_4_1: Final = RuleSet(
 
 RULE_SETS: Final = {
     rules.name: rules
-    for rules in (
-        RULES_PRE_2_1,
-        RULES_2_1,
-        RULES_2_4,
-        RULES_3_7_NEW,
-        RULES_3_8_NEW,
-        RULES_4_1,
-    )
+    for rules in (RULES_PRE_2_1, RULES_2_1, RULES_2_4, RULES_3_7_NEW, RULES_3_8_NEW, RULES_4_1)
 }
 """By the contract's names, oldest first."""
 
@@ -287,12 +276,7 @@ def verdict(
 
 
 def group_may_go(
-    rules: RuleSet,
-    group: GroupSnapshot,
-    *,
-    offsets_before: bool,
-    offsets_left: bool,
-    pending: bool,
+    rules: RuleSet, group: GroupSnapshot, *, offsets_before: bool, offsets_left: bool, pending: bool
 ) -> bool:
     """Whether a check removes the group itself, right after its expired offsets.
 

@@ -24,10 +24,7 @@ _children: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 def spawn(
-    command: Sequence[str],
-    folder: Path,
-    output: Path,
-    environ: Mapping[str, str] | None = None,
+    command: Sequence[str], folder: Path, output: Path, environ: Mapping[str, str] | None = None
 ) -> int:
     """Start ``command`` in its own session, output to a file; the pid.
 

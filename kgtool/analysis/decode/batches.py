@@ -13,13 +13,7 @@ import numpy as np
 
 from kgtool.analysis.decode.crc32c import crc32c
 from kgtool.analysis.decode.lockstep import Bools, Ints, View, read_records
-from kgtool.analysis.decode.segments import (
-    ATTRIBUTES_AT,
-    HEADER_SIZE,
-    PREFIX_SIZE,
-    Chunk,
-    Note,
-)
+from kgtool.analysis.decode.segments import ATTRIBUTES_AT, HEADER_SIZE, PREFIX_SIZE, Chunk, Note
 from kgtool.records.batch import decompress
 
 REASON_CRC = "wrong CRC"

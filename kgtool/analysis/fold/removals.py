@@ -12,16 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import (
-    NONE,
-    Bools,
-    Ints,
-    Runs,
-    any_of,
-    as_of,
-    codes,
-    max_of,
-)
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, any_of, as_of, codes, max_of
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.scene import Scene
 from kgtool.retention import rules as r

@@ -32,7 +32,7 @@ LEAST, MOST = 8, 2000
 """Such tasks, where one is not enough: log partitions differ in size."""
 WHILE_READING = {
     # Other programs write nanoseconds, which Spark only reads as numbers.
-    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "true"
 }
 _LARGE = ("live", "removals", "overdue", "groups", "losses", "whatif_families", "changes",
           "cleanup", "partitions", "writers", "transactions", "orphans", "gaps",

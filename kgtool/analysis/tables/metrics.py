@@ -26,12 +26,7 @@ from kgtool.analysis.tables.groups import completed
 
 AT_ONCE_MS = 10_000
 """A deleted topic's offsets go from all groups within that time."""
-COUNTS = (
-    "offset_commits",
-    "offset_expirations",
-    "offset_deletions",
-    "group_completed_rebalances",
-)
+COUNTS = ("offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances")
 CHANGES = (("topic", "string"), ("at_ms", "bigint"), ("change", "bigint"), ("groups", "bigint"))
 """Where offsets came (``change`` above 0) and went; ``groups``: groups with any, likewise."""
 COUNTED = (("what", "int"), ("bucket_start_ms", "bigint"), ("count", "bigint"))

@@ -8,14 +8,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks
-from kgtool.analysis.fold.arrays import (
-    MAX,
-    NONE,
-    Bools,
-    Ints,
-    ints,
-    words,
-)
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
 from kgtool.analysis.fold.removals import CAUSES, EXPLICIT, Removals
 from kgtool.analysis.fold.scene import Scene, choice
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.cleanup.plan_file import (
-    DELETE_GROUP,
-    DELETE_OFFSETS,
-    REBUILD_GROUP,
-    PlanItem,
-)
+from kgtool.changes.cleanup.plan_file import DELETE_GROUP, DELETE_OFFSETS, REBUILD_GROUP, PlanItem
 from kgtool.client.cluster import Cluster, TopicInfo, fetch_metadata, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError

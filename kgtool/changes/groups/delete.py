@@ -8,13 +8,7 @@ from typing import NamedTuple
 from kgtool.changes.groups.delete_request import send_deletions
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.offsets.agreed import group_digest
-from kgtool.changes.snapshot import (
-    BeforeChange,
-    Check,
-    GroupChange,
-    announce_deletion,
-    unreadable,
-)
+from kgtool.changes.snapshot import BeforeChange, Check, GroupChange, announce_deletion, unreadable
 from kgtool.client.cluster import Cluster, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError

@@ -22,14 +22,7 @@ from kgtool.changes.journal.journal import (
     VERSION,
     ConfigChange,
 )
-from kgtool.changes.journal.jsonl import (
-    Malformed,
-    groups,
-    number,
-    record_of,
-    records,
-    typed,
-)
+from kgtool.changes.journal.jsonl import Malformed, groups, number, record_of, records, typed
 from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import ConfigError, KgError
 

@@ -83,11 +83,7 @@ _NOTHING = CommittedOffset(None, None, None)
 
 
 def _value(value: CommittedOffset) -> dict[str, Any]:
-    return {
-        "offset": value.offset,
-        "leader_epoch": value.leader_epoch,
-        "metadata": value.metadata,
-    }
+    return {"offset": value.offset, "leader_epoch": value.leader_epoch, "metadata": value.metadata}
 
 
 # ---------------------------------------------------------------------------------------------

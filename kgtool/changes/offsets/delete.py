@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 
 from kgtool.changes.offsets.agreed import FAILED, Agreed, value_digest
 from kgtool.changes.offsets.delete_request import delete_partitions
-from kgtool.changes.snapshot import (
-    BeforeChange,
-    Check,
-    GroupChange,
-    take_images,
-)
+from kgtool.changes.snapshot import BeforeChange, Check, GroupChange, take_images
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -150,10 +145,7 @@ def delete_offsets(
 
 
 def _judge(
-    cluster: Cluster,
-    requests: Mapping[str, Sequence[TopicSpec]],
-    force: bool,
-    check: Check | None,
+    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]], force: bool, check: Check | None
 ) -> Operation[tuple[dict[str, GroupOffsetDeletions], dict[str, _Asked]]]:
     """Sort groups into those of which nothing can be deleted, and those of which something may.
 

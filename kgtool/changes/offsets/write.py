@@ -20,13 +20,7 @@ from typing import Any
 from kgtool.changes.offsets.commit import NAMES_VERSION, Identity, Outcome, TopicIds, commit_on
 from kgtool.changes.offsets.delete_request import delete_partitions
 from kgtool.changes.offsets.verify import HINT, Write, Writes, changed_meanwhile, read_back
-from kgtool.client.cluster import (
-    Cluster,
-    by_coordinator,
-    fetch_metadata,
-    need_topics,
-    version_of,
-)
+from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata, need_topics, version_of
 from kgtool.client.lost_replies import UNSETTLED
 from kgtool.client.ops import DeadlineExceeded, HangUp, Operation, gather, within
 from kgtool.errors import (

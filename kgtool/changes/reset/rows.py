@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from kgtool.changes.reset.targets import ResetRequest, ResetRow, target
 from kgtool.errors import KgError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    ItemError,
-    Target,
-    TopicPartition,
-)
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.pending import pending_error

@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    ItemError,
-    TopicPartition,
-    TopicSpec,
-)
+from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition, TopicSpec
 from kgtool.queries.offsets.positions import LogRange
 
 STRATEGIES = (

@@ -19,14 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from kgtool.changes.journal.jsonl import (
-    Malformed,
-    dump,
-    group_lines,
-    groups,
-    records,
-    typed,
-)
+from kgtool.changes.journal.jsonl import Malformed, dump, group_lines, groups, records, typed
 from kgtool.changes.restore.run import Runner
 from kgtool.changes.snapshot import GroupChange, GroupImage
 from kgtool.client.cluster import Cluster

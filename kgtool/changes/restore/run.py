@@ -11,14 +11,7 @@ from typing import Any, Protocol
 
 from kgtool.changes.offsets.commit import Identity
 from kgtool.changes.offsets.verify import changed_meanwhile
-from kgtool.changes.restore.decide import (
-    STOP_OR_SPEAK,
-    GroupWish,
-    Policy,
-    PutGroup,
-    PutRow,
-    decide,
-)
+from kgtool.changes.restore.decide import STOP_OR_SPEAK, GroupWish, Policy, PutGroup, PutRow, decide
 from kgtool.changes.snapshot import GroupChange, OffsetImage
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import GroupDescription, ItemError, Target

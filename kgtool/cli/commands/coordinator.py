@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "coordinator",
-    epilog=examples(
-        "kgtool coordinator billing shipping",
-        "kgtool coordinator billing -o json",
-    ),
+    epilog=examples("kgtool coordinator billing shipping", "kgtool coordinator billing -o json"),
 )
 @group_arguments
 @connection_options()

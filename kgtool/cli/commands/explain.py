@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "explain",
-    epilog=examples("kgtool explain billing", "kgtool explain billing -o json"),
+    "explain", epilog=examples("kgtool explain billing", "kgtool explain billing -o json")
 )
 @group_arguments
 @connection_options()

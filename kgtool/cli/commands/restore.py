@@ -83,10 +83,7 @@ if TYPE_CHECKING:
     help="By MirrorMaker's checkpoints: SOURCE.checkpoints.internal.",
 )
 @click.option(
-    "--create/--no-create",
-    default=True,
-    show_default=True,
-    help="Create missing groups.",
+    "--create/--no-create", default=True, show_default=True, help="Create missing groups."
 )
 @click.option(
     "--verify/--no-verify",

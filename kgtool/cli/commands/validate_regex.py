@@ -15,12 +15,7 @@ from kgtool.columns import keys
 from kgtool.columns.tools import REGEX
 
 
-@click.command(
-    "validate-regex",
-    epilog=examples(
-        "kgtool validate-regex 'orders-(eu|us)'",
-    ),
-)
+@click.command("validate-regex", epilog=examples("kgtool validate-regex 'orders-(eu|us)'"))
 @click.argument("regex")
 @connection_params
 @output_options

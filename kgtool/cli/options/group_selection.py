@@ -165,8 +165,7 @@ def regex_problem(pattern: str) -> str | None:
         said = error.args[0]
         said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         return next(
-            (words for prefix, words in _RE2J_WORDS if said.startswith(prefix)),
-            said.split(": ")[0],
+            (words for prefix, words in _RE2J_WORDS if said.startswith(prefix)), said.split(": ")[0]
         )
     return None
 

@@ -285,11 +285,7 @@ class Output:
         self._write(("\n" if self._has_rows else "") + f'], "errors": [{body}]}}\n')
 
     def _head(self) -> dict[str, Any]:
-        return {
-            "command": self.command,
-            "version": ENVELOPE_VERSION,
-            "cluster_id": self.cluster_id,
-        }
+        return {"command": self.command, "version": ENVELOPE_VERSION, "cluster_id": self.cluster_id}
 
     def _write_yaml(self) -> None:
         import yaml
@@ -357,8 +353,7 @@ class Output:
 def unwritable(error: OSError) -> KgError:
     """Say that results could not be put out."""
     return KgError(
-        f"The output can't be written: {error.strerror or error}.",
-        hint="Output is incomplete.",
+        f"The output can't be written: {error.strerror or error}.", hint="Output is incomplete."
     )
 
 

@@ -6,13 +6,7 @@ import _thread
 import secrets
 from typing import TYPE_CHECKING
 
-from kgtool.config.logins import (
-    MECHANISMS,
-    AwsLogin,
-    KerberosLogin,
-    OAuthLogin,
-    PasswordLogin,
-)
+from kgtool.config.logins import MECHANISMS, AwsLogin, KerberosLogin, OAuthLogin, PasswordLogin
 
 if TYPE_CHECKING:
     from kgtool.config.security import Sasl

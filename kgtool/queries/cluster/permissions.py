@@ -9,22 +9,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client.answers import refused
-from kgtool.client.cluster import (
-    Cluster,
-    call_any,
-    find_coordinators,
-    pipelined,
-    version_of,
-)
+from kgtool.client.cluster import Cluster, call_any, find_coordinators, pipelined, version_of
 from kgtool.client.ops import ANY, Call, Operation, gather
 from kgtool.errors import KgError
 from kgtool.protocol import codes
-from kgtool.protocol.api import (
-    consumer_group_describe,
-    describe_cluster,
-    describe_groups,
-    metadata,
-)
+from kgtool.protocol.api import consumer_group_describe, describe_cluster, describe_groups, metadata
 
 NOT_SAID = -(2**31)
 """What the bit field holds where the broker did not say."""

@@ -20,14 +20,7 @@ from kgtool.queries.doctor.brokers import TOPIC
 from kgtool.queries.doctor.denied import find_denied, is_denied
 from kgtool.queries.doctor.expiry import find_in_retention, find_in_times
 from kgtool.queries.doctor.facts import Ask, Facts, errors_of, gather_facts
-from kgtool.queries.doctor.finding import (
-    KINDS,
-    NOTE,
-    PROBLEM,
-    SEVERITIES,
-    WARNING,
-    Finding,
-)
+from kgtool.queries.doctor.finding import KINDS, NOTE, PROBLEM, SEVERITIES, WARNING, Finding
 from kgtool.queries.doctor.members import find_in_members, find_piles
 from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
 from kgtool.queries.doctor.pending import find_pending

@@ -8,13 +8,7 @@ from typing import NamedTuple
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Pause, gather, within
 from kgtool.errors import KgError
-from kgtool.model import (
-    GroupDescription,
-    GroupOffsets,
-    ItemError,
-    Member,
-    Target,
-)
+from kgtool.model import GroupDescription, GroupOffsets, ItemError, Member, Target
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_rules import BrokerRules

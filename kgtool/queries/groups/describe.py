@@ -17,19 +17,10 @@ from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
-from kgtool.model import (
-    Assignment,
-    GroupDescription,
-    GroupListing,
-    ItemError,
-    Member,
-    Target,
-)
+from kgtool.model import Assignment, GroupDescription, GroupListing, ItemError, Member, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
-from kgtool.protocol.api import (
-    describe_groups as describe_groups_api,
-)
+from kgtool.protocol.api import describe_groups as describe_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.list import list_groups
 from kgtool.records.subscription import decode_assignment, subscribed_topics

@@ -73,8 +73,7 @@ def _times(
             return error
         if found is not None and found.committed is not None:
             at[partition] = CommitTime(
-                found.committed.commit_timestamp_ms,
-                id_text(stretch.log.topic_id(group, partition)),
+                found.committed.commit_timestamp_ms, id_text(stretch.log.topic_id(group, partition))
             )
     return CommitTimes(at, stretch.before_ms, stretch.log.changed_ms(group))
 

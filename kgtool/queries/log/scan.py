@@ -62,10 +62,7 @@ class GroupLog:
     """
 
     def __init__(
-        self,
-        rules: RuleSet,
-        groups: Iterable[str],
-        wants: Callable[[str], bool] | None = None,
+        self, rules: RuleSet, groups: Iterable[str], wants: Callable[[str], bool] | None = None
     ) -> None:
         self._rules = rules
         self._wants = wants

@@ -113,11 +113,7 @@ def _lanes(groups: Sequence[str]) -> int:
 
 
 def _describe_waves(
-    cluster: Cluster,
-    waves: Waves,
-    wanted: Wanted,
-    emit: Emit | None,
-    kinds: dict[str, str] | None,
+    cluster: Cluster, waves: Waves, wanted: Wanted, emit: Emit | None, kinds: dict[str, str] | None
 ) -> Operation[list[GroupOffsets]]:
     """Describe groups of one coordinator, wave by wave, until none is left."""
     found: list[GroupOffsets] = []
@@ -137,10 +133,7 @@ def _describe_wave(
 ) -> Operation[_Work]:
     """Describe some groups of one coordinator."""
     described, committed = yield from gather(
-        [
-            groups_of.describe_groups(cluster, groups, kinds),
-            fetch_committed(cluster, groups),
-        ]
+        [groups_of.describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)]
     )
     yield from _add_first_commits(cluster, described, committed)
     described = yield from proven(described, kinds, committed)
@@ -162,9 +155,7 @@ def _describe_wave(
 
 
 def _add_first_commits(
-    cluster: Cluster,
-    described: list[GroupDescription],
-    committed: dict[str, Committed | KgError],
+    cluster: Cluster, described: list[GroupDescription], committed: dict[str, Committed | KgError]
 ) -> Operation[None]:
     """Look for what is only pending, in groups that seem to have nothing at all."""
     bare = [d.group for d in described if d.error is None and committed[d.group] == {}]

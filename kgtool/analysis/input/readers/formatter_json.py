@@ -17,11 +17,7 @@ from typing import Any
 from kgtool.analysis.decode.commits import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
 from kgtool.analysis.decode.parts import REASON_UNKNOWN_KEY
 from kgtool.analysis.input.readers.textfile import Unit
-from kgtool.analysis.input.readers.transcribe import (
-    Collected,
-    printed_key,
-    printed_value,
-)
+from kgtool.analysis.input.readers.transcribe import Collected, printed_key, printed_value
 from kgtool.records.types import KNOWN_TYPES
 
 UNKNOWN = "unknown"
