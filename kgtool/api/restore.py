@@ -15,7 +15,7 @@ from kgtool.api.connection import Connected
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.client.ops import cut
 from kgtool.errors import KgError
-from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Restoring(Connected):
         found = open_backup(Path(path))
         wanted = None if groups is None else set(groups)
         selecting = Selecting(
-            lambda name: wanted is None or name in wanted, _any_partition, group_names or {},
+            lambda name: wanted is None or name in wanted, lambda _: True, group_names or {},
             topic_names or {}, other_cluster,
         )  # fmt: skip
         policy = Policy(force, create=create, as_member=as_member)
@@ -232,10 +232,6 @@ def _take_back(
         return Undone(entry.id, [], configs, lost)
     done = _put_back(session, recorder, lambda: wishes(entry.path, is_refusal), policy, dry_run)
     return Undone(entry.id, done, {}, lost)
-
-
-def _any_partition(_partition: TopicPartition) -> bool:
-    return True
 
 
 def _put_back(

@@ -43,7 +43,7 @@ class States:
     def __init__(self, log: Log, rules: RuleSet) -> None:
         has_own = np.zeros(log.size, dtype=np.bool_)
         has_own[log.own.group] = True
-        creating = np.flatnonzero(log.offsets.creates) if rules.new_coordinator else _nothing()
+        creating = np.flatnonzero(log.offsets.creates & rules.new_coordinator)
         of_group = log.keys.group[log.offsets.key[creating]]
         rows = list(_fold(log, creating[has_own[of_group]], rules))
         simple, first = np.unique(of_group[~has_own[of_group]], return_index=True)
@@ -124,10 +124,6 @@ class States:
 
     def _has(self, name: str) -> bool:
         return name in self._topics
-
-
-def _nothing() -> Ints:
-    return np.zeros(0, dtype=np.int64)
 
 
 def _fold(log: Log, creating: Ints, rules: RuleSet) -> Iterator[tuple[int, dict[str, Any]]]:

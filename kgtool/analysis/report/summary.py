@@ -29,7 +29,7 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
     basis, as_of_ms = analysis.basis, analysis.end_ms
     kinds = sorted(
         _added(analysis.small("kinds"), ["group_type", "group_state"], ["groups", *COUNTS]),
-        key=lambda row: (-row["groups"], _text(row)),
+        key=lambda row: (-row["groups"], str(row["group_type"]), str(row["group_state"])),
     )
     families = merged_families(
         analysis.small("live_families"),
@@ -93,10 +93,6 @@ def _removals(gone: Any) -> list[dict[str, Any]]:
     names = [name.removesuffix("_sum").removesuffix("_max") for name in found.column_names]
     rows: list[dict[str, Any]] = found.rename_columns(names).to_pylist()
     return rows
-
-
-def _text(row: dict[str, Any]) -> tuple[str, str]:
-    return str(row["group_type"]), str(row["group_state"])
 
 
 def _quality(quality: Any) -> dict[str, Any]:

@@ -38,11 +38,7 @@ DELETED = (("topic", "string"), ("at_ms", "bigint"), ("count", "bigint"))
 def changes(scene: Scene) -> Any:
     """Rows of CHANGES, summed up for each topic and moment."""
     log, past = scene.log, scene.history
-    went = past.tombstone & (past.stored >= 0)
-    rows = np.flatnonzero(went | past.first)
-    change = np.where(went[rows], -1, 1)
-    at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
-    group = log.keys.group[past.key[rows]]
+    rows, change, at_ms, group = _steps(scene)
     order = np.lexsort((-change, past.position[rows], group))
     rows, change, at_ms, group = rows[order], change[order], at_ms[order], group[order]
     left = np.cumsum(change)
@@ -59,6 +55,16 @@ def changes(scene: Scene) -> Any:
             "groups": np.bincount(code, of_groups).astype(np.int64),
         }
     )
+
+
+def _steps(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where offsets came and went: rows of the history, 1 or -1, when, and of which group."""
+    past = scene.history
+    went = past.tombstone & (past.stored >= 0)
+    rows = np.flatnonzero(went | past.first)
+    change = np.where(went[rows], -1, 1)
+    at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
+    return rows, change, at_ms, scene.log.keys.group[past.key[rows]]
 
 
 def _start(group: Ints, before: Ints) -> Ints:
@@ -122,12 +128,7 @@ def deleted(scene: Scene, gone: Removals) -> Any:
 
 def _emptied(scene: Scene, gone: Removals) -> Bools:
     """Removals after which nothing was left of their group."""
-    past = scene.history
-    went = past.tombstone & (past.stored >= 0)
-    rows = np.flatnonzero(went | past.first)
-    change = np.where(went[rows], -1, 1)
-    at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
-    group = scene.log.keys.group[past.key[rows]]
+    _, change, at_ms, group = _steps(scene)
     return _left(group, at_ms, change, gone.group, gone.at_ms) <= 0
 
 

@@ -224,16 +224,16 @@ def alter_group_configs(
     outcomes: Outcomes = {}
     for (group, configs), answer in zip(wanted.items(), answers, strict=True):
         outcomes.update({(group, name): answer for name in configs})
-    hopeful = {g: c for (g, c), a in zip(wanted.items(), answers, strict=True) if _may_be_done(a)}
+    hopeful = {
+        group: configs
+        for (group, configs), answer in zip(wanted.items(), answers, strict=True)
+        if answer is None or answer.maybe_done
+    }
     different = yield from _wait(cluster, hopeful)
     for group, configs in hopeful.items():
         if group not in different:  # an answer that got lost is known now
             outcomes.update({(group, name): None for name in configs})
     return outcomes
-
-
-def _may_be_done(answer: KgError | None) -> bool:
-    return answer is None or answer.maybe_done
 
 
 def _wait(cluster: Cluster, wanted: Wanted) -> Operation[set[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Pause
 from kgtool.model import GroupDescription
-from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type
 
 LOOK_AGAIN_SECONDS = 0.5
 
@@ -31,7 +31,11 @@ def wait_until_empty(
     left = list(groups)
     while True:
         described = yield from describe_with_type(cluster, left)
-        busy = [group for group in described if group.error is None and _has_members(group)]
+        busy = [
+            group
+            for group in described
+            if group.error is None and group.type not in UNKNOWN_TYPES and not group.is_empty
+        ]
         if not busy or clock() >= until:
             return busy
         if waiting is not None:
@@ -39,7 +43,3 @@ def wait_until_empty(
             waiting = None
         left = [group.group for group in busy]
         yield Pause(min(LOOK_AGAIN_SECONDS, max(0.0, until - clock())))
-
-
-def _has_members(group: GroupDescription) -> bool:
-    return group.type not in ("share", "streams") and not group.is_empty

@@ -46,10 +46,7 @@ class Copy:
     def __init__(self, url: str, *, goes_on: bool = False) -> None:
         self._url = check_url(url)
         self._fs, self._path = self._ask(lambda: _open(self._url))
-        self._count = len(self._ask(self._list)) if goes_on else 0
-
-    def _list(self) -> list[str]:
-        return _objects(self._fs, self._path)
+        self._count = len(self._ask(lambda: _objects(self._fs, self._path))) if goes_on else 0
 
     def put(self, data: bytes) -> None:
         """Store what was appended.

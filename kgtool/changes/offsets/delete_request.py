@@ -123,11 +123,10 @@ def _read(part: list[_Item], reply: Any) -> dict[_Item, Any]:
         for topic in reply.topics
         for row in topic.partitions
     }
-    return {item: found[item[1]] if item[1] in found else _left_out(item[1]) for item in part}
-
-
-def _left_out(partition: TopicPartition) -> KgError:
-    return left_out(offset_delete.Request, str(partition))
+    return {
+        item: found[item[1]] if item[1] in found else left_out(offset_delete.Request, str(item[1]))
+        for item in part
+    }
 
 
 def _sort(

@@ -88,7 +88,7 @@ def check_line(seen: Scan) -> None:
 def kafka_form(ctx: click.Context, /, **given: Any) -> int:
     """Do what kafka-consumer-groups.sh does with the same options."""
     output = get_output(ctx)
-    action = next(name for name in ACTIONS if given[_key(name)] not in (None, False))
+    action = next(name for name in ACTIONS if given[name.replace("-", "_")] not in (None, False))
     output.command = action
     if action == "validate-regex":
         from kgtool.cli.commands.validate_regex import run as validate
@@ -104,10 +104,6 @@ def kafka_form(ctx: click.Context, /, **given: Any) -> int:
 
 
 add_short_options(kafka_form)
-
-
-def _key(option: str) -> str:
-    return option.replace("-", "_")
 
 
 def _list(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:

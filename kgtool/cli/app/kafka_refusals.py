@@ -102,7 +102,8 @@ def _check_words(seen: Scan) -> None:
     for name, value in seen.options:
         bare = name.lstrip("-")
         if bare not in VALUE | OPTIONAL_VALUE | FLAGS:
-            raise UsageError(f"{bare} is not a recognized option{_suggest(bare)}")
+            near = did_you_mean(bare, VALUE | OPTIONAL_VALUE | FLAGS, shown="--{}".format)
+            raise UsageError(f"{bare} is not a recognized option{near}")
         if value is None and name in VALUE:
             raise UsageError(f"Option {name} requires an argument")
         if value is not None and name in FLAGS:
@@ -112,10 +113,6 @@ def _check_words(seen: Scan) -> None:
             f"Unexpected argument '{seen.strays[0]}': options are written with --, and values "
             "follow their option."
         )
-
-
-def _suggest(word: str) -> str:
-    return did_you_mean(word, VALUE | OPTIONAL_VALUE | FLAGS, shown="--{}".format)
 
 
 def _check_available(names: set[str]) -> None:

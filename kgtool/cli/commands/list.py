@@ -107,12 +107,8 @@ def command(
     found = fetch(settings, output, wanted)
     if not found and selection.has_filter and not output.errors:
         output.note("No group matches.")
-    _table(output, found, _columns(columns) or LIST)
+    _table(output, found, wanted.columns or LIST)
     return output.finish()
-
-
-def _columns(text: str | None) -> tuple[Column, ...]:
-    return () if text is None else columns_of.parse(text, LIST, "--columns")
 
 
 def _wanted(

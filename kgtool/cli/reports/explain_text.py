@@ -108,7 +108,7 @@ def _head(found: Explanation, now_ms: int) -> str:
     else:
         what = f"is a {kind} group"
     since = found.snapshot.state_since_ms if found.snapshot is not None else None
-    for_ = "" if since is None else f" since {moment(since)} ({_span(now_ms - since)})"
+    for_ = "" if since is None else f" since {moment(since)} ({duration(max(now_ms - since, 0))})"
     return f"Group {name} {what}, {group.state}{for_}{where}.\n"
 
 
@@ -117,10 +117,6 @@ def _absence(found: Explanation) -> str:
     if error is not None and error.code == GROUP_ID_NOT_FOUND:
         return "does not exist any more" if found.was_there else "does not exist"
     return "can't be described"
-
-
-def _span(ms: int) -> str:
-    return duration(max(ms, 0))
 
 
 def _members(group: GroupDescription, width: int | None) -> str:

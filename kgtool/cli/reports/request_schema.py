@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -129,9 +129,5 @@ def hexdump(title: str, data: bytes) -> str:
     for at in range(0, len(data), 16):
         part = data[at : at + 16]
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"  {at:04x}  {_pairs(part):<47}   {text}")
+        lines.append(f"  {at:04x}  {part.hex(' '):<47}   {text}")
     return "\n".join(lines) + "\n"
-
-
-def _pairs(part: Sequence[int]) -> str:
-    return " ".join(f"{byte:02x}" for byte in part)

@@ -110,7 +110,8 @@ class _Look(NamedTuple):
 
     def errors(self) -> dict[int, ItemError]:
         """Name the brokers that failed, and the partitions that nobody leads."""
-        if not self.rows and all(map(_is_lacking, self.failures.values())):
+        failures = self.failures.values()
+        if not self.rows and all(isinstance(error, UnsupportedVersion) for error in failures):
             from kgtool.protocol.capabilities import nobody_offers
 
             return {-1: ItemError.of(nobody_offers(list_groups_api.Request.NAME), Target())}
@@ -119,10 +120,6 @@ class _Look(NamedTuple):
         if lost:
             found[-1] = _leaderless(lost, len(self.leaders or ()))
         return found
-
-
-def _is_lacking(error: KgError) -> bool:
-    return isinstance(error, UnsupportedVersion)
 
 
 def _leaderless(partitions: list[int], of: int) -> ItemError:
