@@ -23,10 +23,6 @@ from kgtool.analysis.input.sources import Basis
 from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tables.quality import quality
 
-NEED_ALL = ("overdue", "whatif", "whatif_families", "losses", "metrics", "gaps", "upgrades")
-"""Tables that are empty if anything of ``lacks.BLIND`` is missing."""
-OF_ALL = ("quality", "whatif", "metrics")
-"""Small ones that only all log partitions together tell."""
 _BY_FAMILY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "whatif_families": (("rules", "retention_ms", "check_interval_ms", "family"), ()),
     "writers": (("bucket_ms", "family"), ()),
@@ -288,18 +284,18 @@ class Analysis:
             return self.engine
         kinds = schema.arrow(schema.TABLES[name])
         engine = self.engine if name == "quality" else self._folded
-        if name in NEED_ALL and self.lacks & lacks.BLIND:
+        if name in schema.NEED_ALL and self.lacks & lacks.BLIND:
             engine.put(name, kinds.empty_table())
         elif name == "whatif":
             engine.put(name, pa.Table.from_pylist(self.whatif, schema=kinds))
-        elif name in OF_ALL:
+        elif name in schema.OF_ALL:
             engine.put(name, getattr(self, name))
         self._made.add(name)
         return engine
 
     def _finish(self, name: str) -> Finish:
         kinds = schema.TABLES[name]
-        if name in NEED_ALL and self.lacks & lacks.BLIND:
+        if name in schema.NEED_ALL and self.lacks & lacks.BLIND:
             return Finish()
         if name == "groups":
             return Finish(_named(self.families))

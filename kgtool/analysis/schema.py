@@ -333,6 +333,13 @@ TABLES: Final = {
     "quality": QUALITY,
 }
 
+NEED_ALL: Final = (
+    "overdue", "whatif", "whatif_families", "losses", "metrics", "gaps", "upgrades",
+)  # fmt: skip
+"""Tables that are empty if anything of ``lacks.BLIND`` is missing."""
+OF_ALL: Final = ("quality", "whatif", "metrics")
+"""Small ones that only all log partitions together tell."""
+
 
 def ddl(schema: Schema) -> str:
     """The schema as Spark's SQL spells it."""

@@ -34,9 +34,7 @@ WHILE_READING = {
     # Other programs write nanoseconds, which Spark only reads as numbers.
     "spark.sql.legacy.parquet.nanosAsLong": "true"
 }
-_LARGE = ("live", "removals", "overdue", "groups", "losses", "whatif_families", "changes",
-          "cleanup", "partitions", "writers", "transactions", "orphans", "gaps",
-          "upgrades")  # fmt: skip
+_LARGE = (*(name for name in schema.TABLES if name not in schema.OF_ALL), "changes", "cleanup")
 
 
 class OnSpark:

@@ -18,7 +18,7 @@ from kgtool.queries.log.commit_times import CommitTime, CommitTimes, commit_time
 from kgtool.queries.log.expiry import Expiries, Expiry, Question, find_expiries
 from kgtool.queries.log.reader import Stretch, newest_record_ms
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
-from kgtool.queries.offsets.lag import LogEnds
+from kgtool.queries.offsets.lag import LogEnds, lag
 from kgtool.queries.offsets.ranges import log_ends
 
 GONE_TOPIC, GONE_PARTITION, RECREATED, BEYOND_END = (
@@ -174,18 +174,19 @@ def _offset(
 ) -> OffsetFacts:
     topic = cluster.topics[partition.topic]
     topic_id = id_text(topic.topic_id)
-    end = None if ends is None else ends.end
     problem = _missing(topic, partition)
-    if problem is None and isinstance(end, KgError) and _is_unknown(end):
+    if problem is None and ends and isinstance(ends.end, KgError) and _is_unknown(ends.end):
         problem = GONE_PARTITION
     if problem is None and at is not None and at.topic_id and topic_id:
         problem = RECREATED if at.topic_id != topic_id else None
-    lag = 0 if problem in (GONE_TOPIC, GONE_PARTITION) else None
-    if isinstance(end, int) and value.offset is not None:
-        lag = max(end - value.offset, 0)
-        if problem is None and value.offset > end:
-            problem = BEYOND_END
-    return OffsetFacts(value, topic_id, lag, problem, at, expiry)
+    left = lag(value.offset, ends) if ends else None
+    if problem is None and left is not None and left < 0:
+        problem = BEYOND_END
+    if left is not None:
+        left = max(left, 0)
+    elif problem in (GONE_TOPIC, GONE_PARTITION):
+        left = 0
+    return OffsetFacts(value, topic_id, left, problem, at, expiry)
 
 
 def _missing(topic: TopicInfo, partition: TopicPartition) -> str | None:

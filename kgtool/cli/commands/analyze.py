@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kgtool.analysis.schema import TABLES
 from kgtool.cli.app import exits
 from kgtool.cli.app.help import examples
 from kgtool.cli.flows.analyze import UNKNOWN_BYTES, analyze
@@ -21,12 +22,6 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.reports.analyze_alerts import Condition
 from kgtool.errors import ConfigError, UsageError
 from kgtool.retention.rules import RULE_SETS
-
-TABLES = (
-    "live", "removals", "overdue", "whatif", "whatif_families", "losses", "groups", "metrics",
-    "partitions", "writers", "transactions", "orphans", "gaps", "upgrades",
-    "quality",
-)  # fmt: skip
 
 
 # fmt: off
@@ -60,7 +55,7 @@ TABLES = (
               help="Analyze the log as of this time (default: end).")
 @click.option("--out", metavar="DIR",
               help="Write every table as Parquet to a folder or URL.")
-@click.option("--only", multiple=True, type=Named(TABLES), metavar="NAME",
+@click.option("--only", multiple=True, type=Named(tuple(TABLES)), metavar="NAME",
               help="With --out: only this table; repeatable.")
 @click.option("--overwrite", is_flag=True, help="Overwrite existing --out, --report, --plan.")
 @click.option("--state", metavar="DIR",
@@ -72,7 +67,7 @@ TABLES = (
               help="Write a plan for kgtool cleanup.")
 @click.option("--idle", type=Duration(), metavar="DURATION",
               help="With --plan: only groups idle this long.")
-@click.option("--table", type=Named(TABLES), metavar="NAME",
+@click.option("--table", type=Named(tuple(TABLES)), metavar="NAME",
               help=f"Print this table's rows: {', '.join(TABLES)}.")
 @click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
               help="Time bucket of the table metrics.")
