@@ -83,7 +83,7 @@ _DUMP_BODY = re.compile(
     rb'headerKeys: \[[^\]]*\] (?:(?P<json>key: (?:\{"type":|Unknown record type ))'
     rb"|(?P<text>key: (?:offset_commit|group_metadata|unknown)::)"
     rb'|(?P<old>key: (?:offset::|\{"metadata":))'
-    rb"|(?P<plain>key: ))",
+    rb"|(?P<plain>key: ))"
 )
 _RECORD = re.compile(rb"^(?:\| )?offset: \d+ .*$", re.MULTILINE)
 _BATCH = re.compile(rb"^baseOffset: \d+ lastOffset: ", re.MULTILINE)

@@ -54,8 +54,7 @@ def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
         return
     if entry.state == UNDONE:
         raise KgError(
-            f"The journal {entry.id} was undone already.",
-            hint="--force repeats the undo.",
+            f"The journal {entry.id} was undone already.", hint="--force repeats the undo."
         )
     check_cluster(entry.path, entry.cluster_id, cluster_id)
 

@@ -69,12 +69,7 @@ class Wanted(NamedTuple):
 @connection_options()
 @output_options
 def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    all_: bool,
-    alter: bool,
-    **given: Any,
+    settings: Settings, output: Output, selection: Selection, all_: bool, alter: bool, **given: Any
 ) -> int:
     """Show and change the configs of single groups (KIP-848).
 

@@ -54,12 +54,7 @@ if TYPE_CHECKING:
 @connection_options()
 @output_options
 def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    force: bool,
-    dry_run: bool,
-    yes: bool,
+    settings: Settings, output: Output, selection: Selection, force: bool, dry_run: bool, yes: bool
 ) -> int:
     """Delete groups that have no members."""
     selection.check("delete")

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from kgtool.changes.journal.history import Entry
 
 
-@click.command(
-    "history",
-    epilog=examples(
-        "kgtool history",
-        "kgtool history --prune 90d --dry-run",
-    ),
-)
+@click.command("history", epilog=examples("kgtool history", "kgtool history --prune 90d --dry-run"))
 @click.option("--prune", metavar="AGE",
               help="Remove journals older than this, such as 90d; their changes can no longer be "
                    "undone.")  # fmt: skip

@@ -58,12 +58,7 @@ if TYPE_CHECKING:
 @connection_options()
 @output_options
 def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    join: bool,
-    dry_run: bool,
-    yes: bool,
+    settings: Settings, output: Output, selection: Selection, join: bool, dry_run: bool, yes: bool
 ) -> int:
     """Keep committed offsets for another full retention.
 

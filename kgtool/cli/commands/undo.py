@@ -47,11 +47,7 @@ def living_options(function: Any) -> Any:
 
 
 @click.command(
-    "undo",
-    epilog=examples(
-        "kgtool undo last --dry-run",
-        "kgtool undo last --wait-empty 60s",
-    ),
+    "undo", epilog=examples("kgtool undo last --dry-run", "kgtool undo last --wait-empty 60s")
 )
 @click.argument("journal", required=False, metavar="[ID|last]")
 @click.option("--from", "path", type=click.Path(), metavar="FILE|URL",

@@ -32,10 +32,7 @@ RULES = {
         "counts, like all others of the group, from when it became Empty",
         "a member that joins, even if it leaves again (kgtool keep --join); no commit does",
     ),
-    r.RULE_EXPLICIT: (
-        "was committed with a retention time of its own",
-        "a new commit without one",
-    ),
+    r.RULE_EXPLICIT: ("was committed with a retention time of its own", "a new commit without one"),
     r.RULE_SUBSCRIBED: (
         "is kept, because a member subscribes to the topic",
         "the end of the last such subscription",
@@ -44,10 +41,7 @@ RULES = {
         "is kept, because the group is alive and this broker keeps all that such a group has",
         "the end of its last membership",
     ),
-    r.RULE_REBALANCING: (
-        "is kept as long as the group rebalances",
-        "the end of the rebalance",
-    ),
+    r.RULE_REBALANCING: ("is kept as long as the group rebalances", "the end of the rebalance"),
     r.RULE_PENDING: (
         "is kept as long as an open transaction holds a commit for the partition",
         "the end of the transaction",
