@@ -44,6 +44,7 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     # What is missing is no share or streams group either.
     name = "kgtool.queries.groups.share_and_streams.describe_other_groups"
     monkeypatch.setattr(name, lambda _cluster, groups: dict.fromkeys(groups))
+    monkeypatch.setattr("kgtool.queries.cluster.topics.missing_topics", lambda *_: [])
     # No broker answers here, so nothing more is to be found out of what was described.
     monkeypatch.setattr(
         "kgtool.queries.groups.unlisted.proven", lambda described, _kinds: described

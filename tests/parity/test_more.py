@@ -130,6 +130,24 @@ def test_a_first_commit_that_is_pending(address: str, kg: Kg, tool: Tool) -> Non
         reader.close()
 
 
+def test_topics_that_do_not_exist_are_failures(address: str, kg: Kg) -> None:
+    topic, group = clients.create_topic(address, clients.unique("t"), 2), clients.unique("g")
+    clients.commit(address, group, {(topic, 0): 0})
+    missing = clients.unique("missing")
+
+    def look(*topics: str) -> tuple[int, int, list[tuple[str, int | None, str]]]:
+        chosen = [word for each in topics for word in ("--topic", each)]
+        result = kg("describe", group, *chosen, "-o", "json")
+        targets = [(e["target"], e["name"]) for e in result.json["errors"]]
+        named = [(target["topic"], target["partition"], name) for target, name in targets]
+        return result.status, len(result.json["results"]), named
+
+    unknown = "UNKNOWN_TOPIC_OR_PARTITION"
+    assert look(missing) == (1, 0, [(missing, None, unknown)])
+    assert look(f"{topic}:0,7", missing) == (3, 1, [(topic, 7, unknown), (missing, None, unknown)])
+    assert look(f"{topic}:1") == (0, 0, [])  # it is there, and nothing is committed
+
+
 @behaviour()
 def test_deleting_several_groups(
     world: World, address: str, kg: Kg, empty: Empty, protocol: str

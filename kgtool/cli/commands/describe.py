@@ -115,6 +115,11 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
         output.page()
         held = HeldBack(output, selection.groups)
         look(session, held, selection, view, show, ordered=output.format != "ndjson")
+        if view.topics:
+            from kgtool.queries.cluster.topics import missing_topics
+
+            asked = missing_topics(session.cluster, view.topics, presenter.found)
+            presenter.missing(session.run(asked))
         presenter.end()
         others = held.find(session, view)
         if others:

@@ -12,7 +12,7 @@ from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.model import GroupDescription, OffsetRow
+from kgtool.model import GroupDescription, ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
 
 Row = Mapping[str, Any]
@@ -24,6 +24,9 @@ class Presenter:
     def __init__(self, output: Output, view: View) -> None:
         self.output = output
         self.view = view
+        self.found: set[TopicPartition] = set()
+        """What there is of the topics asked for, however it lags."""
+        self._bare = 0
 
     def show(self, found: Found) -> None:
         """Show one group, and what of it could not be found out."""
@@ -46,11 +49,14 @@ class Presenter:
         hidden = self.view.narrows and not found.has_rows
         if note is not None and self.output.is_text and not hidden:
             self.output.note(note)
-        is_bare = not found.has_rows and not found.errors and not self.view.narrows
-        if self.view.topics and is_bare and self.output.is_text:
-            self.output.note(self._bare(found))
+        if self._has_nothing(found) and self.output.is_text:
+            self.output.note(self._nothing(found))
 
-    def _bare(self, found: Found) -> str:
+    def _has_nothing(self, found: Found) -> bool:
+        is_bare = not found.has_rows and not found.errors and not self.view.narrows
+        return bool(self.view.topics) and is_bare
+
+    def _nothing(self, found: Found) -> str:
         asked = ", ".join(map(str, self.view.topics))
         name = escape(found.description.group)
         return f"Group '{name}' has no offset in {escape(asked)}, and is not subscribed to it."
@@ -82,6 +88,15 @@ class Presenter:
             self.output.failed(error)
         if not found.errors or found.has_rows:
             self.output.done += 1
+            self._bare += self._has_nothing(found)
+        if self.view.topics:
+            self.found |= found.partitions
+
+    def missing(self, errors: Sequence[ItemError]) -> None:
+        """Name topics that the cluster does not have; looking for them only was no success."""
+        for error in errors:
+            self.output.failed(error)
+        self.output.done -= self._bare if errors else 0
 
 
 class Collector(Presenter):

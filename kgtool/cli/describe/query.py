@@ -66,6 +66,11 @@ class Found:
         return list(map(rows.offset_values, self.shown or ()))
 
     @property
+    def partitions(self) -> set[TopicPartition]:
+        """Those of all rows, also of the ones that ``--lagging`` leaves out."""
+        return {TopicPartition(row.topic, row.partition) for row in self._found or ()}
+
+    @property
     def every(self) -> Sequence[Row] | None:
         """``rows`` with those that ``--lagging`` leaves out; None in the other views."""
         if self._found is None or self._make is None:
