@@ -12,6 +12,7 @@ from kgtool.protocol.api import (
     delete_groups,
     describe_acls,
     describe_configs,
+    leave_group,
     list_groups,
     offset_delete,
     offset_fetch,
@@ -87,7 +88,9 @@ def test_expiry_is_never_a_guess(franz: Kfake, command: str) -> None:
     assert "T" not in "".join(re.findall(r"\d{4}-\d\d-\d\dT", said)), done
 
 
-LACKED = (list_groups, delete_groups, offset_delete, describe_configs, describe_acls)
+LACKED = (
+    list_groups, delete_groups, offset_delete, leave_group, describe_configs, describe_acls,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +114,7 @@ def poor() -> Iterator[Kfake]:
         ("cleanup plan --group known-001", 0, "DeleteGroups"),
         ("delete-offsets known-001 --topic payments:0 --yes", 1, "OffsetDelete"),
         ("delete-offsets known-001 --topic payments:0 --dry-run", 1, "OffsetDelete"),
+        ("remove-members known-001 --all --dry-run", 1, "LeaveGroup"),
         ("configs --describe known-001", 1, "DescribeConfigs"),
         ("request DescribeAcls", 1, "DescribeAcls"),
     ],
