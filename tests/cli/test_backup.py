@@ -251,6 +251,17 @@ def test_differences(place: Place) -> None:
     assert kinds(only) == [row for row in expected if row[0] == place.one]
 
 
+def test_a_name_that_neither_side_knows_is_no_equality(place: Place) -> None:
+    """A mistyped name was "No differences.", status 0."""
+    place.backup()
+    for more, status in (((), 1), (("--group", place.one), 3)):
+        done = place.run("diff", place.file, "--group", "nosuch", *more)
+        assert (done.status, done.out) == (status, ""), done
+        assert "Error: Neither " in done.err and "has offsets of group 'nosuch'." in done.err
+    none = place.run("diff", place.file, "--match", "nosuch*")
+    assert (none.status, "No group matches." in none.err) == (0, True), none
+
+
 def test_two_contexts(place: Place) -> None:
     env = {"XDG_CONFIG_HOME": str(place.folder / "config")}
     for name in "ab":

@@ -21,12 +21,13 @@ from kgtool.cli.output.tables import Streamed
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import DIFF
 from kgtool.errors import ConfigError, KgError, UsageError
+from kgtool.model import ItemError, Target
 
 if TYPE_CHECKING:
     from kgtool.changes.restore.diff import DiffRow, GroupFile
     from kgtool.changes.snapshot import OffsetImage
     from kgtool.config import Settings
-    from kgtool.model import ItemError, TopicPartition
+    from kgtool.model import TopicPartition
     from kgtool.net.session import Session
 
     Offsets = dict[TopicPartition, OffsetImage]
@@ -99,7 +100,7 @@ def command(
         sides = _sides(stack, files, settings, other, selection)
         output.begin(keys(DIFF), next((s.cluster_id for s in sides if s.cluster_id), None))
         with Streamed(output, shown(DIFF)) as table:
-            counts = _compare(output, table, *sides)
+            counts = _compare(output, table, selection, *sides)
     return _finish(output, counts)
 
 
@@ -242,20 +243,27 @@ class ClusterSide:
 # ---------------------------------------------------------------------------------------------
 
 
-def _compare(output: Output, table: Streamed, one: Side, other: Side) -> Counter[str]:
-    """Put out the differences, group by group."""
+def _compare(
+    output: Output, table: Streamed, selection: Selection, one: Side, other: Side
+) -> Counter[str]:
+    """Put out the differences, group by group; a name that neither side knows is a failure."""
     from kgtool.changes.restore.diff import compare
     from kgtool.client.ops import cut
 
     same_cluster = one.cluster_id == other.cluster_id
     names = sorted({*one.groups(), *other.groups()}, key=java_order)
+    if not names and selection.has_filter:
+        output.note("No group matches.")
     counts: Counter[str] = Counter()
     for part in cut(names, _GROUPS_AT_ONCE):
         old, new = one.read(part), other.read(part)
         rows: list[DiffRow] = []
         for group in part:
             before, after = old[group], new[group]
-            if before is not None and after is not None:
+            if group in selection.groups and before == after == {}:
+                said = f"Neither {one.name} nor {other.name} has offsets of group '{group}'."
+                output.failed(ItemError(Target(group), None, "NO_MATCH", said))
+            elif before is not None and after is not None:
                 output.done += 1
                 rows += compare(group, before, after, with_topic_ids=same_cluster)
         fields = list(_fields(rows))
