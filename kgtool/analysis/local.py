@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import chain
@@ -28,6 +28,7 @@ from kgtool.analysis.input.inputs import TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Finish, Order
+from kgtool.analysis.table_files import TableFiles, fill
 from kgtool.analysis.tell import tell
 
 HERE_BYTES = 8 << 20
@@ -148,16 +149,13 @@ class Local:
             found += pc.sum(some).as_py() or 0
         return found
 
-    def write(self, name: str, finish: Finish, place: str) -> None:
-        """Write a table as Parquet in a folder."""
-        import pyarrow.parquet as parquet  # type: ignore[import-untyped]
-
-        folder = Path(place)
-        folder.mkdir(parents=True)
-        kinds = schema.arrow(schema.TABLES[name])
-        with parquet.ParquetWriter(folder / "part-0.parquet", kinds) as file:
-            for table in self._pieces(name, finish):
-                file.write_table(table.cast(kinds))
+    def write(self, tables: Mapping[str, Finish], base: str) -> None:
+        """Write tables as Parquet, each in its folder below ``base``."""
+        for name, finish in tables.items():
+            with TableFiles(base) as files:
+                for table in self._pieces(name, finish):
+                    files.add(name, table)
+        fill(base, tables)
 
     def _pieces(self, name: str, finish: Finish) -> Iterator[Any]:
         """A table bit by bit, if it need not be whole."""
@@ -204,7 +202,7 @@ def of_topics(table: Any, topics: Sequence[str]) -> Any:
 
 
 def _write(blobs: Sequence[Blob], place: str) -> None:
-    import pyarrow.parquet as parquet
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
 
     folder = Path(place)
     shutil.rmtree(folder, ignore_errors=True)

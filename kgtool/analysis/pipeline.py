@@ -105,8 +105,8 @@ class Engine(Protocol):
     def frame(self, name: str, finish: Finish) -> Any:
         """A table: a DataFrame of Spark's, or an Arrow table."""
 
-    def write(self, name: str, finish: Finish, place: str) -> None:
-        """Write a table as Parquet files in a folder or at a URL."""
+    def write(self, tables: Mapping[str, Finish], base: str) -> None:
+        """Write tables as Parquet files, each in its folder below a folder or a URL."""
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""
@@ -222,9 +222,10 @@ class Analysis:
         """How many rows of a table have something in that column, up to a number."""
         return self._with(name).count(name, column, at_most)
 
-    def write(self, name: str, place: str) -> None:
-        """Write a table as Parquet."""
-        self._with(name).write(name, self._finish(name), place)
+    def write(self, names: Sequence[str], base: str) -> None:
+        """Write tables as Parquet, each in its folder below ``base``."""
+        engine = [self._with(name) for name in names][-1]
+        engine.write({name: self._finish(name) for name in names}, base)
 
     def frame(self, name: str) -> Any:
         """A table as its engine has it: a DataFrame of Spark's, or an Arrow table."""

@@ -54,13 +54,11 @@ def write_tables(analysis: Analysis, place: Place, only: Sequence[str] = ()) -> 
     Raises AnalysisError; what was there stays then.
     """
     names = list(dict.fromkeys(only)) or analysis.names()
-    name = names[0]
     try:
         place.remove(STAGING)
+        analysis.write(names, f"{place.base}/{STAGING}")
         for name in names:
-            analysis.write(name, f"{place.base}/{STAGING}/{name}")
             _check_written(place, f"{STAGING}/{name}")
-        name = DONE
         _put(place, names, [] if only else [each for each in schema.TABLES if each not in names])
     except Exception as error:
         with suppress(Exception):  # the JVM may be gone
@@ -68,7 +66,7 @@ def write_tables(analysis: Analysis, place: Place, only: Sequence[str] = ()) -> 
         if isinstance(error, AnalysisError):
             raise
         why = cause_of(str(error))
-        raise AnalysisError(f"{place.base}/{name} could not be written: {why}") from error
+        raise AnalysisError(f"{place.base} could not be written: {why}") from error
     return names
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 
+from kgtool.analysis import schema
 from kgtool.analysis.input import sources
-from kgtool.analysis.pipeline import Analysis
+from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.spark import on_spark
 from kgtool.analysis.tables_out import out_place, write_tables
 from kgtool.errors import AnalysisError, UsageError
 from tests.analysis import writer
+from tests.analysis.test_lives import SCENARIOS
 from tests.analysis.writer import Raw
+from tests.spark.test_random_logs import write_log
 from tests.support.tables import Make
 
 pytestmark = pytest.mark.spark
@@ -25,12 +32,10 @@ import os, signal, sys
 from kgtool.analysis.pipeline import Analysis
 from kgtool.cli.app.main import main
 
-write, done = Analysis.write, []
-def writes(self, name, place):
-    if len(done) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    done.append(name)
-    write(self, name, place)
+write = Analysis.write
+def writes(self, names, base):
+    write(self, names[:2], base)
+    os.kill(os.getpid(), signal.SIGKILL)
 Analysis.write = writes
 sys.exit(main(["analyze", *sys.argv[1:], "--engine", "local"]))
 """
@@ -76,6 +81,30 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
     assert groups(out) == ["mine"]
 
 
+def test_the_files_hold_what_the_tables_say(
+    engine: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several tasks write at once: each row is in one file, and empty tables have one too."""
+    monkeypatch.setattr(on_spark, "TASK_BYTES", 1000)
+    write_log(tmp_path / "log", 1, kip_848=False, groups_in_all=10)
+    basis = sources.basis(None, "2.4", 60_000, 5000)
+    wanted = Wanted(SCENARIOS, 300_000, 10_000, gaps=True)
+    found = Analysis(engine(), sources.find([str(tmp_path / "log")]).files, basis, None, wanted)
+    out = str(tmp_path / "out")
+    place = out_place(getattr(found.engine, "session", None), out, overwrite=False)
+    names = write_tables(found, place)
+    assert set(names) == set(schema.TABLES)
+    sizes = {}
+    for name in names:
+        table = parquet.read_table(f"{out}/{name}")
+        declared = schema.arrow(schema.TABLES[name])
+        assert [(f.name, f.type) for f in table.schema] == [(f.name, f.type) for f in declared]
+        written = Counter(map(str, table.to_pylist()))
+        assert written == Counter(map(str, found.rows(name))), name
+        sizes[name] = written.total()
+    assert sizes["live"] and sizes["losses"] and sizes["writers"] and not sizes["orphans"]
+
+
 @pytest.mark.parametrize("scheme", ["", "file:"])
 def test_a_run_replaces_all_or_nothing(
     engine: Make, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -93,17 +122,17 @@ def test_a_run_replaces_all_or_nothing(
         out_place(session, out, overwrite=False)
 
     two = analysis(engine, log(tmp_path / "two", "two", "three"))
-    write, written = Analysis.write, list[str]()
+    write = Analysis.write
 
-    def fails(self: Analysis, name: str, place: str) -> None:
-        if len(written) == 2:
-            raise OSError("No space left on device")
-        written.append(name)
-        write(self, name, place)
+    def fails(self: Analysis, names: Sequence[str], base: str) -> None:
+        write(self, names[:2], base)
+        raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(Analysis, "write", fails)
-        with pytest.raises(AnalysisError, match="overdue could not be written: No space left"):
+        with pytest.raises(
+            AnalysisError, match=f"{re.escape(folder.name)} could not be written: No space left"
+        ):
             write_tables(two, out_place(session, out, overwrite=True))
     assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["one"]
 

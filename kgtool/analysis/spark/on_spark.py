@@ -5,7 +5,7 @@ What decoding and folding gave is kept by Spark, as blobs; only what is small co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -22,9 +22,11 @@ from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.input.inputs import InputFile
 from kgtool.analysis.pipeline import Best, Finish, Order
 from kgtool.analysis.spark.guest import changed
-from kgtool.analysis.spark.packed import BLOBS, TABLES, folded, opened, told
+from kgtool.analysis.spark.packed import BLOBS, TABLES, filed, folded, opened, told
 from kgtool.analysis.spark.places import is_url
 from kgtool.analysis.spark.read import read
+from kgtool.analysis.spark.session import is_local
+from kgtool.analysis.table_files import TableFiles, fill
 
 TASK_BYTES = 16 << 20
 """Of input for each task of the fold."""
@@ -158,9 +160,29 @@ class OnSpark:
         found: int = self.frame(name, Finish(_same)).where(wanted).count()
         return found
 
-    def write(self, name: str, finish: Finish, place: str) -> None:
-        """Write a table as Parquet files in a folder or at a URL."""
-        self.frame(name, finish).write.mode("overwrite").parquet(as_url(place))
+    def write(self, tables: Mapping[str, Finish], base: str) -> None:
+        """Write tables as Parquet, each in its folder below ``base``.
+
+        Where the workers are this machine's, they write what they hold, all tables in one job: a
+        job of Spark's for each of fifteen takes more than half of a run (2 M records: 20 of 38 s).
+        """
+        here = not is_url(base) and is_local(self.session)
+        small = {name: self._put[name] for name in tables if here and name in self._put}
+        plain = {
+            name: finish.each for name, finish in tables.items()
+            if here and not finish.sum_by and name not in small
+        }  # fmt: skip
+        if plain:
+            some = self._tables.where(F.col("name").isin(list(plain)))
+            some.mapInArrow(filed(plain, base), "part int").collect()
+        for name in tables.keys() - plain.keys() - small.keys():
+            place = as_url(f"{base}/{name}")
+            self.frame(name, tables[name]).write.mode("overwrite").parquet(place)
+        if here:
+            with TableFiles(base) as files:
+                for name, table in small.items():
+                    files.add(name, table)
+            fill(base, tables)
 
     def put(self, name: str, table: Any) -> None:
         """Let ``table`` be the one of that name."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kgtool.analysis.decode.blobs import as_bytes, from_bytes, pack
 from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.table_files import TableFiles
 from kgtool.analysis.tell import tell
 
 BLOBS: Final = "partition int, kind string, data binary"
@@ -66,6 +67,28 @@ def opened(finish: Callable[[Any], Any], names: list[str]) -> Decode:
                 yield from rows.combine_chunks().to_batches()
 
     return open_rows
+
+
+def filed(finishes: Mapping[str, Callable[[Any], Any]], base: str) -> Decode:
+    """The function that writes rows of TABLES to Parquet files, and gives the number of its task.
+
+    A task that is repeated writes the same files again.
+    """
+
+    def file_rows(tables: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        part = context.partitionId()
+        with TableFiles(base, part) as files:
+            for table in tables:
+                for name, data in zip(table["name"].to_pylist(), table["data"], strict=True):
+                    files.add(name, finishes[name](from_bytes(data.as_buffer())))
+        yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32())})
+
+    return file_rows
 
 
 def told(do: Callable[[Iterable[Any]], Iterator[bytes]]) -> Decode:

@@ -285,9 +285,14 @@ def is_connect(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def is_local(session: Any) -> bool:
+    """Whether the workers are processes of this machine: they see its code and its folders."""
+    return not is_connect(session) and session.sparkContext.master.startswith("local")
+
+
 def ship_code(session: Any) -> None:
     """Send the package to executors on other machines, where there may be any."""
-    if not is_connect(session) and session.sparkContext.master.startswith("local"):
+    if is_local(session):
         return
     try:
         session.addArtifacts(str(_archive()), pyfile=True)
