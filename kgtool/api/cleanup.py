@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from kgtool.changes.cleanup.progress import Progress
     from kgtool.model import ItemError
 
-_SLACK_MS = 3_600_000
-"""Clocks differ, and a record may be a little older than the commit in it."""
-
 
 class Cleaning(Connected):
     """The methods that find dead groups and offsets, and remove them by a plan."""
@@ -107,7 +104,7 @@ class Cleaning(Connected):
 
 def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) -> Plan:
     from kgtool.changes.cleanup.criteria import clock_skew, decide_all
-    from kgtool.changes.cleanup.facts import obstacles, survey
+    from kgtool.changes.cleanup.facts import SLACK_MS, obstacles, survey
     from kgtool.changes.cleanup.plan_file import Plan
     from kgtool.changes.journal.change import make_plan_header
     from kgtool.queries.groups.list import list_groups
@@ -119,7 +116,7 @@ def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) ->
         listing = session.run(list_groups(session.cluster))
         kinds, errors = listing.consumer_groups, listing.errors
     at_ms = now_ms()
-    since_ms = at_ms - (criteria.idle_ms or 0) - _SLACK_MS
+    since_ms = at_ms - (criteria.idle_ms or 0) - SLACK_MS
     looked = survey(
         session.cluster, list(kinds) if names is None else names, kinds, at_ms, since_ms
     )

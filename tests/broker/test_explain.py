@@ -177,7 +177,11 @@ def test_with_those_acls_it_is_known_and_hidden_topics_are_found(here: Guarded) 
     group = here.group("DESCRIBE", "READ", "DELETE")
     here.allow(ResourceType.TOPIC, LOG, "READ")
     here.allow(ResourceType.BROKER, "kafka-cluster", "DESCRIBE_CONFIGS")
-    result = here.run("explain", group)
+    try:
+        result = here.run("explain", group)
+    finally:
+        here.forbid(ResourceType.TOPIC, LOG)
+        here.forbid(ResourceType.BROKER, "kafka-cluster")
     assert result.status == 0, result.err
     (row,) = result.json["results"]
     assert [(o["topic"], o["rule"]) for o in row["offsets"]] == [(here.seen, "commit")]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kgtool.changes.cleanup import execute, verify
+from kgtool.changes.cleanup.facts import SLACK_MS
 from kgtool.changes.cleanup.plan_file import (
     DELETE_GROUP,
     DELETE_OFFSETS,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 GROUPS_AT_ONCE = 250
 _CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
 """What a coordinator answers where a group has changed after the last look."""
-_SLACK_MS = 3_600_000
-"""Clocks differ: the log is read from a little earlier on than the plan was made."""
 
 
 def places(item: PlanItem) -> list[TopicPartition]:
@@ -67,7 +66,7 @@ def _blind(error: KgError) -> Blind:
 def sight_for(plan: Plan, say: Callable[[str], None], *, allow_blind: bool = False) -> Sight:
     """Return what sees the log for a plan."""
     groups = {item.group: places(item) for item in plan.items if item.changes}
-    watch = Watch(groups, plan.header.since_ms - _SLACK_MS)
+    watch = Watch(groups, plan.header.since_ms - SLACK_MS)
     since_ms = plan.header.since_ms
     return Sight(watch, HiddenOffsets(groups), since_ms, say, allow_blind)
 

@@ -24,6 +24,9 @@ from kgtool.queries.offsets.ranges import log_ends
 GONE_TOPIC, GONE_PARTITION, RECREATED, BEYOND_END = (
     "topic-gone", "partition-gone", "topic-recreated", "beyond-end",
 )  # fmt: skip
+SLACK_MS = 3_600_000
+"""The log is read from so much earlier on than a plan needs: clocks differ, and a record may be a
+little older than the commit in it."""
 
 
 class OffsetFacts(NamedTuple):

@@ -62,14 +62,14 @@ def check_target(out: Path | None, overwrite: bool) -> None:
 def make(session: Session, output: Output, request: Request) -> int:
     """Make a plan; return the exit status."""
     from kgtool.changes.cleanup.criteria import clock_skew
-    from kgtool.changes.cleanup.facts import obstacles, survey
+    from kgtool.changes.cleanup.facts import SLACK_MS, obstacles, survey
 
     selection = request.selection
     if not selection.is_given:
         selection = selection._replace(all_groups=True)
     chosen = choose(session, output, selection, keys(CLEANUP_PLAN))
     at_ms = now_ms()
-    since_ms = at_ms - (request.criteria.idle_ms or 0) - _SLACK_MS
+    since_ms = at_ms - (request.criteria.idle_ms or 0) - SLACK_MS
     told = None if request.times is None else _teller(request.times)
     looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
@@ -90,10 +90,6 @@ def make(session: Session, output: Output, request: Request) -> int:
     elif plan.items:
         output.note("Nothing was written: --out PLAN.json saves it.")
     return output.finish()
-
-
-_SLACK_MS = 3_600_000
-"""Clocks differ, and a record may be a little older than the commit in it."""
 
 
 def read_times(path: Path | None) -> KnownTimes | None:
