@@ -44,16 +44,19 @@ def write(
     assert producer.flush(30) == 0
     if "transactional_id" in config:
         producer.commit_transaction(30)
+        clients.markers_written(bootstrap, config["transactional_id"])
 
 
 def abort(bootstrap: str, topic: str, times: Sequence[int]) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": clients.unique("tx")})
+    name = clients.unique("tx")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
     producer.init_transactions(30)
     producer.begin_transaction()
     for ms in times:
         producer.produce(topic, b"gone", timestamp=ms)
     producer.flush(30)
     producer.abort_transaction(30)
+    clients.markers_written(bootstrap, name)
 
 
 def timestamp_at(

@@ -49,6 +49,8 @@ def _transaction(bootstrap: str, group: str, topic: str, end: str) -> None:
         producer.commit_transaction(20)
     elif end == "abort":
         producer.abort_transaction(20)
+    if end != "open":
+        clients.markers_written(bootstrap, group)
 
 
 def _rows(out: Path) -> list[dict[str, Any]]:

@@ -161,6 +161,16 @@ def join(
     return client
 
 
+def markers_written(bootstrap: str, transactional_id: str) -> None:
+    """Wait until a transaction that was ended is over: EndTxn answers before its markers lie there.
+
+    Kafka refuses a next producer of that name (CONCURRENT_TRANSACTIONS) for so long.
+    """
+    Producer({
+        "bootstrap.servers": bootstrap, "transactional.id": transactional_id
+    }).init_transactions(30)  # fmt: skip
+
+
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     """Every committed offset of a group, as confluent-kafka sees them.
 
