@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.api import targets
-from kgtool.api.change import now_ms
+from kgtool.api.connection import now_ms
 from kgtool.api.reads import Looking
 from kgtool.api.targets import Topics
 from kgtool.errors import KgError

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgtool.api.change import Recorder, journal_folder, now_ms, warn
-from kgtool.api.connection import Connected
+from kgtool.api.connection import Connected, Recorder, journal_folder, now_ms, warn
 from kgtool.client.ops import cut
 from kgtool.errors import UsageError
 from kgtool.net.session import Session

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgtool.api import targets
-from kgtool.api.change import Recorder
+from kgtool.api.connection import Recorder
 from kgtool.changes.journal.history import changed_configs
 from kgtool.changes.restore.from_journal import check_config
 from kgtool.errors import KgError

@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import threading
-from collections.abc import Mapping
+import time
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgtool.api.change import Recorder, warn
-from kgtool.api.connect import make_settings
+from kgtool import config
+from kgtool.changes.journal.change import Change, Timer
+from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
-from kgtool.errors import KgError
+from kgtool.config import Settings
+from kgtool.errors import KgError, UsageError
 from kgtool.net.session import Session
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kgtool.client.ops import Operation
+    from kgtool.net.session import Session
+
+
+def now_ms() -> int:
+    """Return the time, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def journal_folder(chosen: Path | None) -> Path:
+    """Return where journals are kept: as chosen, or where the commands keep theirs."""
+    return chosen or default_folder(os.environ, Path.home())
+
+
+def warn(said: str) -> None:
+    """Tell the program's author, or whoever reads its stderr, what undo does not cover."""
+    warnings.warn(said, stacklevel=2)
+
+
+class Recorder(Change):
+    """A change of ``GroupAdmin``, in the same journal as the commands'; it says nothing but its id.
+
+    :param folder: where journals are kept (None: where the commands keep theirs).
+    """
+
+    def __init__(
+        self, session: Session, origin: Origin, folder: Path | None,
+        recorded: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        timer = Timer(now_ms, time.monotonic, time.sleep, lambda: secrets.token_hex(4))
+        super().__init__(session, origin, journal_folder(folder), timer, recorded=recorded)
+
 
 T = TypeVar("T")
 
@@ -107,3 +144,55 @@ class Connected:
 
     def _remember(self, journal_id: str) -> None:
         self._last.journal_id = journal_id
+
+
+# ---------------------------------------------------------------------------------------------
+# Settings from the arguments, as the command line makes them of its options
+
+
+WHERE = "the properties that were given"
+
+
+def make_settings(
+    bootstrap_server: str | None,
+    command_config: str | None,
+    context: str | None,
+    properties: Mapping[str, str] | None,
+    timeout_ms: int,
+) -> Settings:
+    """Combine what was given with the environment, as ``kgtool.config`` does.
+
+    :raises UsageError: nothing names a cluster, or two things do that exclude each other.
+    :raises ConfigError: a file, context or property can't be used.
+    """
+    if timeout_ms < 1:
+        raise UsageError(f"timeout_ms takes at least 1 ms, not {timeout_ms}.")
+    if properties is not None:
+        if command_config is not None or context is not None:
+            raise UsageError("Give properties, or command_config, or context: one of them.")
+        return _of_properties(bootstrap_server, properties, timeout_ms)
+    found = config.settings(bootstrap_server, command_config, timeout_ms, context=context)
+    if found is None:
+        raise _missing()
+    return found
+
+
+def _of_properties(
+    bootstrap_server: str | None, given: Mapping[str, str], timeout_ms: int
+) -> Settings:
+    from kgtool.config.properties import Properties
+    from kgtool.config.providers import resolve
+
+    properties = resolve(Properties(given), os.environ, WHERE)
+    servers = bootstrap_server or properties.value("bootstrap.servers")
+    if servers is None:
+        raise _missing()
+    made = config.of_properties(properties, servers, WHERE, os.environ)
+    return made._replace(timeout_ms=timeout_ms)
+
+
+def _missing() -> UsageError:
+    return UsageError(
+        "Nothing names a cluster: give bootstrap_server or a context, or set "
+        f"{config.BOOTSTRAP_VARIABLE}."
+    )

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kgtool.api import configs, targets
 from kgtool.api.asking import Asking
-from kgtool.api.change import now_ms, warn
 from kgtool.api.cleanup import Cleaning
+from kgtool.api.connection import now_ms, warn
 from kgtool.api.restore import Restoring
 from kgtool.api.targets import Goal, Topics
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
@@ -125,9 +125,8 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         topics: list[TopicSpec] | None,
         options: targets.Options,
     ) -> list[GroupReset]:
-        from kgtool.changes.reset.execute import execute_resets, settle
+        from kgtool.changes.reset.execute import execute_resets, reset_changes, settle
         from kgtool.changes.reset.plan import plan_resets
-        from kgtool.changes.reset.snapshots import reset_changes
         from kgtool.changes.reset.targets import ResetRequest
 
         scope = None if topics is None else tuple(topics)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgtool.api import targets
-from kgtool.api.change import now_ms
-from kgtool.api.connection import Connected
+from kgtool.api.connection import Connected, now_ms
 from kgtool.api.targets import Topics
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, GroupOffsets, Listing, TopicPartition

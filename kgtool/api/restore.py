@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.api import configs as configuring
-from kgtool.api.change import Recorder, journal_folder, now_ms, warn
-from kgtool.api.connection import Connected
+from kgtool.api.connection import Connected, Recorder, journal_folder, now_ms, warn
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.client.ops import cut
 from kgtool.errors import KgError

@@ -13,7 +13,15 @@ from typing import NamedTuple, TypeGuard
 from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
-from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    OffsetDeletion,
+    Target,
+    TopicPartition,
+    TopicSpec,
+)
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
@@ -257,3 +265,56 @@ def _take_images(
 
 def _is_missing(end: object) -> TypeGuard[KgError]:
     return isinstance(end, KgError) and end.code == codes.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# ---------------------------------------------------------------------------------------------
+# What was agreed to: short digests of what groups had when their plan was shown. Between the
+# question and the change the world moves. A plan of ten thousand groups can't hold their offsets,
+# and need not: a digest tells whether what is there now is what was shown.
+
+
+FAILED = -1
+"""Instead of the digest of an offset that nobody could agree to delete; ``hash`` never is -1."""
+
+
+def value_digest(value: CommittedOffset | KgError | None) -> int:
+    """Return the digest of one offset; 0 where there is none.
+
+    Equal means offset and metadata: some brokers don't tell the leader epoch.
+    """
+    if not isinstance(value, CommittedOffset) or value.offset is None:
+        return 0
+    return hash((value.offset, value.metadata)) or 1
+
+
+def group_digest(committed: Committed | KgError) -> int:
+    """Return the digest of all offsets of a group; 0 where they can't be read."""
+    if isinstance(committed, KgError):
+        return 0
+    digests = ((partition, value_digest(value)) for partition, value in committed.items())
+    return hash(tuple(sorted(item for item in digests if item[1])))
+
+
+class Agreed(NamedTuple):
+    """What was shown of one group: the partitions, and a digest of what each had (0: nothing;
+    FAILED: it could not go, or not be told).
+
+    ``unknown`` are the rows of topics without partitions that can't be looked up.
+    """
+
+    specs: Sequence[TopicSpec]
+    digests: Sequence[int]
+    unknown: Sequence[OffsetDeletion]
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets are to go."""
+        return sum(digest not in (0, FAILED) for digest in self.digests)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions whose offsets are to go."""
+        known = sorted({TopicPartition(s.topic, p) for s in self.specs for p in s.partitions or ()})
+        return [
+            at for at, digest in zip(known, self.digests, strict=True) if digest not in (0, FAILED)
+        ]

@@ -7,13 +7,13 @@ are read and tokens are fetched once, however many brokers there are.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kgtool.errors import KgError
-from kgtool.net.addresses import Addresses
 from kgtool.net.stream import Stream
+from kgtool.net.translate import SocketAddress
 
 if TYPE_CHECKING:
     import ssl
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from kgtool.config.security import Security
     from kgtool.net.auth.logins import LoginSource
     from kgtool.protocol.sasl import Mechanism
+
+
+class Addresses:
+    """What a session knows of the addresses that it has tried."""
+
+    def __init__(self) -> None:
+        self._bad: set[SocketAddress] = set()
+
+    def in_order(self, found: Iterable[SocketAddress]) -> list[SocketAddress]:
+        """Return the addresses as they were found, bad ones last."""
+        return sorted(found, key=self._bad.__contains__)
+
+    def is_bad(self, address: SocketAddress) -> None:
+        """Remember that it refused, failed or said nothing."""
+        self._bad.add(address)
+
+    def is_good(self, address: SocketAddress) -> None:
+        """Remember that a broker answered there."""
+        self._bad.discard(address)
 
 
 class Transport:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kgtool.changes.groups.delete import DeletionPlan
-from kgtool.changes.offsets.agreed import Agreed
 from kgtool.changes.offsets.delete import OffsetsPlan
+from kgtool.changes.snapshot import Agreed
 from kgtool.model import (
     Broker,
     CommittedOffset,

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from kgtool import columns
-from kgtool.cli.describe.rates import Rates
-from kgtool.cli.describe.watch import changes
+from kgtool.cli.describe.watch import Rates, changes
 from kgtool.cli.output import tables, terminal
 from kgtool.columns import Column
 from kgtool.columns.groups import GROUP, OFFSETS, RATES, TOPIC

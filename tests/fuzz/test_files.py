@@ -23,7 +23,7 @@ from kgtool.config.secret import Secret
 from kgtool.config.security import Store
 from kgtool.errors import ConfigError, KgError
 from kgtool.net.tls import jks, stores
-from kgtool.net.tls.pem import read_pem
+from kgtool.net.tls.stores import read_pem
 from tests.changes import snapshots
 from tests.fuzz.damage import EDITS, damaged, fuzz
 from tests.support.certificates import PASSWORD, TRICKY, Certificates

@@ -22,8 +22,7 @@ from kgtool.config.secret import Secret
 from kgtool.config.security import Store
 from kgtool.errors import ConfigError
 from kgtool.net.tls import jks
-from kgtool.net.tls.pem import read_pem
-from kgtool.net.tls.stores import load_identity, read_trusted, trusted_certificates
+from kgtool.net.tls.stores import load_identity, read_pem, read_trusted, trusted_certificates
 from kgtool.net.tls.stream import openssl_name
 from kgtool.sandbox.install.java import find_java
 from tests.cli.run import call

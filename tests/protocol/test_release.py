@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgtool.protocol.api import load
-from kgtool.protocol.broker_release import is_kafka, release
-from kgtool.protocol.capabilities import CAPABILITIES, not_offered
+from kgtool.protocol.capabilities import CAPABILITIES, is_kafka, not_offered, release
 
 # The stable versions in the message JSONs of each kafka-clients jar (validVersions, less one where
 # latestVersionUnstable says so); 2.1.1, 3.9.1 and 4.3.1 are asked themselves (test_generations).

@@ -7,8 +7,14 @@ from typing import NamedTuple
 
 from kgtool.changes.groups.delete_request import send_deletions
 from kgtool.changes.hidden import HiddenOffsets
-from kgtool.changes.offsets.agreed import group_digest
-from kgtool.changes.snapshot import BeforeChange, Check, GroupChange, announce_deletion, unreadable
+from kgtool.changes.snapshot import (
+    BeforeChange,
+    Check,
+    GroupChange,
+    announce_deletion,
+    group_digest,
+    unreadable,
+)
 from kgtool.client.cluster import Cluster, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
@@ -16,10 +22,9 @@ from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.cluster.pending import pending_transaction
-from kgtool.queries.cluster.transactions import first_commits
+from kgtool.queries.cluster.transactions import first_commits, pending_transaction
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
-from kgtool.queries.groups.unlisted import unlisted
+from kgtool.queries.groups.list import unlisted
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.text import counted

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from kgtool.changes.offsets.agreed import group_digest
 from kgtool.changes.offsets.batches import (
     BATCH_BYTES,
     batch_bytes,
@@ -15,6 +14,7 @@ from kgtool.changes.offsets.batches import (
     tombstone_bytes,
 )
 from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.changes.snapshot import group_digest
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
@@ -24,7 +24,7 @@ from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.groups.unlisted import listed_on
+from kgtool.queries.groups.list import listed_on
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_on
 from kgtool.text import counted
 

@@ -6,9 +6,16 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.offsets.agreed import FAILED, Agreed, value_digest
 from kgtool.changes.offsets.delete_request import delete_partitions
-from kgtool.changes.snapshot import BeforeChange, Check, GroupChange, take_images
+from kgtool.changes.snapshot import (
+    FAILED,
+    Agreed,
+    BeforeChange,
+    Check,
+    GroupChange,
+    take_images,
+    value_digest,
+)
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -26,11 +33,15 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.cluster.pending import pending_error, pending_partitions
-from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
-from kgtool.queries.groups.holders import holders_hint, is_held
-from kgtool.queries.offsets.fetch import Committed, offsets_of
-from kgtool.queries.offsets.fetch_selected import fetch_selected
+from kgtool.queries.cluster.transactions import pending_error, pending_partitions
+from kgtool.queries.groups.describe import (
+    UNKNOWN_TYPES,
+    describe_with_type,
+    holders_hint,
+    is_held,
+    wrong_type,
+)
+from kgtool.queries.offsets.fetch import Committed, fetch_selected, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.ranges import log_ends
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgtool.changes.offsets.agreed import value_digest
 from kgtool.changes.offsets.batches import batch_bytes, send_parts, split
 from kgtool.changes.offsets.batches import tombstone_bytes as _bytes
+from kgtool.changes.snapshot import value_digest
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
 from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled

@@ -14,7 +14,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import ChangedMeanwhile, KgError, NotVerified, OutcomeUnknown
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
-from kgtool.queries.offsets.fetch_selected import fetch_selected
+from kgtool.queries.offsets.fetch import fetch_selected
 
 HINT = "Check who commits (kgtool describe), then repeat the command."
 

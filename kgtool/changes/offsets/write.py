@@ -35,7 +35,7 @@ from kgtool.model import CommittedOffset, TopicPartition, same_commit
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_commit
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.offsets.fetch_selected import fetch_selected, selected_on
+from kgtool.queries.offsets.fetch import fetch_selected, selected_on
 
 WRITING_SHARE = 0.7
 """Of the time that is left: the rest is for reading back what was written."""

@@ -13,10 +13,12 @@ from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.reset.rows import failed, refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRow
+from kgtool.changes.snapshot import GroupChange, OffsetImage, image_of
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
 from kgtool.model import (
+    CommittedOffset,
     GroupDescription,
     ItemError,
     Target,
@@ -25,9 +27,9 @@ from kgtool.model import (
     same_commit,
 )
 from kgtool.protocol import codes
+from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.queries.offsets.fetch import Committed
-from kgtool.queries.offsets.fetch_selected import fetch_selected
+from kgtool.queries.offsets.fetch import Committed, fetch_selected
 
 BeforeChange = Callable[[Sequence[ResetRow]], None]
 """Called once with every row that is about to be written, old and new offsets in it. If it raises,
@@ -173,3 +175,37 @@ def _commit_error(row: ResetRow, error: KgError) -> KgError:
         "joined it meanwhile.",
         hint="Stop its members, or wait for it with --wait-empty 60s.",
     )
+
+
+# ---------------------------------------------------------------------------------------------
+# The journal's images: from the rows of the plan, nothing is read again
+
+
+def reset_changes(
+    cluster: Cluster, plan: Iterable[GroupReset], rows: Sequence[ResetRow]
+) -> list[GroupChange]:
+    """Turn the rows that are about to be written into images with what they become.
+
+    :param cluster: it knows the ids of the topics, whose logs the plan has looked at.
+    """
+    by_group: dict[str, list[ResetRow]] = {}
+    for row in rows:
+        by_group.setdefault(row.group, []).append(row)
+    described = {reset.group: reset.description for reset in plan}
+    changes = []
+    for group, mine in by_group.items():
+        description = described[group]
+        if description is None:
+            raise ValueError(f"the plan of {group}  has rows that were not looked at")
+        after: dict[TopicPartition, CommittedOffset | None] = {row.at: row.new for row in mine}
+        offsets = {row.at: _image(cluster, row) for row in mine}
+        changes.append(GroupChange(image_of(description, offsets), after))
+    return changes
+
+
+def _image(cluster: Cluster, row: ResetRow) -> OffsetImage:
+    topic = cluster.topics.get(row.topic)
+    topic_id = id_text(topic.topic_id) if topic is not None else None
+    if row.log is None:
+        return OffsetImage(row.old, topic_id)
+    return OffsetImage(row.old, topic_id, row.log.start.offset, row.log.end.offset)

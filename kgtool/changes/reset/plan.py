@@ -24,8 +24,7 @@ from kgtool.model import (
     TopicSpec,
 )
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.queries.offsets.fetch import Committed, fetch_committed
-from kgtool.queries.offsets.fetch_selected import fetch_selected
+from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected
 from kgtool.queries.offsets.positions import LogRange, leader_epochs, log_ranges
 
 

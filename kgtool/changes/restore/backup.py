@@ -188,7 +188,7 @@ def _with_times(
     cluster: Cluster, image: GroupImage
 ) -> Operation[tuple[GroupImage, list[ItemError]]]:
     """Add the time of the last record before each offset; what can't be read has none."""
-    from kgtool.queries.offsets.record_times import Place, times_before
+    from kgtool.queries.offsets.time_lag import Place, times_before
 
     places = {
         partition: Place(one.committed.offset, one.log_start or 0)

@@ -40,8 +40,8 @@ from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
-    from kgtool.changes.offsets.agreed import Agreed
     from kgtool.changes.offsets.delete import OffsetsPlan
+    from kgtool.changes.snapshot import Agreed
     from kgtool.config import Settings
     from kgtool.net.session import Session
 

@@ -9,9 +9,8 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
-from kgtool.cli.describe.held_back import HeldBack
 from kgtool.cli.describe.present import Collector, Presenter
-from kgtool.cli.describe.query import Show, look
+from kgtool.cli.describe.query import HeldBack, Show, look
 from kgtool.cli.describe.view import View, make
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (

@@ -13,8 +13,7 @@ import click
 
 from kgtool.cli.app import exits
 from kgtool.cli.app.help import examples
-from kgtool.cli.options.group_selection import Selection, java_order
-from kgtool.cli.options.infile import chooser
+from kgtool.cli.options.group_selection import Selection, chooser, java_order
 from kgtool.cli.options.shared import connection_options, name_options, output_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import Streamed

@@ -16,8 +16,7 @@ from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
-from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.infile import chooser
+from kgtool.cli.options.group_selection import Selection, chooser
 from kgtool.cli.options.shared import (
     TopicSpecType,
     change_options,

@@ -169,7 +169,7 @@ def _members_or_state(
     ordered: bool,
 ) -> None:  # fmt: skip
     from kgtool.queries.groups.describe import describe_groups
-    from kgtool.queries.groups.unlisted import proven
+    from kgtool.queries.groups.list import proven
 
     described = session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds))
     for group in session.run(proven(described, chosen.kinds)):
@@ -187,3 +187,37 @@ def _failed(sink: Sink, selection: Selection, group: GroupDescription) -> bool:
     if not is_gone:  # one that was listed and is gone a moment later is no failure
         sink.failed(error)
     return True
+
+
+class HeldBack:
+    """A sink that holds back the news that a group is missing: it may be of another type, which has
+    other APIs."""
+
+    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
+        self._errors: dict[str, ItemError] = {}
+        self._sink = sink
+        self._names = set(names)
+
+    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+        """Pass it on."""
+        self._sink.begin(columns, cluster_id)
+
+    def failed(self, error: ItemError) -> None:
+        """Keep the news that a group is missing; pass on everything else."""
+        name = error.target.group
+        if name in self._names and error.target.topic is None and error.code == GROUP_ID_NOT_FOUND:
+            self._errors[str(name)] = error
+        else:
+            self._sink.failed(error)
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._sink.note(text)
+
+    def find(self, session: Session, view: View) -> list[Found]:
+        """Find those that are share or streams groups; let go of what was held back."""
+        if not self._errors:
+            return []
+        from kgtool.cli.describe import share_and_streams
+
+        return share_and_streams.find(session, self._sink, self._errors, view)

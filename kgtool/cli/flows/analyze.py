@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kgtool.cli.flows.analyze_plan import write_plan
+from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem, write
+from kgtool.cli.flows.change import now_ms
+from kgtool.cli.flows.cleanup_plan import WRITTEN, header, say_left_out, summary
 from kgtool.cli.flows.spark import Spark
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
@@ -238,3 +240,26 @@ def _say(output: Output, inputs: Any, basis: Any) -> None:
 
 def _failure(message: str) -> ItemError:
     return ItemError.of(AnalysisError(message), Target())
+
+
+# ---------------------------------------------------------------------------------------------
+# ``--plan``: what the log says could go, for ``kgtool cleanup apply``
+
+
+def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -> None:
+    """Write the plan, and say what is in it."""
+    from kgtool.analysis.tables.cleanup import decisions
+
+    items: list[PlanItem] = []
+    left_out: list[LeftOut] = []
+    for found in decisions(analysis.decisions()):
+        if isinstance(found, PlanItem):
+            items.append(found)
+        else:
+            left_out.append(found)
+    criteria = {} if idle_ms is None else {"idle_ms": idle_ms}
+    head = header(output.cluster_id, now_ms(), "analyze", criteria, analysis.end_ms)
+    write(Plan(head, tuple(items), tuple(left_out)), path)
+    output.note(f"Cleanup: {summary(items)}")
+    say_left_out(output, left_out)
+    output.note(WRITTEN.format(path))

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.changes.cleanup.apply import (
     GROUPS_AT_ONCE,
@@ -19,18 +19,20 @@ from kgtool.changes.cleanup.apply import (
     settled,
     sight_for,
 )
-from kgtool.changes.cleanup.plan_file import Plan, PlanItem
+from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
 from kgtool.changes.policy import Guard
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.cli.confirm import consent
 from kgtool.cli.confirm.stakes import used
-from kgtool.cli.flows.change import Change, folder, now_ms, origin
+from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change, folder, now_ms, origin
+from kgtool.cli.flows.cleanup_plan import say_left_out, summary
 from kgtool.cli.flows.course import Course
+from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.reports.cleanup import report_table, row_of, show_plan
-from kgtool.columns import keys
-from kgtool.columns.changes import CLEANUP_APPLY
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import keys, shown
+from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
 from kgtool.errors import ConfigError
 from kgtool.text import counted, escape
 
@@ -232,3 +234,49 @@ class Apply:
         if any(result.status == "not-reached" for result in self._results) and not status:
             return 3
         return status
+
+
+# ---------------------------------------------------------------------------------------------
+# What it says: the plan before, each item's result, and the sum at the end
+
+
+def row_of(result: Result) -> dict[str, Any]:
+    """Return a result as a row."""
+    item, error = result.item, result.error
+    return {
+        "action": item.action,
+        "group": item.group,
+        "offsets": len(item.offsets),
+        "status": result.status,
+        "reason": None if error is None else error.message,
+        "error": None if error is None else error_object(error),
+    }
+
+
+def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:
+    """Say on stderr what is about to happen."""
+    header = plan.header
+    output.note(escape(f"Plan {header.id}, made {header.made_at} by {header.made_by}."))
+    for action, count in Counter(item.action for item in left).items():
+        output.note(f"  {action}: {counted(count, 'group')}")
+    output.note(f"Total: {summary(left)}")
+    say_left_out(output, plan.left_out)
+    living = [
+        i.group for i in left if i.action == DELETE_OFFSETS and i.state not in (None, "Empty")
+    ]
+    if living:
+        output.note(
+            f"Warning: {len(living)} of them had members: what is deleted there can be undone "
+            "only while they are empty."
+        )
+    output.note(NOT_ALL_COMES_BACK)
+
+
+def report_table(output: Output, results: Sequence[Result]) -> None:
+    """Put out what came of each item, and the sum."""
+    rows = [row_of(result) for result in results]
+    if rows and output.is_text:
+        output.text(draw_for(output, shown(CLEANUP_APPLY), rows), end="")
+    by_word = Counter(APPLIED[result.status] for result in results)
+    said = ", ".join(f"{count} {words}" for words, count in by_word.items())
+    output.note(f"{said or 'Nothing is in the plan'}.")

@@ -204,8 +204,7 @@ class _Run:
         return not is_off
 
     def _work(self, change: Change) -> Callable[[list[GroupReset]], list[GroupReset]]:
-        from kgtool.changes.reset.execute import execute_resets
-        from kgtool.changes.reset.snapshots import reset_changes
+        from kgtool.changes.reset.execute import execute_resets, reset_changes
 
         cluster = self._session.cluster
 

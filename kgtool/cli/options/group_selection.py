@@ -190,3 +190,19 @@ _RE2J_WORDS: Sequence[tuple[str, str]] = (
     ("unexpected )", "unexpected )"),
 )
 """RE2's messages and those of RE2J, which the broker and Kafka's tool use."""
+
+
+def chooser(selection: Selection) -> Callable[[str], bool]:
+    """Return the test that a group's name in a file has to pass; every name does without options.
+
+    :raises UsageError: the options contradict each other, or the pattern is invalid.
+    """
+    if selection.groups and selection.all_groups:
+        raise UsageError('Option "[group]" can\'t be used with option "[all-groups]"')
+    matches = selection.predicate()
+    allowed = Selection(exclude=selection.exclude).predicate()
+    names = set(selection.groups)
+    by_pattern = selection.all_groups or bool(selection.match) or selection.regex is not None
+    if not names and not by_pattern:
+        return allowed
+    return lambda name: (name in names and allowed(name)) or (by_pattern and matches(name))

@@ -9,7 +9,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Versions, gather
 from kgtool.errors import KgError
 from kgtool.protocol import codes
-from kgtool.protocol.broker_release import Offered, is_kafka, release
+from kgtool.protocol.capabilities import Offered, is_kafka, release
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.retention.rules import RULES_2_1, RULES_2_1_X, RuleSet, rules_for_broker

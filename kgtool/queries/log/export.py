@@ -25,7 +25,7 @@ from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.broker_release import release
+from kgtool.protocol.capabilities import release
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.queries.groups.list import list_groups

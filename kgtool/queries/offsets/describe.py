@@ -22,7 +22,7 @@ from kgtool.model import (
 )
 from kgtool.protocol import codes
 from kgtool.queries.groups import describe as groups_of
-from kgtool.queries.groups.unlisted import proven
+from kgtool.queries.groups.list import proven
 from kgtool.queries.offsets.adaptive_batches import FIRST, Waves
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.lag import LogEnds, lag, measured, status
