@@ -27,12 +27,11 @@ from kgtool.model import (
 )
 from kgtool.protocol import codes
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
-from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.cluster.permissions import Operations, Permissions, permissions
 from kgtool.queries.groups.describe import describe_with_type, is_subscribed
 from kgtool.queries.log.expiry import (
     SLACK_MS,
-    TOPIC,
     USUAL_RETENTION_MS,
     Expiry,
     GroupExpiry,

@@ -17,7 +17,8 @@ from kgtool.model import ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_acls, metadata
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.log.reader import TOPIC, LogReader, Stretch
+from kgtool.queries.cluster.offsets_partition import TOPIC
+from kgtool.queries.log.reader import LogReader, Stretch
 from kgtool.text import counted
 
 Stretches = dict[str, "Stretch | KgError"]

@@ -19,14 +19,12 @@ from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
-from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.log.scan import GroupLog, Scan
 from kgtool.queries.offsets.positions import LogRange, log_ranges
 from kgtool.retention import rules
-
-TOPIC = "__consumer_offsets"
 
 Found = dict[str, "Identity | ItemError"]
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kgtool.client.cluster import call_any, pipelined
+from kgtool.client.cluster import pipelined
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import describe_configs
+from kgtool.queries.cluster import broker_configs
+from kgtool.queries.cluster.broker_configs import configs_of
+from kgtool.queries.cluster.offsets_partition import TOPIC as OFFSETS_TOPIC
 
 T = TypeVar("T")
 
@@ -26,8 +28,6 @@ FEW_BYTES = 4096
 RECORD_BYTES = 24
 """A tombstone without its names: 18 on 4.3.1, and a bit for long lengths."""
 
-_TOPIC = 2
-"""``ConfigResource.Type.TOPIC``."""
 _LIMITS = ("max.message.bytes", "segment.bytes")
 
 TOO_LARGE = (codes.UNKNOWN_SERVER_ERROR, 10, 18, 28)
@@ -51,13 +51,8 @@ def batch_bytes(total: int) -> Operation[int]:
     """
     if total <= FEW_BYTES:
         return BATCH_BYTES
-    row = describe_configs.RequestResource(
-        resource_type=_TOPIC, resource_name="__consumer_offsets", configuration_keys=list(_LIMITS)
-    )
-    reply = yield from call_any(describe_configs.Request(resources=[row]))
-    if isinstance(reply, KgError):
-        return BATCH_BYTES
-    known = [c.value for found in reply.results for c in found.configs if c.name in _LIMITS]
+    found = yield from configs_of(broker_configs.TOPIC, OFFSETS_TOPIC, _LIMITS)
+    known = [] if isinstance(found, KgError) else [found.get(name) for name in _LIMITS]
     return min([BATCH_BYTES, *(int(value) // 2 for value in known if value and value.isdigit())])
 
 

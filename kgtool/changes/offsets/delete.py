@@ -33,6 +33,7 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.topics import expand
 from kgtool.queries.cluster.transactions import pending_error, pending_partitions
 from kgtool.queries.groups.describe import (
     UNKNOWN_TYPES,
@@ -96,7 +97,7 @@ def plan_offset_deletions(
     for group, specs in requests.items():
         rows = done[group].rows
         status = {(row.topic, row.partition): row.status for row in rows}
-        partitions, _ = _expand(cluster, specs)
+        partitions, _ = expand(cluster, specs)
         found = asked[group].committed if group in asked else {}
         digests = array("q", [_agreed_to(status.get(p), found.get(p)) for p in partitions])
         unknown = [row for row in rows if row.partition is None]
@@ -166,7 +167,8 @@ def _judge(
     asked: dict[str, _Asked] = {}
     for description, committed, error in (yield from _read_all(cluster, requests)):
         group = description.group
-        partitions, unknown = _expand(cluster, requests[group])
+        partitions, lacking = expand(cluster, requests[group])
+        unknown = sorted(lacking)
         problem = check(description, committed) if check is not None else None
         problem = problem or _refusal(description, committed, force) or error
         if problem is not None or isinstance(committed, KgError):
@@ -174,7 +176,9 @@ def _judge(
             done[group] = _all_failed(group, partitions, unknown, problem)
             continue
         refused = _refused(cluster, group, partitions, committed, force)
-        asked[group] = _Asked(group, partitions, unknown, description, committed, refused, {})
+        asked[group] = _Asked(
+            group, partitions, sorted(unknown), description, committed, refused, {}
+        )
     return done, asked
 
 
@@ -224,7 +228,7 @@ def _read_all(
     both = gather([describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)])
     described, _ = yield from within(both, READING_SHARE)
     living = [d for d in described if _refusal(d, {}, force=True) is None]
-    wanted = {d.group: _expand(cluster, requests[d.group])[0] for d in living}
+    wanted = {d.group: expand(cluster, requests[d.group])[0] for d in living}
     both = gather([fetch_selected(cluster, wanted), _able(cluster, living)])
     committed, able = yield from within(both, READING_SHARE)
     return [(d, committed.get(d.group, {}), able.get(d.group)) for d in described]
@@ -268,22 +272,6 @@ def _changes(cluster: Cluster, asked: Sequence[_Asked]) -> Operation[list[GroupC
     parts = [(i.description, offsets_of(i.committed, i.open)) for i in asked]
     images = yield from take_images(cluster, parts)
     return [GroupChange(image, dict.fromkeys(image.offsets)) for image in images]
-
-
-def _expand(cluster: Cluster, specs: Sequence[TopicSpec]) -> tuple[list[TopicPartition], list[str]]:
-    """Turn ``--topic`` arguments into partitions, and topics that don't exist."""
-    wanted: dict[TopicPartition, None] = {}
-    unknown: dict[str, None] = {}
-    for spec in specs:
-        if spec.partitions is not None:
-            wanted.update(dict.fromkeys(TopicPartition(spec.topic, p) for p in spec.partitions))
-            continue
-        topic = cluster.topics[spec.topic]
-        if topic.error is not None:
-            unknown[spec.topic] = None
-        else:
-            wanted.update(dict.fromkeys(TopicPartition(spec.topic, p) for p in topic.leaders))
-    return sorted(wanted), sorted(unknown)
 
 
 def _refusal(

@@ -21,8 +21,8 @@ from kgtool.model import (
     ItemError,
     Target,
     TopicPartition,
-    TopicSpec,
 )
+from kgtool.queries.cluster.topics import expand
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected
 from kgtool.queries.offsets.positions import LogRange, leader_epochs, log_ranges
@@ -76,7 +76,7 @@ def _scope(cluster: Cluster, request: ResetRequest, groups: list[str]) -> Operat
     if topics is None:
         return _Scope({}, {}, (yield from fetch_committed(cluster, groups)), {})
     yield from fetch_metadata(cluster, sorted({spec.topic for spec in topics}))
-    partitions, unknown = _expand(cluster, topics)
+    partitions, unknown = expand(cluster, topics)
     return _Scope(dict.fromkeys(groups, partitions), unknown, None, like)
 
 
@@ -91,23 +91,6 @@ def _offsets_of(cluster: Cluster, group: str) -> Operation[Committed]:
             hint="kgtool list shows the groups that exist.",
         )
     return found
-
-
-def _expand(
-    cluster: Cluster, specs: Sequence[TopicSpec]
-) -> tuple[list[TopicPartition], dict[str, KgError]]:
-    """Turn ``--topic`` arguments into partitions, and topics that can't be had."""
-    wanted: dict[TopicPartition, None] = {}
-    unknown: dict[str, KgError] = {}
-    for spec in specs:
-        topic = cluster.topics[spec.topic]
-        if spec.partitions is not None:
-            wanted.update(dict.fromkeys(TopicPartition(spec.topic, p) for p in spec.partitions))
-        elif topic.error is not None:
-            unknown[spec.topic] = topic.error
-        else:
-            wanted.update(dict.fromkeys(TopicPartition(spec.topic, p) for p in topic.leaders))
-    return sorted(wanted), unknown
 
 
 class _Part:

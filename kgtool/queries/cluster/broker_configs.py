@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgtool.client.cluster import Cluster, need_brokers
-from kgtool.client.ops import Operation, call, gather
+from kgtool.client.cluster import Cluster, call_any, need_brokers
+from kgtool.client.ops import ANY, Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.protocol.api import describe_configs
 from kgtool.protocol.codes import broker_error
 
-BROKER = 4
-"""``ConfigResource.Type.BROKER``; a broker answers for itself only."""
+TOPIC, BROKER = 2, 4
+"""``ConfigResource.Type``; a broker answers for itself only."""
 
 
 def broker_configs(
@@ -26,15 +26,19 @@ def broker_configs(
     if brokers is None:
         yield from need_brokers(cluster)
         brokers = sorted(cluster.brokers)
-    answers = yield from gather([_of_broker(broker, names) for broker in brokers])
+    answers = yield from gather([configs_of(BROKER, str(b), names, b) for b in brokers])
     return dict(zip(brokers, answers, strict=True))
 
 
-def _of_broker(broker: int, names: Sequence[str]) -> Operation[dict[str, str | None] | KgError]:
-    resource = describe_configs.RequestResource(
-        resource_type=BROKER, resource_name=str(broker), configuration_keys=list(names)
+def configs_of(
+    kind: int, name: str, configs: Sequence[str], broker: int = ANY
+) -> Operation[dict[str, str | None] | KgError]:
+    """Return the named configs of one resource. Needs DESCRIBE_CONFIGS on it."""
+    row = describe_configs.RequestResource(
+        resource_type=kind, resource_name=name, configuration_keys=list(configs)
     )
-    reply = yield from call(broker, describe_configs.Request(resources=[resource]))
+    request = describe_configs.Request(resources=[row])
+    reply = yield from (call_any(request) if broker == ANY else call(broker, request))
     if isinstance(reply, KgError):
         return reply
     values: dict[str, str | None] = {}

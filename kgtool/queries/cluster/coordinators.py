@@ -14,9 +14,7 @@ from kgtool.model import Broker, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups, metadata
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.cluster.offsets_partition import java_hash, offsets_partition
-
-TOPIC = "__consumer_offsets"
+from kgtool.queries.cluster.offsets_partition import TOPIC, java_hash, offsets_partition
 
 
 class Placement(NamedTuple):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from array import array
 from sys import byteorder
 
+TOPIC = "__consumer_offsets"
+
 _SIGN = 1 << 31
 _MASK = (1 << 32) - 1
 

@@ -19,15 +19,15 @@ from kgtool.client.ops import ANY, Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import describe_producers, describe_transactions, list_transactions
+from kgtool.protocol.api import describe_producers, describe_transactions
 from kgtool.queries.cluster.broker_configs import broker_configs
-from kgtool.queries.doctor.brokers import TOPIC
+from kgtool.queries.cluster.offsets_partition import TOPIC
+from kgtool.queries.cluster.transactions import under_way
 from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.log.scan import GroupLog, Scan
 from kgtool.queries.offsets.positions import LogRange, log_ranges
 from kgtool.retention.rules import RuleSet
 
-UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 _LONGEST = "transaction.max.timeout.ms"
 _SEEN = (codes.NONE, codes.TRANSACTIONAL_ID_NOT_FOUND)
 
@@ -147,20 +147,11 @@ def _holders(
 
 def _under_way(cluster: Cluster, broker: int) -> Operation[list[Transaction] | None]:
     """Return what one broker coordinates; None where it does not say."""
-    version = yield from version_of(cluster, broker, list_transactions.Request)
-    if isinstance(version, KgError) or version < 0:
-        return None
-    listed = yield from call(broker, list_transactions.Request(state_filters=UNDER_WAY))
-    if isinstance(listed, KgError) or listed.error_code:
-        return None
-    ids = [row.transactional_id for row in listed.transaction_states]
-    if not ids:
-        return []
-    described = yield from call(broker, describe_transactions.Request(transactional_ids=ids))
-    if isinstance(described, KgError):
+    rows = yield from under_way(cluster, broker)
+    if rows is None or isinstance(rows, KgError):
         return None
     # Not found: it has ended since it was listed.
-    if any(row.error_code not in _SEEN for row in described.transaction_states):
+    if any(row.error_code not in _SEEN for row in rows):
         return None
     return [
         Transaction(
@@ -168,7 +159,7 @@ def _under_way(cluster: Cluster, broker: int) -> Operation[list[Transaction] | N
             row.transaction_timeout_ms, row.transaction_start_time_ms,
             frozenset(n for part in row.topics if part.topic == TOPIC for n in part.partitions),
         )
-        for row in described.transaction_states
+        for row in rows
         if not row.error_code
     ]  # fmt: skip
 

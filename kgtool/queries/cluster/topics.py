@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kgtool.client.cluster import Cluster, know_topic
 from kgtool.client.ops import Operation
+from kgtool.errors import KgError
 from kgtool.model import ItemError, Target, TopicPartition, TopicSpec
 from kgtool.protocol.codes import UNKNOWN_TOPIC_OR_PARTITION, broker_error
 
@@ -40,3 +41,24 @@ def _not_in(known: set[TopicPartition], topics: set[str], spec: TopicSpec) -> bo
     if spec.partitions is None:
         return spec.topic not in topics
     return any(TopicPartition(spec.topic, number) not in known for number in spec.partitions)
+
+
+def expand(
+    cluster: Cluster, specs: Iterable[TopicSpec]
+) -> tuple[list[TopicPartition], dict[str, KgError]]:
+    """Turn ``--topic`` arguments into partitions, and topics that can't be had, and why.
+
+    The cluster knows the topics already.
+    """
+    wanted: set[TopicPartition] = set()
+    unknown: dict[str, KgError] = {}
+    for spec in specs:
+        if spec.partitions is not None:
+            wanted.update(TopicPartition(spec.topic, number) for number in spec.partitions)
+            continue
+        topic = cluster.topics[spec.topic]
+        if topic.error is not None:
+            unknown[spec.topic] = topic.error
+        else:
+            wanted.update(TopicPartition(spec.topic, number) for number in topic.leaders)
+    return sorted(wanted), unknown

@@ -9,6 +9,7 @@ transactions that are under way are looked at first: a group whose partition of
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from kgtool.client.answers import refused
 from kgtool.client.cluster import Cluster, fetch_metadata, need_brokers, version_of
@@ -18,10 +19,9 @@ from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_transactions, list_transactions
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.offsets.fetch import Committed, fetch_selected
 
-TOPIC = "__consumer_offsets"
 UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 PARTITIONS_AT_ONCE = 50_000
 """In one question, of all its groups together."""
@@ -88,12 +88,16 @@ def _add_pending(
         known.update(first)
 
 
-def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int] | KgError]:
-    """Return the partitions of ``__consumer_offsets`` that open transactions have touched."""
+def under_way(cluster: Cluster, broker: int) -> Operation[list[Any] | KgError | None]:
+    """Return the transactions that one broker coordinates, as DescribeTransactions has them.
+
+    None where it is too old to tell (before 3.0). Of one that has ended since it was listed the row
+    says so, by TRANSACTIONAL_ID_NOT_FOUND.
+    """
     request = list_transactions.Request(state_filters=UNDER_WAY)
     version = yield from version_of(cluster, broker, request)
     if isinstance(version, KgError) or version < 0:
-        return version if isinstance(version, KgError) else set()
+        return version if isinstance(version, KgError) else None
     listed = yield from call(broker, request)
     if isinstance(listed, KgError):
         return listed
@@ -101,13 +105,19 @@ def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int] | KgError]:
         return refused(cluster, broker, request, listed)
     ids = [row.transactional_id for row in listed.transaction_states]
     if not ids:
-        return set()
+        return []
     described = yield from call(broker, describe_transactions.Request(transactional_ids=ids))
-    if isinstance(described, KgError):
-        return described
+    return described if isinstance(described, KgError) else list(described.transaction_states)
+
+
+def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int] | KgError]:
+    """Return the partitions of ``__consumer_offsets`` that open transactions have touched."""
+    rows = yield from under_way(cluster, broker)
+    if isinstance(rows, KgError):
+        return rows
     return {
         number
-        for row in described.transaction_states
+        for row in rows or ()
         for topic in row.topics
         if topic.topic == TOPIC
         for number in topic.partitions

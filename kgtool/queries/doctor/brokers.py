@@ -7,20 +7,19 @@ from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, ask_metadata, call_any, need_brokers
+from kgtool.client.cluster import Cluster, ask_metadata, need_brokers
 from kgtool.client.ops import Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol import codes
-from kgtool.protocol.api import describe_configs, describe_groups, metadata
+from kgtool.protocol.api import describe_groups, metadata
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster import broker_configs
+from kgtool.queries.cluster.broker_configs import configs_of
 from kgtool.queries.cluster.broker_rules import BrokerRules, offered_by, rules_of
-from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.cluster.permissions import NOT_SAID, operations_on_cluster
 
-TOPIC = "__consumer_offsets"
-_TOPIC_RESOURCE = 2
-"""``ConfigResource.Type.TOPIC``."""
 _PROBE_TRIES = 60
 """Names that are tried for each partition, to find one that belongs there."""
 
@@ -174,16 +173,8 @@ _USUAL = {
 
 
 def _cleanup_policy(errors: list[ItemError]) -> Operation[str | None]:
-    resource = describe_configs.RequestResource(
-        resource_type=_TOPIC_RESOURCE, resource_name=TOPIC, configuration_keys=["cleanup.policy"]
-    )
-    reply = yield from call_any(describe_configs.Request(resources=[resource]))
-    if isinstance(reply, KgError):
-        errors.append(ItemError.of(reply, Target(topic=TOPIC)))
+    found = yield from configs_of(broker_configs.TOPIC, TOPIC, ["cleanup.policy"])
+    if isinstance(found, KgError):
+        errors.append(ItemError.of(found, Target(topic=TOPIC)))
         return None
-    for result in reply.results:
-        if result.error_code:
-            refusal = broker_error(result.error_code, result.error_message)
-            errors.append(ItemError.of(refusal, Target(topic=TOPIC)))
-    rows = [row for result in reply.results for row in result.configs]
-    return next((row.value for row in rows if row.name == "cleanup.policy"), None)
+    return found.get("cleanup.policy")

@@ -8,7 +8,7 @@ from kgtool.errors import KgError
 from kgtool.model import ItemError
 from kgtool.protocol import codes
 from kgtool.queries.cluster.broker_rules import BrokerRules
-from kgtool.queries.doctor.brokers import TOPIC
+from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.doctor.facts import Facts, errors_of
 from kgtool.queries.doctor.finding import NOTE, WARNING, Finding
 

@@ -16,7 +16,7 @@ from kgtool.model import ItemError, Target
 from kgtool.protocol.capabilities import lacking
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.queries.cluster.broker_rules import UNKNOWN_RULES, BrokerRules
-from kgtool.queries.doctor.brokers import TOPIC
+from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.doctor.denied import find_denied, is_denied
 from kgtool.queries.doctor.expiry import find_in_retention, find_in_times
 from kgtool.queries.doctor.facts import Ask, Facts, errors_of, gather_facts

@@ -7,9 +7,8 @@ from typing import Any
 
 from kgtool.model import GroupOffsets
 from kgtool.queries.cluster.broker_rules import BrokerRules
-from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.cluster.open_transactions import Transaction, Writer
-from kgtool.queries.doctor.brokers import TOPIC
 from kgtool.queries.doctor.facts import Facts
 from kgtool.queries.doctor.finding import NOTE, PROBLEM, SEVERITIES, WARNING, Finding
 from kgtool.text import counted, span

@@ -33,8 +33,8 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import list_groups as list_groups_api
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.cluster.offsets_partition import TOPIC
 
-TOPIC = "__consumer_offsets"
 SECONDS_BETWEEN = 1.0
 COMPLETE_ROUNDS = 5
 """On a cluster where groups come and go all the time no two listings agree."""

@@ -22,7 +22,7 @@ from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, Topi
 from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
-from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.log.group_state import GroupState, Unread, state_of
 from kgtool.queries.log.reader import Stretch
@@ -32,7 +32,6 @@ from kgtool.queries.offsets.positions import LogRange, log_ranges
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
 
-TOPIC = "__consumer_offsets"
 SLACK_MS = 3_600_000
 """How much earlier reading begins: clocks differ, and a check may be late."""
 USUAL_RETENTION_MS = 7 * 86_400_000

@@ -28,11 +28,11 @@ from kgtool.protocol import codes
 from kgtool.protocol.capabilities import release
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_configs import broker_configs
+from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.fetch import Range, copy_partitions, whole_batches
 from kgtool.queries.offsets.ranges import log_ends
 
-TOPIC = "__consumer_offsets"
 FILE_BYTES = 256 * 1024 * 1024
 CONFIGS = (
     "offsets.retention.minutes",

@@ -12,14 +12,12 @@ from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol.api import list_offsets
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
-from kgtool.queries.cluster.offsets_partition import offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.log.scan import GroupLog, Scan
 from kgtool.queries.offsets.positions import LogRange, log_ranges
 from kgtool.queries.offsets.ranges import offsets_request
 from kgtool.retention import rules as r
-
-TOPIC = "__consumer_offsets"
 
 
 class Stretch(NamedTuple):

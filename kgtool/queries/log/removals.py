@@ -13,8 +13,7 @@ from kgtool.client.cluster import Cluster, know_topic
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
-from kgtool.queries.cluster.offsets_partition import offsets_partition
-from kgtool.queries.log.expiry import TOPIC
+from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.offsets.positions import log_ranges
 from kgtool.records import Record
