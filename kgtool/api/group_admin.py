@@ -125,7 +125,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         topics: list[TopicSpec] | None,
         options: targets.Options,
     ) -> list[GroupReset]:
-        from kgtool.changes.reset.execute import execute_resets, reset_changes, settle
+        from kgtool.changes.reset.execute import execute_resets, settle
         from kgtool.changes.reset.plan import plan_resets
         from kgtool.changes.reset.targets import ResetRequest
 
@@ -144,9 +144,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
                     execute_resets(
                         session.cluster, plan, force=options.force,
                         all_or_nothing=options.all_or_nothing,
-                        before_change=lambda rows: recorder.before(
-                            reset_changes(session.cluster, plan, rows)
-                        ),
+                        before_change=recorder.before,
                     )
                 )  # fmt: skip
                 for group in done:

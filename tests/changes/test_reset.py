@@ -13,6 +13,7 @@ from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.reset.execute import execute_resets
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, ResetRow, Strategy, target
+from kgtool.changes.snapshot import GroupChange
 from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import BrokerError, ConnectionLost, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
@@ -499,7 +500,7 @@ class TestExecute:
 
     def test_the_journal_sees_everything_before_the_first_write(self) -> None:
         cluster = world()
-        seen: list[ResetRow] = []
+        seen: list[GroupChange] = []
 
         def journal(about_to_change: object) -> None:
             assert cluster.commits == []
@@ -507,9 +508,12 @@ class TestExecute:
 
         resets = plan(cluster, LATEST, TopicSpec("t", (0, 99)), groups=("g", "typo"))
         execute(cluster, resets, before_change=journal)
-        assert [(row.group, row.at, row.old_offset, row.new_offset) for row in seen] == [
-            ("g", P("t", 0), 4, 10)
-        ]
+        (change,) = seen
+        ((partition, was),) = change.image.offsets.items()
+        assert (change.image.group, partition) == ("g", P("t", 0))
+        then, after = was.committed, change.after[partition]
+        assert then is not None and after is not None
+        assert (then.offset, after.offset) == (4, 10)
         assert len(cluster.commits) == 1
 
     def test_no_journal_no_change(self) -> None:

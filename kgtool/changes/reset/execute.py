@@ -6,14 +6,14 @@ planned is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from kgtool.changes.offsets.commit import Outcome
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.reset.rows import failed, refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRow
-from kgtool.changes.snapshot import GroupChange, OffsetImage, image_of
+from kgtool.changes.snapshot import BeforeChange, GroupChange, OffsetImage, image_of
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
@@ -31,10 +31,6 @@ from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.offsets.fetch import Committed, fetch_selected
 
-BeforeChange = Callable[[Sequence[ResetRow]], None]
-"""Called once with every row that is about to be written, old and new offsets in it. If it raises,
-nothing is written: this is the place of the journal (contract, section 5)."""
-
 
 def execute_resets(
     cluster: Cluster,
@@ -49,19 +45,23 @@ def execute_resets(
     :param force: write where a transaction is pending, too.
     :param all_or_nothing: write nothing if any row of the plan has failed, or fails the second
         look. Once writing has begun, what fails does not take back the rest.
-    :param before_change: see ``BeforeChange``.
+    :param before_change: called once with the images of all that is about to be written.
     """
     now = settle(plan, all_or_nothing)
     now = settle((yield from look_again(cluster, now, force)), all_or_nothing)
-    rows = _to_write(now)
-    if not rows:
+    writes = {
+        reset.group: {row.at: Write(row.old, row.new) for row in rows}
+        for reset in now
+        if (rows := _open(reset))
+    }
+    if not writes:
         return now
     if before_change is not None:
-        before_change(rows)
-    outcomes = yield from write_offsets(cluster, _writes(rows))
+        before_change([_change(cluster, reset) for reset in now if reset.group in writes])
+    outcomes = yield from write_offsets(cluster, writes)
     return [
         reset._replace(
-            rows=[_done(row, outcomes[row.group]) if _is_open(row) else row for row in reset.rows]
+            rows=[_done(row, outcomes[row.group]) if row.is_open else row for row in reset.rows]
         )
         for reset in now
     ]
@@ -77,30 +77,12 @@ def skip(resets: Iterable[GroupReset]) -> list[GroupReset]:
     return [reset._replace(rows=[_skipped(row) for row in reset.rows]) for reset in resets]
 
 
-def _is_open(row: ResetRow) -> bool:
-    return row.status == "would-reset"
-
-
-def _to_write(resets: Iterable[GroupReset]) -> list[ResetRow]:
-    return [row for reset in resets for row in reset.rows if _is_open(row)]
+def _open(reset: GroupReset) -> list[ResetRow]:
+    return [row for row in reset.rows if row.is_open]
 
 
 def _skipped(row: ResetRow) -> ResetRow:
-    return row._replace(status="skipped") if _is_open(row) else row
-
-
-def _partitions(rows: Iterable[ResetRow]) -> dict[str, list[TopicPartition]]:
-    parts: dict[str, list[TopicPartition]] = {}
-    for row in rows:
-        parts.setdefault(row.group, []).append(row.at)
-    return parts
-
-
-def _writes(rows: Iterable[ResetRow]) -> dict[str, dict[TopicPartition, Write]]:
-    writes: dict[str, dict[TopicPartition, Write]] = {}
-    for row in rows:
-        writes.setdefault(row.group, {})[row.at] = Write(row.old, row.new)
-    return writes
+    return row._replace(status="skipped") if row.is_open else row
 
 
 # ---------------------------------------------------------------------------------------------
@@ -111,8 +93,7 @@ def look_again(
     cluster: Cluster, plan: Sequence[GroupReset], force: bool
 ) -> Operation[list[GroupReset]]:
     """Compare groups and offsets with the plan; all groups, before the first is changed."""
-    rows = _to_write(plan)
-    wanted = _partitions(rows)
+    wanted = {reset.group: [row.at for row in rows] for reset in plan if (rows := _open(reset))}
     if not wanted:
         return list(plan)
     both = gather([describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)])
@@ -134,10 +115,10 @@ def _checked(
     if error is None and isinstance(committed, KgError):
         error = ItemError.of(committed, Target(group=reset.group))
     if error is not None:
-        rows = [failed(row, error) if _is_open(row) else row for row in reset.rows]
+        rows = [failed(row, error) if row.is_open else row for row in reset.rows]
         return reset._replace(rows=rows, error=error)
     assert not isinstance(committed, KgError)
-    rows = [_compared(row, committed, force) if _is_open(row) else row for row in reset.rows]
+    rows = [_compared(row, committed, force) if row.is_open else row for row in reset.rows]
     return reset._replace(rows=rows)
 
 
@@ -181,26 +162,16 @@ def _commit_error(row: ResetRow, error: KgError) -> KgError:
 # The journal's images: from the rows of the plan, nothing is read again
 
 
-def reset_changes(
-    cluster: Cluster, plan: Iterable[GroupReset], rows: Sequence[ResetRow]
-) -> list[GroupChange]:
+def _change(cluster: Cluster, reset: GroupReset) -> GroupChange:
     """Turn the rows that are about to be written into images with what they become.
 
-    :param cluster: it knows the ids of the topics, whose logs the plan has looked at.
+    The cluster knows the ids of the topics, whose logs the plan has looked at.
     """
-    by_group: dict[str, list[ResetRow]] = {}
-    for row in rows:
-        by_group.setdefault(row.group, []).append(row)
-    described = {reset.group: reset.description for reset in plan}
-    changes = []
-    for group, mine in by_group.items():
-        description = described[group]
-        if description is None:
-            raise ValueError(f"the plan of {group}  has rows that were not looked at")
-        after: dict[TopicPartition, CommittedOffset | None] = {row.at: row.new for row in mine}
-        offsets = {row.at: _image(cluster, row) for row in mine}
-        changes.append(GroupChange(image_of(description, offsets), after))
-    return changes
+    assert reset.description is not None, "a plan whose rows were not looked at"
+    rows = _open(reset)
+    after: dict[TopicPartition, CommittedOffset | None] = {row.at: row.new for row in rows}
+    offsets = {row.at: _image(cluster, row) for row in rows}
+    return GroupChange(image_of(reset.description, offsets), after)
 
 
 def _image(cluster: Cluster, row: ResetRow) -> OffsetImage:

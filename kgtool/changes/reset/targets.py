@@ -98,6 +98,11 @@ class ResetRow(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status == "would-reset"
+
+    @property
     def old_offset(self) -> int | None:
         """The committed offset, None where there is none."""
         return self.old.offset if self.old else None

@@ -11,7 +11,7 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.describe.expiry import explain_rules, now_ms
 from kgtool.cli.flows.change import Change
-from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
@@ -139,7 +139,8 @@ class _Run:
             with Meter(self._output, "Keeping", len(self.going)) as meter:
                 for wave in self._plan:
                     going = [group for group in wave if group.description.group in self.going]
-                    done = course.run(going, self._work(change), has_failed, _left)
+                    done = course.run(going, self._work(change), has_failed,
+                                      lambda g: leave(g, g.description.group))  # fmt: skip
                     outcome = {group.description.group: group for group in done}
                     self.report([outcome.get(g.description.group, g) for g in wave])
                     meter.add(len(going))
@@ -185,14 +186,6 @@ class _Run:
             self._said.add((row.group, row.error.message))
             output.note(sentence(row.error._replace(target=Target(group=row.group))))
         output.failed(row.error, row=_row(row), quiet=True)
-
-
-def _left(group: GroupKeep) -> GroupKeep:
-    error = not_reached(group.description.group)
-    rows = [
-        row._replace(status="failed", error=error) if row.is_open else row for row in group.rows
-    ]
-    return group._replace(rows=rows)
 
 
 def _question(commits: int, joins: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgtool.cli.confirm import consent
 from kgtool.cli.output.output import Output
@@ -106,3 +106,12 @@ def not_reached(group: str) -> ItemError:
     return ItemError(
         Target(group=group), None, "NOT_REACHED", "It was not touched: stopped after the canary."
     )
+
+
+def leave(group: Any, name: str) -> Any:
+    """Return a group behind the canary: what was still to be done in its rows has failed."""
+    error = not_reached(name)
+    rows = [
+        row._replace(status="failed", error=error) if row.is_open else row for row in group.rows
+    ]
+    return group._replace(rows=rows)

@@ -11,7 +11,7 @@ from kgtool import timespec
 from kgtool.cli.app import exits
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import WAY_BACK, Change
-from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
@@ -26,7 +26,7 @@ from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
-    from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
+    from kgtool.changes.reset.targets import GroupReset, Strategy
     from kgtool.config import Settings
     from kgtool.model import GroupDescription
     from kgtool.net.session import Session
@@ -127,7 +127,7 @@ class _Run:
                 self._plan.add(wave)
                 self._waves += 1
                 self._is_off |= reset.all_or_nothing and any(map(has_failed, wave))
-                going = {row.group for group in wave for row in group.rows if _is_open(row)}
+                going = {row.group for group in wave for row in group.rows if row.is_open}
                 self._going |= going
                 self._offsets += reset_report.count(wave, "would-reset")
                 waves.learn(len(names), sum(len(group.rows) for group in wave))
@@ -183,7 +183,7 @@ class _Run:
         with Meter(self._output, "Resetting", total) as meter:
             for wave in self._plan:
                 going = [g for g in wave if reset.all_or_nothing or g.group in self._going]
-                done = course.run(going, work, has_failed, _left)
+                done = course.run(going, work, has_failed, lambda g: leave(g, g.group))
                 outcome = {group.group: group for group in done}
                 self._report([outcome.get(group.group, group) for group in wave])
                 meter.add(len(going))
@@ -204,18 +204,16 @@ class _Run:
         return not is_off
 
     def _work(self, change: Change) -> Callable[[list[GroupReset]], list[GroupReset]]:
-        from kgtool.changes.reset.execute import execute_resets, reset_changes
+        from kgtool.changes.reset.execute import execute_resets
 
-        cluster = self._session.cluster
+        reset = self._reset
 
         def work(part: list[GroupReset]) -> list[GroupReset]:
-            done: list[GroupReset] = self._session.run(
-                execute_resets(
-                    cluster, part, force=self._reset.force,
-                    all_or_nothing=self._reset.all_or_nothing,
-                    before_change=lambda rows: change.before(reset_changes(cluster, part, rows)),
-                )
+            writing = execute_resets(
+                self._session.cluster, part, force=reset.force,
+                all_or_nothing=reset.all_or_nothing, before_change=change.before,
             )  # fmt: skip
+            done: list[GroupReset] = self._session.run(writing)
             for group in done:
                 change.results(group.rows)
             return done
@@ -261,18 +259,6 @@ class _Run:
         return all(
             error.name in ("NON_EMPTY_GROUP", "NOT_IN_FILE") for error in self._output.errors
         )
-
-
-def _is_open(row: ResetRow) -> bool:
-    return row.status == "would-reset"
-
-
-def _left(group: GroupReset) -> GroupReset:
-    error = not_reached(group.group)
-    rows = [
-        row._replace(status="failed", error=error) if _is_open(row) else row for row in group.rows
-    ]
-    return group._replace(rows=rows)
 
 
 def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
