@@ -177,11 +177,7 @@ def _part_done(
 ) -> list[Result]:
     from kgtool.changes.cleanup.apply import Part
 
-    names = [item.group for item in items]
-    recorder.lock(names)
-    try:
+    with recorder.locked(item.group for item in items):
         results = Part(session, sight, items, progress).apply(recorder, progress)
-    finally:
-        recorder.unlock(names)
     progress.finish({result.item.key: result.status for result in results})
     return results

@@ -254,10 +254,6 @@ def _put_back(
         if dry_run:
             done += putter.look(part)
             continue
-        names = [wish.group for wish in part]
-        recorder.lock(names)
-        try:
+        with recorder.locked(wish.group for wish in part):
             done += putter.put(part, recorder)
-        finally:
-            recorder.unlock(names)
     return done

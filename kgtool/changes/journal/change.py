@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -183,6 +184,16 @@ class Change:
         """Let others change these groups."""
         if self._locks is not None:
             self._locks.release(groups)
+
+    @contextmanager
+    def locked(self, groups: Iterable[str]) -> Iterator[None]:
+        """``lock`` some of the groups, for as long as they are worked on."""
+        names = list(groups)
+        self.lock(names)
+        try:
+            yield
+        finally:
+            self.unlock(names)
 
     def _holder(self, group: str) -> str:
         pid = self._locks.holder(group) if self._locks else None

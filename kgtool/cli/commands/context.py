@@ -142,8 +142,7 @@ def show(output: Output, name: str | None) -> int:
     row = {**_row(found, known.current), "user": found.user, "policy": found.policy,
            "properties": dict(found.properties), "secrets": dict(found.secrets)}  # fmt: skip
     output.begin(keys(CONTEXT))
-    output.done += 1
-    output.row(row)
+    output.item(row)
     for key, value in row.items():
         for line in _lines(key, value):
             output.text(line)
@@ -246,8 +245,7 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
     current = load().current
     output.begin(keys(CONTEXTS))
     for context in found:
-        output.done += 1
-        output.row(_row(context, current))
+        output.item(_row(context, current))
     if found and not quiet:
         rows = [_row(context, current) for context in found]
         output.text(draw_for(output, shown(CONTEXTS), rows), end="")

@@ -47,11 +47,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     rows = []
     for placement in found.placements:
         rows.append(_row(placement))
-        if placement.error is not None:
-            output.failed(placement.error, row=rows[-1])
-        else:
-            output.done += 1
-            output.row(rows[-1])
+        output.item(rows[-1], placement.error)
     for error in found.errors:
         output.failed(error)
     _show(output, found.placements, rows)

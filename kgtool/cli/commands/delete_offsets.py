@@ -14,12 +14,12 @@ from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
-    TopicSpecType,
     change_options,
     connection_options,
     output_options,
     positions,
     selection_options,
+    topics_option,
 )
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of, sentence
@@ -64,8 +64,7 @@ _STATUS = {
 )
 @selection_options
 @positions
-@click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
-              help="A topic, or some of its partitions; repeatable.")  # fmt: skip
+@topics_option("A topic, or some of its partitions; repeatable.")
 @click.option(
     "--force",
     is_flag=True,
@@ -266,11 +265,7 @@ def _report(
                 output.row(shown)
             continue
         for row in result.rows:
-            if row.error is None:
-                output.done += 1
-                output.row(rows.deletion(row))
-            else:
-                output.failed(row.error, row=rows.deletion(row), quiet=True)
+            output.item(rows.deletion(row), row.error, quiet=True)
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:

@@ -14,11 +14,11 @@ from kgtool.cli.describe.query import HeldBack, Show, look
 from kgtool.cli.describe.view import View, make
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
-    TopicSpecType,
     connection_options,
     name_options,
     output_options,
     positions,
+    topics_option,
 )
 from kgtool.cli.options.view import view_options
 from kgtool.cli.output.output import Output
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
               help="The state of each group; with a value (Empty,Dead,...) only groups in these "
                    "states.")  # fmt: skip
 @click.option("--verbose", is_flag=True, help="More columns: epochs, assignments.")
-@click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
-              help="Only these topics or partitions; repeatable.")  # fmt: skip
+@topics_option("Only these topics or partitions; repeatable.")
 @view_options
 @connection_options()
 @output_options

@@ -15,6 +15,7 @@ from kgtool.cli.app import exits
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.group_selection import Selection, chooser, java_order
 from kgtool.cli.options.shared import connection_options, name_options, output_options
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import Streamed
 from kgtool.columns import keys, shown
@@ -277,15 +278,8 @@ def _compare(
 
 def _fields(rows: Iterable[DiffRow]) -> Iterator[dict[str, Any]]:
     for row in rows:
-        yield {
-            "group": row.group,
-            "topic": row.topic,
-            "partition": row.partition,
-            "old_offset": row.old.offset if row.old else None,
-            "new_offset": row.new.offset if row.new else None,
-            "difference": row.difference,
-            "status": row.status,
-        }
+        old, new = (value.offset if value else None for value in (row.old, row.new))
+        yield rows_of.of(row, DIFF, old_offset=old, new_offset=new)
 
 
 def _finish(output: Output, counts: Counter[str]) -> int:

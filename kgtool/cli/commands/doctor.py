@@ -44,8 +44,7 @@ def _catalogue(output: Output) -> int:
     output.begin(keys(FINDINGS))
     output.text(doctor.catalogue(), end="")
     for kind, (title, meaning) in KINDS.items():
-        output.done += 1
-        output.row({"finding": kind, "title": title, "meaning": meaning})
+        output.item({"finding": kind, "title": title, "meaning": meaning})
     return output.finish()
 
 

@@ -48,8 +48,7 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     if age is not None:
         found = _prune(output, found, now_ms() - int(age * 1000), dry_run)
     for entry in found:
-        output.done += 1
-        output.row(rows_of.of(entry, HISTORY))
+        output.item(rows_of.of(entry, HISTORY))
     if found:
         rows = [_row(entry) for entry in found]
         output.text(draw_for(output, HISTORY_TEXT, rows), end="")

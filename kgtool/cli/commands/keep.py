@@ -178,14 +178,11 @@ class _Run:
 
     def _put(self, row: KeepRow) -> None:
         output = self._output
-        if row.error is None:
-            output.done += 1
-            output.row(_row(row))
-            return
-        if (row.group, row.error.message) not in self._said:  # it mostly concerns the whole group
-            self._said.add((row.group, row.error.message))
+        said = (row.group, row.error.message if row.error is not None else "")
+        if row.error is not None and said not in self._said:  # it mostly concerns the whole group
+            self._said.add(said)
             output.note(sentence(row.error._replace(target=Target(group=row.group))))
-        output.failed(row.error, row=_row(row), quiet=True)
+        output.item(_row(row), row.error, quiet=True)
 
 
 def _question(commits: int, joins: int) -> str:

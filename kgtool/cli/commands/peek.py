@@ -12,10 +12,10 @@ from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import (
-    TopicSpecType,
     connection_options,
     group_arguments,
     output_options,
+    topics_option,
 )
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
@@ -52,9 +52,8 @@ class Wanted(NamedTuple):
     ),
 )
 @group_arguments
-@click.option("--topic", "topics", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
-              help="A topic, or some of its partitions; repeatable (default: all that have a "
-                   "committed offset).")  # fmt: skip
+@topics_option("A topic, or some of its partitions; repeatable (default: all that have a "
+               "committed offset).")  # fmt: skip
 @click.option("--before", type=Number(0, 10_000), default=5, metavar="N",
               help="Records before the offset: what was read last (default: 5).")  # fmt: skip
 @click.option("--after", type=Number(0, 10_000), default=5, metavar="N",

@@ -185,11 +185,7 @@ def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
     if rows and output.is_text:
         output.text(draw_for(output, shown(MEMBERS), rows), end="")
     for row, item in zip(rows, removed, strict=True):
-        if item.error is None:
-            output.done += 1
-            output.row(row)
-        else:
-            output.failed(item.error, row=row)
+        output.item(row, item.error)
 
 
 def _wait(session: Session, output: Output, groups: list[str], seconds: float) -> None:

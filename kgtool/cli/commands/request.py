@@ -262,8 +262,7 @@ def _would_send(
         output.note(f"Dry run: {wanted.api} version {version} would go to {where}.")
         output.text(_pretty(row["request"]))
         output.text(_bytes(row), end="")
-        output.row(row)
-        output.done += 1
+        output.item(row)
 
 
 def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.group_selection import Selection, chooser
 from kgtool.cli.options.shared import (
-    TopicSpecType,
     change_options,
     connection_options,
     name_options,
     output_options,
+    topics_option,
 )
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
@@ -48,14 +48,7 @@ if TYPE_CHECKING:
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @name_options
-@click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    type=TopicSpecType(),
-    metavar="TOPIC[:0,1]",
-    help="Only this topic of the file, or some of its partitions; repeatable.",
-)
+@topics_option("Only this topic of the file, or some of its partitions; repeatable.")
 @click.option(
     "--map-group",
     multiple=True,

@@ -105,8 +105,7 @@ def status(output: Output, name: str) -> int:
 
     facts = _facts(Cluster.attach(name), name)
     output.begin(keys(SANDBOX), facts["cluster_id"])
-    output.done += 1
-    output.row(facts)
+    output.item(facts)
     for key, value in facts.items():
         if key != "brokers" and value is not None:
             output.text(f"{key.replace('_', ' '):<14} {value}")
@@ -142,8 +141,7 @@ def _report(output: Output, cluster: Cluster) -> int:
     """Put out where it is: in text, only the bootstrap address."""
     facts = _facts(cluster, cluster.name)
     output.begin(keys(SANDBOX), facts["cluster_id"])
-    output.done += 1
-    output.row(facts)
+    output.item(facts)
     output.text(cluster.bootstrap)
     return output.finish()
 

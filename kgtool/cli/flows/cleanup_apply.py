@@ -27,7 +27,7 @@ from kgtool.cli.confirm.stakes import used
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change, folder, now_ms, origin
 from kgtool.cli.flows.cleanup_plan import say_left_out, summary
 from kgtool.cli.flows.course import Course
-from kgtool.cli.output.errors import error_object
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for
@@ -179,12 +179,8 @@ class Apply:
     def _apply(
         self, items: Sequence[PlanItem], change: Change, progress: Progress
     ) -> list[Result]:  # fmt: skip
-        names = [item.group for item in items]
-        change.lock(names)
-        try:
+        with change.locked(item.group for item in items):
             results = self._part(items, progress).apply(change, progress)
-        finally:
-            change.unlock(names)
         kept = {r.item.key: r.status for r in results}
         problem = progress.finish(kept)
         if problem is not None:
@@ -243,14 +239,10 @@ class Apply:
 def row_of(result: Result) -> dict[str, Any]:
     """Return a result as a row."""
     item, error = result.item, result.error
-    return {
-        "action": item.action,
-        "group": item.group,
-        "offsets": len(item.offsets),
-        "status": result.status,
-        "reason": None if error is None else error.message,
-        "error": None if error is None else error_object(error),
-    }
+    return rows_of.of(
+        result, CLEANUP_APPLY, action=item.action, group=item.group, offsets=len(item.offsets),
+        reason=None if error is None else error.message,
+    )  # fmt: skip
 
 
 def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:

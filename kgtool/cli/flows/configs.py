@@ -176,13 +176,12 @@ class Work:
         if self._dry_run and any(one.status == PENDING for one in items):
             self._output.note("Dry run: nothing was changed.")
         for one, row in zip(items, rows, strict=True):
-            if one.error is None:
-                self._output.done += 1
-                self._output.row(row)
-            else:
+            error = one.error
+            if error is not None:
                 self.failed += 1
-                said = f"{one.name} of group '{one.group}': {one.error.message}"
-                self._output.failed(one.error._replace(message=said), row=row)
+                said = f"{one.name} of group '{one.group}': {error.message}"
+                error = error._replace(message=said)
+            self._output.item(row, error)
 
 
 def _wanted(items: Sequence[Item]) -> dict[str, dict[str, str | None]]:

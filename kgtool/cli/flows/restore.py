@@ -135,12 +135,8 @@ class PutBack:
         course = Course(self._session, self._output, total, yes=self._options.yes)
         done = failed = 0
         for part in course.parts(self._parts()):
-            names = [wish.group for wish in part]
-            change.lock(names)
-            try:
+            with change.locked(wish.group for wish in part):
                 failed += self._apply(part, change)
-            finally:
-                change.unlock(names)
             done += len(part)
             if not course.goes_on(done, failed=failed):
                 self._give_up(done)

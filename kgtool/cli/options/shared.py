@@ -124,9 +124,28 @@ def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None
         get_output(ctx).is_debug = True
 
 
+def _added(function: F, *options: Callable[[F], F]) -> F:
+    """Return a command with options, the last one first in its help."""
+    for option in options:
+        function = option(function)
+    return function
+
+
+def _instead(function: F, wrapper: Callable[..., Any]) -> F:
+    """Return a wrapper that goes by the name, and has the options, of what it wraps."""
+    return update_wrapper(wrapper, function)  # type: ignore[return-value]
+
+
+def topics_option(text: str) -> Callable[[F], F]:
+    """Give a command ``topics``: those named with ``--topic``."""
+    return click.option("--topic", "topics", multiple=True, type=TopicSpecType(),
+                        metavar="TOPIC[:0,1]", help=text)  # fmt: skip
+
+
 def connection_params(function: F) -> F:
     """Declare the connection options."""
-    for option in (
+    return _added(
+        function,
         click.option("--timeout", type=Timeout(), metavar="TIME",
                      help="How long the whole command may take: 30s (default), 2m; 500 is ms."),
         click.option("--context", metavar="NAME",
@@ -135,23 +154,20 @@ def connection_params(function: F) -> F:
                      help="A Java properties file with the client's configuration."),
         click.option("--bootstrap-server", metavar="HOST:PORT,...",
                      help="The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER)."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    )  # fmt: skip
 
 
 def output_params(function: F) -> F:
     """Declare the options about output; they act on the run's ``Output``."""
-    for option in (
+    return _added(
+        function,
         click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug,
                      help="Show tracebacks, and every message to and from brokers."),
         click.option("--no-color", is_flag=True, expose_value=False, callback=_set_color,
                      help="Never use colours (also NO_COLOR)."),
         click.option("--output", type=Named(FORMATS), expose_value=False,
                      callback=_set_output, help="The format of the results (default: text)."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    )  # fmt: skip
 
 
 def connection_options(*, required: bool = True) -> Callable[[F], F]:
@@ -163,7 +179,7 @@ def connection_options(*, required: bool = True) -> Callable[[F], F]:
             kwargs["settings"] = make_settings(click.get_current_context(), given, required)
             return function(**kwargs)
 
-        return connection_params(update_wrapper(wrapper, function))  # type: ignore[return-value]
+        return connection_params(_instead(function, wrapper))
 
     return decorate
 
@@ -174,7 +190,7 @@ def output_options(function: F) -> F:
     def wrapper(**kwargs: Any) -> Any:
         return function(output=get_output(click.get_current_context()), **kwargs)
 
-    return output_params(update_wrapper(wrapper, function))  # type: ignore[return-value]
+    return output_params(_instead(function, wrapper))
 
 
 def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> Any:
@@ -230,15 +246,14 @@ def selection_options(function: F) -> F:
         selection = kwargs.pop("selection")._replace(states=states, types=types)
         return function(selection=selection, **kwargs)
 
-    wrapped: Any = update_wrapper(wrapper, function)
-    for option in (
+    wrapped = _added(
+        _instead(function, wrapper),
         click.option("--type", "type_", metavar="TYPES",
                      help="Of those, only of these types: classic,consumer."),
         click.option("--state", metavar="STATES",
                      help="Of those, only in these states: Empty,Dead,..."),
-    ):  # fmt: skip
-        wrapped = option(wrapped)
-    return name_options(wrapped)  # type: ignore[no-any-return]
+    )  # fmt: skip
+    return name_options(wrapped)
 
 
 _GROUP = click.option("--group", multiple=True, type=Name(), metavar="GROUP",
@@ -254,8 +269,8 @@ def name_options(function: F) -> F:
         selection = Selection(*(kwargs.pop(name) for name in names))
         return function(selection=selection, **kwargs)
 
-    wrapped: Any = update_wrapper(wrapper, function)
-    for option in (
+    return _added(
+        _instead(function, wrapper),
         click.option("--exclude", multiple=True, metavar="GLOB",
                      help="But not groups whose name matches; repeatable."),
         click.option("--regex", metavar="RE", help="Groups whose whole name matches (RE2)."),
@@ -264,9 +279,7 @@ def name_options(function: F) -> F:
         click.option("--all-groups", is_flag=True,
                      help="Every group that Kafka's own tool lists."),
         _GROUP,
-    ):  # fmt: skip
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+    )  # fmt: skip
 
 
 def positions(function: F) -> F:
@@ -278,9 +291,8 @@ def positions(function: F) -> F:
     def wrapper(*, words: tuple[str, ...], selection: Selection, **kwargs: Any) -> Any:
         return function(selection=selection.named(words), **kwargs)
 
-    wrapped: Any = update_wrapper(wrapper, function)
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
-    return argument(wrapped)  # type: ignore[no-any-return]
+    return argument(_instead(function, wrapper))
 
 
 def group_arguments(function: F) -> F:
@@ -292,10 +304,8 @@ def group_arguments(function: F) -> F:
             raise UsageError("Missing argument 'GROUP...'.")
         return function(selection=Selection(group).named(words), **kwargs)
 
-    wrapped: Any = update_wrapper(wrapper, function)
-    wrapped = _GROUP(wrapped)
     argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")
-    return argument(wrapped)  # type: ignore[no-any-return]
+    return _added(_instead(function, wrapper), _GROUP, argument)
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -314,7 +324,8 @@ def _keep_copy(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 def consent_options(function: F) -> F:
     """Add what lets a change pass: ``--confirm``, and ``--reason`` for the journal."""
-    for option in (
+    return _added(
+        function,
         click.option("--journal-copy", metavar="URL", expose_value=False, callback=_keep_copy,
                      help="Keep the journal there too: s3://..."),
         click.option("--reason", metavar="TEXT", expose_value=False, callback=_keep,
@@ -322,19 +333,17 @@ def consent_options(function: F) -> F:
         click.option("--confirm", metavar="CLUSTER_ID", expose_value=False, callback=_keep,
                      help="The cluster's id, if it is protected."),
         click.option("--yes", is_flag=True, help="Do not ask."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    )  # fmt: skip
 
 
 def change_options(function: F) -> F:
     """Add what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
-    for option in (
+    function = _added(
+        function,
         click.option("--max-delete", type=Number(0), metavar="N", expose_value=False,
                      callback=_keep, help="Refuse to change more than N groups."),
         click.option("--canary", type=Number(1), metavar="N", expose_value=False,
                      callback=_keep, help="N groups first; stop if one fails."),
         click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
-    ):  # fmt: skip
-        function = option(function)
+    )  # fmt: skip
     return consent_options(function)

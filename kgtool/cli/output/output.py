@@ -188,6 +188,14 @@ class Output:
             known = {key: target[key] for key in self._columns if target.get(key) is not None}
             self.row({**known, "error": error_object(error)})
 
+    def item(self, row: Row, error: ItemError | None = None, *, quiet: bool = False) -> None:
+        """Put out one result: it is done, or has failed for this reason."""
+        if error is not None:
+            self.failed(error, row=row, quiet=quiet)
+        else:
+            self.done += 1
+            self.row(row)
+
     def text(self, text: str, end: str = "\n") -> None:
         """Print text for people on stdout, in the text format only."""
         if self.is_text:

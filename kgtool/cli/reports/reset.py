@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.output import kafka_tables
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset_file
 from kgtool.columns import Row
+from kgtool.columns.changes import RESET
 from kgtool.protocol import codes
 from kgtool.text import counted, escape
 from kgtool.timespec import shown_time
@@ -36,17 +38,7 @@ _LINES = 20
 
 def row_of(row: ResetRow) -> dict[str, Any]:
     """Return a row of the contract's section 4."""
-    return {
-        "group": row.group,
-        "topic": row.topic,
-        "partition": row.partition,
-        "old_offset": row.old_offset,
-        "new_offset": row.new_offset,
-        "records_replayed": row.records_replayed,
-        "records_skipped": row.records_skipped,
-        "clamped": row.clamp is not None,
-        "status": row.status,
-    }
+    return rows_of.of(row, RESET, clamped=row.clamp is not None)
 
 
 def table_rows(resets: Iterable[GroupReset]) -> list[Row]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.changes.restore.decide import PutGroup, PutRow
-from kgtool.cli.output.errors import error_object, sentence
+from kgtool.cli.output import rows as rows_of
+from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw
 from kgtool.columns import shown
@@ -111,13 +112,5 @@ class Plan:
 
 def row_of(row: PutRow) -> dict[str, Any]:
     """Return a row for the JSON and its like."""
-    return {
-        "group": row.group,
-        "topic": row.topic,
-        "partition": row.partition,
-        "old_offset": row.old.offset if row.old else None,
-        "new_offset": row.new.offset if row.new else None,
-        "status": row.status,
-        "note": row.note,
-        "error": error_object(row.error) if row.error else None,
-    }
+    old, new = (value.offset if value else None for value in (row.old, row.new))
+    return rows_of.of(row, RESTORE, old_offset=old, new_offset=new)
