@@ -20,6 +20,7 @@ from kgtool.cli.options.shared import (
     CONNECTION,
     Name,
     TopicSpecType,
+    added,
     change_options,
     connection_params,
     get_output,
@@ -67,9 +68,7 @@ def _kafka_params(function: F) -> F:
         click.option("--exclude", multiple=True, help=_HELP["--exclude"]),
         click.option("--topic", multiple=True, type=TopicSpecType(), help=_HELP["--topic"]),
     ]
-    for option in options:
-        function = option(function)
-    return function
+    return added(function, *options)
 
 
 def check_line(seen: Scan) -> None:

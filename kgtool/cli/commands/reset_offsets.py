@@ -18,6 +18,7 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     Name,
     TopicSpecType,
+    added,
     change_options,
     connection_options,
     output_options,
@@ -55,9 +56,7 @@ _STRATEGY_OPTIONS = (
 
 
 def _strategy_options(function: Any) -> Any:
-    for option in reversed(_STRATEGY_OPTIONS):
-        function = option(function)
-    return function
+    return added(function, *reversed(_STRATEGY_OPTIONS))
 
 
 @click.command(

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool import timespec
 from kgtool.cli.app.help import examples
 from kgtool.cli.commands.undo import living_options
-from kgtool.cli.confirm import consent
-from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.group_selection import Selection, chooser
@@ -120,21 +117,12 @@ def command(
     from kgtool.changes.restore.decide import Policy
     from kgtool.changes.restore.from_backup import wishes
 
-    consent.require(given["yes"], given["dry_run"])
-    course.check(output, all_or_nothing=given["all_or_nothing"])
+    policy = Policy(force, create=create, as_member=given["as_member"])
+    options = Options.of(output, given, policy)._replace(verify=verify)
     if by_time and checkpoints is not None:
         raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file)
     selecting = _selecting(selection, topics, map_group, map_topic, other_cluster)
-    wait = given["wait_empty"]
-    options = Options(
-        Policy(force, create=create, as_member=given["as_member"]),
-        given["dry_run"],
-        given["yes"],
-        timespec.waiting_seconds(wait),
-        given["all_or_nothing"],
-        verify,
-    )
     from kgtool.changes.restore.from_journal import check_cluster
     from kgtool.net.session import Session
 

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool import timespec
 from kgtool.cli.app.help import examples
-from kgtool.cli.confirm import consent
-from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change, folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
-from kgtool.cli.options.shared import change_options, connection_options, output_options
+from kgtool.cli.options.shared import added, change_options, connection_options, output_options
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
@@ -34,16 +31,15 @@ LAST = "last"
 
 def living_options(function: Any) -> Any:
     """Add what is to be done about groups that have members."""
-    for option in (
+    return added(
+        function,
         click.option("--as-member", is_flag=True,
                      help="Commit in a member's name for groups that have members."),
         click.option("--wait-empty", metavar="TIME",
                      help="Wait up to this long (60s, 5m) for the groups to become empty."),
         click.option("--all-or-nothing", is_flag=True,
                      help="Do nothing if anything can't be restored."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+    )  # fmt: skip
 
 
 @click.command(
@@ -77,14 +73,16 @@ def command(
     """
     if (journal is None) == (path is None):
         raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
-    consent.require(given["yes"], given["dry_run"])
-    course.check(output, all_or_nothing=given["all_or_nothing"])
+    from kgtool.changes.restore.decide import Policy
+
+    policy = Policy(force=force, exact=True, as_member=given["as_member"])
+    options = Options.of(output, given, policy)
     url = path if path is not None and "://" in path else None
     with ExitStack() as stack:
         if url is not None:
             path = str(_fetched(url, stack))
         entry = _entry(journal, path)
-        return _run(settings, output, entry, _options(given, force), url)
+        return _run(settings, output, entry, options, url)
 
 
 def _fetched(url: str, stack: ExitStack) -> Path:
@@ -153,19 +151,6 @@ def _last(session: Session, output: Output) -> Entry:
             hint="kgtool history shows what was changed from this machine.",
         )
     return found
-
-
-def _options(given: dict[str, Any], force: bool) -> Options:
-    from kgtool.changes.restore.decide import Policy
-
-    wait = given["wait_empty"]
-    return Options(
-        Policy(force=force, exact=True, as_member=given["as_member"]),
-        given["dry_run"],
-        given["yes"],
-        timespec.waiting_seconds(wait),
-        given["all_or_nothing"],
-    )
 
 
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:

@@ -7,13 +7,15 @@ and changes it (``kgtool.changes.restore.run``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kgtool import timespec
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup, PutRow
 from kgtool.changes.restore.run import Putter, parts
 from kgtool.cli.confirm import consent
+from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output.errors import sentence
@@ -41,6 +43,17 @@ class Options(NamedTuple):
     wait_seconds: float = 0.0
     all_or_nothing: bool = False
     verify: bool = True
+
+    @classmethod
+    def of(cls, output: Output, given: Mapping[str, Any], policy: Policy) -> Options:
+        """Read the options of both commands; nothing has been sent yet.
+
+        :raises UsageError: they contradict each other, or nobody can be asked.
+        """
+        consent.require(given["yes"], given["dry_run"])
+        course.check(output, all_or_nothing=given["all_or_nothing"])
+        wait = timespec.waiting_seconds(given["wait_empty"])
+        return cls(policy, given["dry_run"], given["yes"], wait, given["all_or_nothing"])
 
 
 Source = Callable[[], Iterable[GroupWish]]
@@ -132,13 +145,13 @@ class PutBack:
             self._apply(part, change)
 
     def _change_in_parts(self, change: Change, total: int) -> None:
-        course = Course(self._session, self._output, total, yes=self._options.yes)
+        canary = Course(self._session, self._output, total, yes=self._options.yes)
         done = failed = 0
-        for part in course.parts(self._parts()):
+        for part in canary.parts(self._parts()):
             with change.locked(wish.group for wish in part):
                 failed += self._apply(part, change)
             done += len(part)
-            if not course.goes_on(done, failed=failed):
+            if not canary.goes_on(done, failed=failed):
                 self._give_up(done)
                 return
 

@@ -124,7 +124,7 @@ def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None
         get_output(ctx).is_debug = True
 
 
-def _added(function: F, *options: Callable[[F], F]) -> F:
+def added(function: F, *options: Callable[[F], F]) -> F:
     """Return a command with options, the last one first in its help."""
     for option in options:
         function = option(function)
@@ -144,7 +144,7 @@ def topics_option(text: str) -> Callable[[F], F]:
 
 def connection_params(function: F) -> F:
     """Declare the connection options."""
-    return _added(
+    return added(
         function,
         click.option("--timeout", type=Timeout(), metavar="TIME",
                      help="How long the whole command may take: 30s (default), 2m; 500 is ms."),
@@ -159,7 +159,7 @@ def connection_params(function: F) -> F:
 
 def output_params(function: F) -> F:
     """Declare the options about output; they act on the run's ``Output``."""
-    return _added(
+    return added(
         function,
         click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug,
                      help="Show tracebacks, and every message to and from brokers."),
@@ -246,7 +246,7 @@ def selection_options(function: F) -> F:
         selection = kwargs.pop("selection")._replace(states=states, types=types)
         return function(selection=selection, **kwargs)
 
-    wrapped = _added(
+    wrapped = added(
         _instead(function, wrapper),
         click.option("--type", "type_", metavar="TYPES",
                      help="Of those, only of these types: classic,consumer."),
@@ -269,7 +269,7 @@ def name_options(function: F) -> F:
         selection = Selection(*(kwargs.pop(name) for name in names))
         return function(selection=selection, **kwargs)
 
-    return _added(
+    return added(
         _instead(function, wrapper),
         click.option("--exclude", multiple=True, metavar="GLOB",
                      help="But not groups whose name matches; repeatable."),
@@ -305,7 +305,7 @@ def group_arguments(function: F) -> F:
         return function(selection=Selection(group).named(words), **kwargs)
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")
-    return _added(_instead(function, wrapper), _GROUP, argument)
+    return added(_instead(function, wrapper), _GROUP, argument)
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -324,7 +324,7 @@ def _keep_copy(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 def consent_options(function: F) -> F:
     """Add what lets a change pass: ``--confirm``, and ``--reason`` for the journal."""
-    return _added(
+    return added(
         function,
         click.option("--journal-copy", metavar="URL", expose_value=False, callback=_keep_copy,
                      help="Keep the journal there too: s3://..."),
@@ -338,7 +338,7 @@ def consent_options(function: F) -> F:
 
 def change_options(function: F) -> F:
     """Add what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
-    function = _added(
+    function = added(
         function,
         click.option("--max-delete", type=Number(0), metavar="N", expose_value=False,
                      callback=_keep, help="Refuse to change more than N groups."),
