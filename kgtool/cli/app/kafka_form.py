@@ -21,7 +21,7 @@ from kgtool.cli.options.shared import (
     Name,
     TopicSpecType,
     added,
-    change_options,
+    change_params,
     connection_params,
     get_output,
     make_settings,
@@ -80,7 +80,7 @@ def check_line(seen: Scan) -> None:
 @click.command("kgtool", cls=KafkaForm, context_settings={"help_option_names": ["-h", "--help"]})
 @_kafka_params
 @view_options
-@change_options
+@change_params
 @connection_params
 @output_params
 @click.pass_context

@@ -13,12 +13,7 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    connection_options,
-    output_options,
-    positions,
-    selection_options,
-)
+from kgtool.cli.options.shared import cluster_options, group_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.columns import keys
@@ -40,8 +35,7 @@ STDOUT = "-"
         "kgtool backup --match 'billing-*' --out - | gzip > billing.gz",
     ),
 )
-@selection_options
-@positions
+@group_options
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
               help="The file to write; - is stdout.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="FILE may exist.")
@@ -50,8 +44,7 @@ STDOUT = "-"
     is_flag=True,
     help="Also save the time of the last record before each offset, for restore --by-time.",
 )
-@connection_options()
-@output_options
+@cluster_options()
 def command(
     settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool,
     times: bool,

@@ -12,9 +12,8 @@ from kgtool.cli.confirm import consent
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     change_options,
-    connection_options,
+    cluster_options,
     connection_params,
-    output_options,
     output_params,
     selection_options,
 )
@@ -83,8 +82,7 @@ def command(**_given: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path), metavar="PLAN.json",
               help="Where to write the plan.")
 @click.option("--overwrite", is_flag=True, help="--out may exist.")
-@connection_options()
-@output_options
+@cluster_options()
 # fmt: on
 def plan(
     settings: Settings, output: Output, selection: Selection, out: Path | None, overwrite: bool,
@@ -125,9 +123,7 @@ def plan(
                    "used since the plan was made.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
               help="At most N groups a second.")
-@change_options
-@connection_options()
-@output_options
+@change_options()
 # fmt: on
 def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     """Carry out a plan, with a journal, so that it can be undone.

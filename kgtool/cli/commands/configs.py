@@ -13,13 +13,7 @@ from kgtool.cli.flows import configs as configchange
 from kgtool.cli.flows.configs import Item, Refused, Work
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    change_options,
-    connection_options,
-    name_options,
-    output_options,
-    positions,
-)
+from kgtool.cli.options.shared import change_options, name_options, positions
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
@@ -65,9 +59,7 @@ class Wanted(NamedTuple):
 @click.option("--delete-config", "delete", multiple=True, metavar="K,...",
               help="Unset configs, so that the broker's value applies; repeatable.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Also configs that apply to groups of other types.")
-@change_options
-@connection_options()
-@output_options
+@change_options()
 def command(
     settings: Settings, output: Output, selection: Selection, all_: bool, alter: bool, **given: Any
 ) -> int:

@@ -10,7 +10,7 @@ import click
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import connection_options, group_arguments, output_options
+from kgtool.cli.options.shared import cluster_options, group_arguments
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     epilog=examples("kgtool coordinator billing shipping", "kgtool coordinator billing -o json"),
 )
 @group_arguments
-@connection_options()
-@output_options
+@cluster_options()
 def command(settings: Settings, output: Output, selection: Selection) -> int:
     """Show which broker coordinates a group, and its offsets partition.
 

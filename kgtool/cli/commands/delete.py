@@ -13,13 +13,7 @@ from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    change_options,
-    connection_options,
-    output_options,
-    positions,
-    selection_options,
-)
+from kgtool.cli.options.shared import change_options, group_options
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
@@ -45,14 +39,11 @@ if TYPE_CHECKING:
         "kgtool delete --regex 'test-[0-9]+' --exclude test-1 --yes --reason cleanup",
     ),
 )
-@selection_options
-@positions
+@group_options
 @click.option("--force", is_flag=True,
               help="Also groups of other types (share, streams, connect), and with a "
               "transaction pending.")  # fmt: skip
-@change_options
-@connection_options()
-@output_options
+@change_options()
 def command(
     settings: Settings, output: Output, selection: Selection, force: bool, dry_run: bool, yes: bool
 ) -> int:

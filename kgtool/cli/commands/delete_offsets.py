@@ -13,14 +13,7 @@ from kgtool.cli.flows.change import WAY_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    change_options,
-    connection_options,
-    output_options,
-    positions,
-    selection_options,
-    topics_option,
-)
+from kgtool.cli.options.shared import change_options, group_options, topics_option
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
@@ -62,17 +55,14 @@ _STATUS = {
         "kgtool delete-offsets --all-groups --topic payments --yes -o json",
     ),
 )
-@selection_options
-@positions
+@group_options
 @topics_option("A topic, or some of its partitions; repeatable.")
 @click.option(
     "--force",
     is_flag=True,
     help="Also groups of other protocol types (connect), and offsets with a transaction pending.",
 )
-@change_options
-@connection_options()
-@output_options
+@change_options()
 def command(
     settings: Settings,
     output: Output,

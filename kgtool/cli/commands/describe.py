@@ -13,13 +13,7 @@ from kgtool.cli.describe.present import Collector, Presenter
 from kgtool.cli.describe.query import HeldBack, Show, look
 from kgtool.cli.describe.view import View, make
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    connection_options,
-    name_options,
-    output_options,
-    positions,
-    topics_option,
-)
+from kgtool.cli.options.shared import cluster_options, name_options, positions, topics_option
 from kgtool.cli.options.view import view_options
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
@@ -53,8 +47,7 @@ if TYPE_CHECKING:
 @click.option("--verbose", is_flag=True, help="More columns: epochs, assignments.")
 @topics_option("Only these topics or partitions; repeatable.")
 @view_options
-@connection_options()
-@output_options
+@cluster_options()
 def command(
     settings: Settings,
     output: Output,

@@ -14,7 +14,7 @@ import click
 from kgtool.cli.app import exits
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.group_selection import Selection, chooser, java_order
-from kgtool.cli.options.shared import connection_options, name_options, output_options
+from kgtool.cli.options.shared import cluster_options, name_options
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import Streamed
@@ -68,8 +68,7 @@ class Side(Protocol):
     metavar="FILE",
     help="The client configuration for --cluster-b.",
 )
-@connection_options(required=False)
-@output_options
+@cluster_options(required=False)
 def command(
     settings: Settings | None,
     output: Output,

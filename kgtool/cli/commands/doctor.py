@@ -13,13 +13,7 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named
-from kgtool.cli.options.shared import (
-    connection_options,
-    no_cluster,
-    output_options,
-    positions,
-    selection_options,
-)
+from kgtool.cli.options.shared import cluster_options, group_options, no_cluster
 from kgtool.cli.options.times import Duration
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import sentence
@@ -66,8 +60,7 @@ class Wanted(NamedTuple):
         "kgtool doctor --fail-on problem --ignore piling-up -o json",
     ),
 )
-@selection_options
-@positions
+@group_options
 @click.option("--within", type=Duration(), metavar="TIME", default="48h",
               help="Report offsets that expire within this time (default: 48h).")
 @click.option("--fail-on", type=Named([*SEVERITIES, NEVER]), metavar="SEVERITY",
@@ -79,8 +72,7 @@ class Wanted(NamedTuple):
               help="Skip findings of this kind (beyond-end, ghost-topic, ...); repeatable.")
 @click.option("--findings", is_flag=True,
               help="List the kinds of findings and what they mean; needs no cluster.")
-@connection_options(required=False)
-@output_options
+@cluster_options(required=False)
 # fmt: on
 def command(
     settings: Settings | None, output: Output, selection: Selection, within: int, fail_on: str,

@@ -10,7 +10,7 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import connection_options, group_arguments, output_options
+from kgtool.cli.options.shared import cluster_options, group_arguments
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import explain_json, explain_text
 from kgtool.columns import keys
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     "explain", epilog=examples("kgtool explain billing", "kgtool explain billing -o json")
 )
 @group_arguments
-@connection_options()
-@output_options
+@cluster_options()
 def command(settings: Settings, output: Output, selection: Selection) -> int:
     """Show why a group is as it is, what expires when, and what to do next.
 

@@ -11,7 +11,7 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.named import Named
-from kgtool.cli.options.shared import connection_options, output_options
+from kgtool.cli.options.shared import cluster_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
@@ -40,8 +40,7 @@ SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 @click.option("--format", "format_", type=Named(FORMATS), default=SEGMENTS,
               help="segments (default): the broker's own bytes; parquet: one decoded row per "
                    "record.")  # fmt: skip
-@connection_options()
-@output_options
+@cluster_options()
 def command(out: Path, format_: str, settings: Any, output: Output) -> int:
     """Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.
 

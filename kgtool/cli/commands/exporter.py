@@ -8,7 +8,7 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import connection_options, output_options
+from kgtool.cli.options.shared import cluster_options
 from kgtool.cli.options.times import Duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError, UsageError
@@ -43,8 +43,7 @@ LISTEN = "127.0.0.1:9308"
 @click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
 @click.option("--exclude", multiple=True, metavar="GLOB",
               help="But not groups whose name matches; repeatable.")
-@connection_options()
-@output_options
+@cluster_options()
 # fmt: on
 def command(
     settings: Settings, output: Output, listen: str, token_file: str | None, interval: int,

@@ -15,13 +15,7 @@ from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    change_options,
-    connection_options,
-    output_options,
-    positions,
-    selection_options,
-)
+from kgtool.cli.options.shared import change_options, group_options
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -47,16 +41,13 @@ if TYPE_CHECKING:
         "kgtool keep --all-groups --state Empty --join",
     ),
 )
-@selection_options
-@positions
+@group_options
 @click.option(
     "--join",
     is_flag=True,
     help="Join and leave groups whose clock runs from when they became Empty.",
 )
-@change_options
-@connection_options()
-@output_options
+@change_options()
 def command(
     settings: Settings, output: Output, selection: Selection, join: bool, dry_run: bool, yes: bool
 ) -> int:

@@ -15,7 +15,7 @@ from kgtool.cli.flows import list_expiring
 from kgtool.cli.flows.list_expiring import Horizon
 from kgtool.cli.options.choose import no_match
 from kgtool.cli.options.group_selection import Selection, glob, in_java_order
-from kgtool.cli.options.shared import Name, connection_options, output_options
+from kgtool.cli.options.shared import Name, cluster_options
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
@@ -79,8 +79,7 @@ class Wanted(NamedTuple):
                    "there is any.")  # fmt: skip
 @click.option("--columns", metavar="NAME,...", help="Only these columns, in this order.")
 @click.option("--sort", metavar="NAME", help="Sort by a column (default: group).")
-@connection_options()
-@output_options
+@cluster_options()
 def command(
     settings: Settings,
     output: Output,

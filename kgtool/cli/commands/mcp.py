@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgtool.cli.app.help import examples
-from kgtool.cli.options.shared import CONNECTION, connection_options, output_options
+from kgtool.cli.options.shared import CONNECTION, cluster_options
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("mcp", epilog=examples("kgtool mcp --context prod"))
-@connection_options()
-@output_options
+@cluster_options()
 def command(settings: Settings, output: Output) -> int:
     """Serve reads and planned changes to an agent (MCP on stdio).
 

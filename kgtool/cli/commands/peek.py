@@ -11,12 +11,7 @@ from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named, Number
-from kgtool.cli.options.shared import (
-    connection_options,
-    group_arguments,
-    output_options,
-    topics_option,
-)
+from kgtool.cli.options.shared import cluster_options, group_arguments, topics_option
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import keys
@@ -68,8 +63,7 @@ class Wanted(NamedTuple):
     is_flag=True,
     help="Without records of open or aborted transactions.",
 )
-@connection_options()
-@output_options
+@cluster_options()
 def command(
     settings: Settings,
     output: Output,

@@ -14,12 +14,7 @@ from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    change_options,
-    connection_options,
-    group_arguments,
-    output_options,
-)
+from kgtool.cli.options.shared import change_options, group_arguments
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for, preview
@@ -60,9 +55,7 @@ Groups = dict[str, tuple[GroupDescription, list[Member]]]
 @click.option("--all", "all_members", is_flag=True, help="All members.")
 @click.option("--wait-empty", metavar="TIME",
               help="Then wait up to this long (60s, 5m) for the groups to become empty.")
-@change_options
-@connection_options()
-@output_options
+@change_options()
 # fmt: on
 def command(
     settings: Settings, output: Output, selection: Selection, wait_empty: str | None,

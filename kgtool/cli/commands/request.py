@@ -14,7 +14,7 @@ from kgtool.changes.raw.message import check_version, find_api, make_request, sc
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.options.named import Number
-from kgtool.cli.options.shared import connection_options, consent_options, output_options
+from kgtool.cli.options.shared import cluster_options, consent_options
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
@@ -83,8 +83,7 @@ class Wanted(NamedTuple):
 @click.option("--dry-run", is_flag=True,
               help="Show where the request would go, and its bytes; send nothing.")  # fmt: skip
 @consent_options
-@connection_options(required=False)
-@output_options
+@cluster_options(required=False)
 def command(
     settings: Settings | None,
     output: Output,

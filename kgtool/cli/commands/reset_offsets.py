@@ -15,16 +15,7 @@ from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
 from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import (
-    Name,
-    TopicSpecType,
-    added,
-    change_options,
-    connection_options,
-    output_options,
-    positions,
-    selection_options,
-)
+from kgtool.cli.options.shared import Name, TopicSpecType, added, change_options, group_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file
@@ -69,8 +60,7 @@ def _strategy_options(function: Any) -> Any:
         "kgtool reset-offsets --group billing-eu --like billing --create --execute",
     ),
 )
-@selection_options
-@positions
+@group_options
 @click.option("--topic", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
               help="A topic, or some of its partitions; repeatable.")  # fmt: skip
 @click.option("--all-topics", is_flag=True, help="Every partition with a committed offset.")
@@ -83,9 +73,7 @@ def _strategy_options(function: Any) -> Any:
 @click.option("--all-or-nothing", is_flag=True,
               help="Do nothing unless all of it can be done.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Also where a transaction is pending.")
-@change_options
-@connection_options()
-@output_options
+@change_options()
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """Set the committed offsets of groups that have no members.
 

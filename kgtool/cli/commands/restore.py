@@ -14,13 +14,7 @@ from kgtool.cli.commands.undo import living_options
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.group_selection import Selection, chooser
-from kgtool.cli.options.shared import (
-    change_options,
-    connection_options,
-    name_options,
-    output_options,
-    topics_option,
-)
+from kgtool.cli.options.shared import change_options, name_options, topics_option
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
 from kgtool.columns.changes import RESTORE
@@ -86,9 +80,7 @@ if TYPE_CHECKING:
     help="Even if the cluster or topic differs, or the offset is out of range.",
 )
 @living_options
-@change_options
-@connection_options()
-@output_options
+@change_options()
 def command(
     settings: Settings,
     output: Output,

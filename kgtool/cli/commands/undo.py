@@ -12,7 +12,7 @@ import click
 from kgtool.cli.app.help import examples
 from kgtool.cli.flows.change import Change, folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
-from kgtool.cli.options.shared import added, change_options, connection_options, output_options
+from kgtool.cli.options.shared import added, change_options
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
@@ -51,9 +51,7 @@ def living_options(function: Any) -> Any:
 @click.option("--force", is_flag=True,
               help="Even if somebody committed since, or topic or log changed.")  # fmt: skip
 @living_options
-@change_options
-@connection_options(required=False)
-@output_options
+@change_options(required=False)
 def command(
     settings: Settings | None,
     output: Output,

@@ -1,7 +1,7 @@
 """Options that many commands share, as decorators, and the types of their values.
 
-``connection_options`` gives a command ``settings``, ``output_options`` gives it ``output``. Both
-sets are accepted before the command too: ``kgtool --bootstrap-server b:9092 list``.
+``cluster_options`` gives a command ``settings`` and ``output``, ``output_options`` only ``output``.
+Both sets are accepted before the command too: ``kgtool --bootstrap-server b:9092 list``.
 """
 
 from __future__ import annotations
@@ -170,16 +170,20 @@ def output_params(function: F) -> F:
     )  # fmt: skip
 
 
-def connection_options(*, required: bool = True) -> Callable[[F], F]:
-    """Give a command ``settings: Settings`` (None where nothing names a cluster, if that is ok)."""
+def cluster_options(*, required: bool = True) -> Callable[[F], F]:
+    """Give a command ``settings: Settings`` and ``output: Output``.
+
+    ``settings`` is None where nothing names a cluster, if that is ok.
+    """
 
     def decorate(function: F) -> F:
         def wrapper(**kwargs: Any) -> Any:
             given = {name: kwargs.pop(name) for name in CONNECTION}
             kwargs["settings"] = make_settings(click.get_current_context(), given, required)
-            return function(**kwargs)
+            return inner(**kwargs)
 
-        return connection_params(_instead(function, wrapper))
+        inner = output_options(function)
+        return connection_params(_instead(inner, wrapper))
 
     return decorate
 
@@ -285,7 +289,7 @@ def name_options(function: F) -> F:
 def positions(function: F) -> F:
     """Let a command's arguments be groups or patterns: they go into ``selection``.
 
-    To be put below ``selection_options``, ``name_options`` or ``group_option``.
+    To be put below ``name_options``.
     """
 
     def wrapper(*, words: tuple[str, ...], selection: Selection, **kwargs: Any) -> Any:
@@ -293,6 +297,11 @@ def positions(function: F) -> F:
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
     return argument(_instead(function, wrapper))
+
+
+def group_options(function: F) -> F:
+    """Give a command ``selection``: groups or patterns as arguments, and ``selection_options``."""
+    return selection_options(positions(function))
 
 
 def group_arguments(function: F) -> F:
@@ -336,14 +345,18 @@ def consent_options(function: F) -> F:
     )  # fmt: skip
 
 
-def change_options(function: F) -> F:
-    """Add what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
-    function = added(
+def change_params(function: F) -> F:
+    """Declare what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
+    return consent_options(added(
         function,
         click.option("--max-delete", type=Number(0), metavar="N", expose_value=False,
                      callback=_keep, help="Refuse to change more than N groups."),
         click.option("--canary", type=Number(1), metavar="N", expose_value=False,
                      callback=_keep, help="N groups first; stop if one fails."),
         click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
-    )  # fmt: skip
-    return consent_options(function)
+    ))  # fmt: skip
+
+
+def change_options(*, required: bool = True) -> Callable[[F], F]:
+    """Give a command ``settings``, ``output``, and what every change has."""
+    return lambda function: change_params(cluster_options(required=required)(function))
