@@ -115,18 +115,12 @@ def image_of(
     )
 
 
-def unreadable(
-    group: str, committed: Committed | KgError, partitions: Iterable[TopicPartition] | None = None
-) -> ItemError | None:
-    """Return why offsets that are about to go can't be kept for an undo; None where they can.
-
-    :param partitions: the ones that are about to go; default: all.
-    """
+def unreadable(group: str, committed: Committed | KgError) -> ItemError | None:
+    """Return why offsets that are about to go can't be kept for an undo; None where they can."""
     hint = "What can't be read can't be restored, so it is not deleted."
     if isinstance(committed, KgError):
         return ItemError.of(committed, Target(group=group))._replace(hint=hint)
-    for partition in committed if partitions is None else partitions:
-        value = committed.get(partition)
+    for partition, value in committed.items():
         if isinstance(value, KgError):
             return ItemError.of(value, Target(group, *partition))._replace(hint=hint)
     return None

@@ -162,14 +162,10 @@ def _own_address(
     return named if is_own else None
 
 
-def has_cluster(environ: Mapping[str, str] | None = None) -> bool:
+def has_cluster() -> bool:
     """Say whether a cluster is named somewhere else than on the command line."""
-    environ = os.environ if environ is None else environ
-    return bool(
-        environ.get(BOOTSTRAP_VARIABLE)
-        or environ.get(CONTEXT_VARIABLE)
-        or _profile(None, None, None)
-    )
+    named = os.environ.get(BOOTSTRAP_VARIABLE) or os.environ.get(CONTEXT_VARIABLE)
+    return bool(named or _profile(None, None, None))
 
 
 def _profile(name: str | None, servers: str | None, command_config: str | None) -> Context | None:

@@ -18,7 +18,7 @@ there are several, all of them hold.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kgtool.config.contexts import Context, load, parse_toml
@@ -55,30 +55,26 @@ class Rules(NamedTuple):
     policies: tuple[Policy, ...]
 
 
-def rules_of(
-    cluster_id: str | None, chosen: Context | None, environ: Mapping[str, str] | None = None
-) -> Rules:
+def rules_of(cluster_id: str | None, chosen: Context | None) -> Rules:
     """Return what holds for a cluster, whichever way it was reached.
 
     :param chosen: the context in use; it counts even where it is not pinned yet.
     :raises ConfigError: the contexts or a policy can't be read.
     """
-    environ = os.environ if environ is None else environ
     known = load().by_name.values()
     found = [one for one in known if cluster_id is not None and one.cluster_id == cluster_id]
     if chosen is not None and chosen.name not in {one.name for one in found}:
         found.append(chosen)
-    paths = [environ.get(POLICY_VARIABLE) or None, *(one.policy for one in found)]
+    paths = [os.environ.get(POLICY_VARIABLE) or None, *(one.policy for one in found)]
     return Rules(
         tuple(one.name for one in found if one.is_protected),
         tuple(read(path) for path in dict.fromkeys(paths) if path is not None),
     )
 
 
-def confirmed(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
+def confirmed(given: str | None) -> str | None:
     """Return the cluster id that was confirmed, by an argument or ``KGTOOL_CONFIRM``."""
-    environ = os.environ if environ is None else environ
-    return given or environ.get(CONFIRM_VARIABLE) or None
+    return given or os.environ.get(CONFIRM_VARIABLE) or None
 
 
 def read(path: str) -> Policy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.output.output import Sink
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
     from kgtool.queries.cluster.broker_rules import BrokerRules
     from kgtool.queries.log.expiry import Expiries, Expiry, Question
-
-Row = Mapping[str, Any]
 
 
 def now_ms() -> int:

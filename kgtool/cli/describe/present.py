@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from kgtool import columns
 from kgtool.cli.describe.query import Found
@@ -12,10 +11,9 @@ from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
+from kgtool.columns import Row
 from kgtool.model import GroupDescription, ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
-
-Row = Mapping[str, Any]
 
 
 class Presenter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry
@@ -11,14 +11,13 @@ from kgtool.cli.options.choose import Chosen, choose
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Sink
+from kgtool.columns import Row
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 
 if TYPE_CHECKING:
     from kgtool.net.session import Session
     from kgtool.queries.log.expiry import Expiry
-
-Row = Mapping[str, Any]
 
 
 class Found:

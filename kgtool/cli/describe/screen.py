@@ -6,16 +6,15 @@ import os
 import select
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw, fit
-from kgtool.columns import Column
+from kgtool.columns import Column, Row
 
-Row = Mapping[str, Any]
 Table = tuple[Sequence[Column], Sequence[Row]]
 
 UP, DOWN, PAGE_UP, PAGE_DOWN, TOP, END = "up", "down", "page up", "page down", "top", "end"

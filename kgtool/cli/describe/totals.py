@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-Row = Mapping[str, Any]
+from kgtool.columns import Row
 
 
 def totals(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import columns as columns_of
@@ -24,7 +24,7 @@ from kgtool.cli.output import prometheus
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw
-from kgtool.columns import Column
+from kgtool.columns import Column, Row
 from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
@@ -33,8 +33,6 @@ from kgtool.text import counted
 if TYPE_CHECKING:
     from kgtool.net.session import Session
 
-
-Row = Mapping[str, Any]
 
 WINDOW_S = 30.0
 """Rates are those of this long ago until now, so that one slow commit is no alarm."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import error_object, sentence
+from kgtool.columns import Row
 from kgtool.errors import KgError
 from kgtool.json_rows import Form, encode
 from kgtool.model import ItemError, Target
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 ENVELOPE_VERSION = 1
 _WORDS = {"Error:": terminal.RED, "Warning:": terminal.YELLOW, "Note:": terminal.BOLD}
-
-Row = Mapping[str, Any]
 
 
 class Sink(Protocol):

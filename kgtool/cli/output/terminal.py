@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import TextIO
 
 GREEN, YELLOW, RED, DIM, BOLD = "32", "33", "31", "2", "1"
@@ -18,10 +17,9 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def has_color(environ: Mapping[str, str] | None = None) -> bool:
+def has_color() -> bool:
     """Whether the environment lets a terminal have colours (https://no-color.org)."""
-    environ = os.environ if environ is None else environ
-    return not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def size() -> tuple[int, int]:

@@ -5,19 +5,8 @@ v0 is the early access of Kafka 3.9 and 4.0, v1 the same layout made stable.
 
 from __future__ import annotations
 
-from uuid import UUID
-
-from kgtool.protocol.schema import Struct, array, boolean, int16, int32, string, struct, uuid
-
-
-class TopicPartitions(Struct):
-    topic_id: UUID = uuid("0+")
-    topic_name: str = string("0+")
-    partitions: list[int] = array(int32, "0+")
-
-
-class Assignment(Struct):
-    topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
+from kgtool.protocol.api.consumer_group_describe import Assignment
+from kgtool.protocol.schema import Struct, array, boolean, int16, int32, string, struct
 
 
 class Member(Struct):

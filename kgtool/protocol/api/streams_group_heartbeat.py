@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from kgtool.protocol.api.streams_group_describe import (
+    Endpoint,
+    KeyValue,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+)
 from kgtool.protocol.schema import (
     Struct,
     array,
@@ -9,23 +16,9 @@ from kgtool.protocol.schema import (
     int8,
     int16,
     int32,
-    int64,
     string,
     struct,
-    uint16,
 )
-
-
-class KeyValue(Struct):
-    key: str = string("0+")
-    value: str = string("0+")
-
-
-class TopicInfo(Struct):
-    name: str = string("0+")
-    partitions: int = int32("0+")
-    replication_factor: int = int16("0+")
-    topic_configs: list[KeyValue] = array(KeyValue, "0+")
 
 
 class CopartitionGroup(Struct):
@@ -48,22 +41,6 @@ class Subtopology(Struct):
 class Topology(Struct):
     epoch: int = int32("0+")
     subtopologies: list[Subtopology] = array(Subtopology, "0+")
-
-
-class Endpoint(Struct):
-    host: str = string("0+")
-    port: int = uint16("0+")
-
-
-class TaskOffset(Struct):
-    subtopology_id: str = string("0+")
-    partition: int = int32("0+")
-    offset: int = int64("0+")
-
-
-class TaskIds(Struct):
-    subtopology_id: str = string("0+")
-    partitions: list[int] = array(int32, "0+")
 
 
 class Status(Struct):
