@@ -11,8 +11,32 @@ from typing import NamedTuple, TypeAlias
 
 from kgtool.config.jaas import LoginModule, parse_jaas
 from kgtool.config.properties import Properties
-from kgtool.config.secret import Secret
 from kgtool.errors import ConfigError
+
+
+class Secret:
+    """A password, key or token that is never shown; only ``reveal`` gives it away."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text itself."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MSK = "AWS_MSK_IAM"

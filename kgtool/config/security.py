@@ -10,9 +10,8 @@ import re
 from typing import NamedTuple
 
 from kgtool.config.known import check_classes
-from kgtool.config.logins import Login, login
+from kgtool.config.logins import Login, Secret, login
 from kgtool.config.properties import Properties
-from kgtool.config.secret import Secret
 from kgtool.errors import ConfigError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

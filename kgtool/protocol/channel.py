@@ -222,11 +222,10 @@ class Channel:
             self._tell("→", flight, request, len(frame) - 4)
 
     def _tell(self, arrow: str, flight: _InFlight, message: Struct, size: int) -> None:
-        from kgtool.protocol.trace import line
 
         assert self.trace is not None
         told = (flight.correlation_id, flight.request, flight.version, message, size)
-        self.trace(line(arrow, self.peer, *told))
+        self.trace(trace_line(arrow, self.peer, *told))
 
     def _ask_versions(self, version: int) -> None:
         request = api_versions.Request()
@@ -351,3 +350,30 @@ class Channel:
         if self._login is None or self.state not in (LOGIN, VERSIONS):
             return error
         return self._login.lost(error)
+
+
+# ---------------------------------------------------------------------------------------------
+# A line for each message, for ``--debug``: what it is, and as much of it as may be shown
+
+
+WIDTH = 300
+"""Characters of a message's content that are shown."""
+
+_SECRET = {36}
+"""SaslAuthenticate: passwords, tokens and proofs. Nothing of them is shown, in no direction."""
+
+
+def trace_line(
+    arrow: str, peer: str, number: int, request: Struct, version: int, message: Struct, size: int
+) -> str:
+    """Describe a message.
+
+    :param arrow: ``→`` for what was sent, ``←`` for what was received.
+    :param number: the correlation id.
+    :param request: names the API; ``message`` is the request itself or its reply.
+    :param size: bytes of the frame, without its length.
+    """
+    content = "[hidden]" if request.KEY in _SECRET else repr(message)
+    if len(content) > WIDTH:
+        content = f"{content[:WIDTH]}…"
+    return f"{arrow} {peer} #{number} {request.NAME} v{version}, {size} bytes: {content}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.changes.groups.wait_empty import wait_until_empty
+from kgtool.changes.groups.members import wait_until_empty
 from kgtool.changes.offsets.commit import ADMIN, REQUEST_BYTES, Identity
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets

@@ -13,8 +13,7 @@ import pytest
 
 from kgtool.config import Settings, has_cluster, settings
 from kgtool.config.contexts import Context, load, path, pin, put, remove, use
-from kgtool.config.logins import PasswordLogin
-from kgtool.config.secret import Secret
+from kgtool.config.logins import PasswordLogin, Secret
 from kgtool.errors import ConfigError, WrongCluster
 
 SCRAM = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}

@@ -9,8 +9,7 @@ import pytest
 
 from kgtool.config import Settings, settings
 from kgtool.config.jaas import parse_jaas
-from kgtool.config.logins import PasswordLogin
-from kgtool.config.secret import Secret
+from kgtool.config.logins import PasswordLogin, Secret
 from kgtool.errors import ConfigError
 from tests.support import seeds
 

@@ -13,10 +13,10 @@ from kgtool.config.logins import (
     KerberosLogin,
     OAuthLogin,
     PasswordLogin,
+    Secret,
     StaticToken,
 )
 from kgtool.config.properties import parse
-from kgtool.config.secret import Secret
 from kgtool.config.security import Security, security
 from kgtool.errors import ConfigError
 

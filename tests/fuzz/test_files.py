@@ -19,7 +19,7 @@ from kgtool.changes.restore import backup
 from kgtool.changes.restore.backup import BackupWriter
 from kgtool.cli.reports import reset_file
 from kgtool.config import contexts, jaas, properties, providers
-from kgtool.config.secret import Secret
+from kgtool.config.logins import Secret
 from kgtool.config.security import Store
 from kgtool.errors import ConfigError, KgError
 from kgtool.net.tls import jks, stores

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.config.logins import ClientCredentials
+from kgtool.config.logins import ClientCredentials, Secret
 from kgtool.config.properties import Properties
-from kgtool.config.secret import Secret
 from kgtool.errors import AuthenticationError, DecodeError
 from kgtool.net.auth import tokens
 from kgtool.protocol.plan import decode, encode

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgtool.config.logins import ClientCredentials
+from kgtool.config.logins import ClientCredentials, Secret
 from kgtool.config.properties import Properties
-from kgtool.config.secret import Secret
 from kgtool.errors import AuthenticationError, ConfigError, KgError
 from kgtool.net.auth.tokens import _read
 from kgtool.protocol.sasl.msk_iam import AwsCredentials, MskIam

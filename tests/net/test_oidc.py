@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from kgtool.config import settings
-from kgtool.config.logins import ClientCredentials, OAuthLogin
+from kgtool.config.logins import ClientCredentials, OAuthLogin, Secret
 from kgtool.config.properties import Properties
-from kgtool.config.secret import Secret
 from kgtool.errors import AuthenticationError, ConfigError
 from kgtool.net.auth.tokens import TokenSource
 from kgtool.net.session import Session

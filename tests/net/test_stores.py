@@ -18,7 +18,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from kgtool.config.secret import Secret
+from kgtool.config.logins import Secret
 from kgtool.config.security import Store
 from kgtool.errors import ConfigError
 from kgtool.net.tls import jks

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, unable, version_of
-from kgtool.client.ops import Operation, call
+from kgtool.client.ops import Operation, Pause, call
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, ItemError, Member, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_heartbeat, leave_group
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.groups.describe import UNKNOWN_TYPES
+from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type
 
 SEVERAL_VERSION = 3
 _GONE = (codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID)
@@ -211,3 +211,43 @@ def _heartbeat(group: str) -> Callable[[Member], Any]:
         instance_id=member.instance_id,
         member_epoch=LEAVE_EPOCH,
     )
+
+
+# ---------------------------------------------------------------------------------------------
+# Waiting until groups have no members (``--wait-empty``), so that they can be written to
+
+
+LOOK_AGAIN_SECONDS = 0.5
+
+
+def wait_until_empty(
+    cluster: Cluster,
+    groups: Sequence[str],
+    seconds: float,
+    clock: Callable[[], float],
+    waiting: Callable[[list[GroupDescription]], None] | None = None,
+) -> Operation[list[GroupDescription]]:
+    """Return the groups that still have members when all have none, or after ``seconds``.
+
+    Groups that can't be described, or do not exist, are not waited for. The caller gives the
+    session the time that it takes (``Loop.extend``).
+
+    :param clock: a monotonic clock, in seconds.
+    :param waiting: called once, with those that are waited for.
+    """
+    until = clock() + seconds
+    left = list(groups)
+    while True:
+        described = yield from describe_with_type(cluster, left)
+        busy = [
+            group
+            for group in described
+            if group.error is None and group.type not in UNKNOWN_TYPES and not group.is_empty
+        ]
+        if not busy or clock() >= until:
+            return busy
+        if waiting is not None:
+            waiting(busy)
+            waiting = None
+        left = [group.group for group in busy]
+        yield Pause(min(LOOK_AGAIN_SECONDS, max(0.0, until - clock())))

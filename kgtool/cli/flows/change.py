@@ -59,11 +59,11 @@ def wait_until_empty(
     :param until: by ``time.monotonic()``.
     :param say: called once, with the groups that are waited for.
     """
-    from kgtool.changes.groups import wait_empty
+    from kgtool.changes.groups import members
 
     left = list(groups)
     while True:
-        looked = wait_empty.wait_until_empty(session.cluster, left, 0.0, time.monotonic)
+        looked = members.wait_until_empty(session.cluster, left, 0.0, time.monotonic)
         busy = session.run(looked)
         if not busy or time.monotonic() >= until:
             return busy
@@ -72,8 +72,8 @@ def wait_until_empty(
             say = None
         left = [group.group for group in busy]
         # Not in the operation, whose time without an answer is limited.
-        time.sleep(wait_empty.LOOK_AGAIN_SECONDS)
-        session.loop.extend(wait_empty.LOOK_AGAIN_SECONDS)
+        time.sleep(members.LOOK_AGAIN_SECONDS)
+        session.loop.extend(members.LOOK_AGAIN_SECONDS)
 
 
 class Change(change.Change):

@@ -265,7 +265,7 @@ def _wait(session: Session, output: Output, groups: Sequence[str], seconds: floa
     """Wait for members to leave; the time that takes does not count against --timeout."""
     if not seconds or not groups:
         return
-    from kgtool.changes.groups.wait_empty import wait_until_empty
+    from kgtool.changes.groups.members import wait_until_empty
     from kgtool.changes.reset.rows import members
 
     def say(busy: list[GroupDescription]) -> None:
