@@ -28,7 +28,7 @@ from kgtool.analysis.input.inputs import TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Finish, Order
-from kgtool.analysis.table_files import TableFiles, fill
+from kgtool.analysis.table_files import TableFiles, fill, of_topics, summed
 from kgtool.analysis.tell import tell
 
 HERE_BYTES = 8 << 20
@@ -184,21 +184,6 @@ def _ordered(table: Any, order: Order) -> Any:
             keys.append((f"has {name}", "ascending"))
         keys.append((name, "ascending"))
     return table.sort_by(keys).select(kept)
-
-
-def summed(table: Any, by: Sequence[str], most: Sequence[str] = ()) -> Any:
-    """Add up all columns but those of ``by``; of those of ``most`` take the greatest value."""
-    others = [name for name in table.column_names if name not in by]
-    found = table.group_by(list(by)).aggregate(
-        [(name, "max" if name in most else "sum") for name in others]
-    )
-    kept = [f"{name}_max" if name in most else f"{name}_sum" for name in others]
-    return found.select([*by, *kept]).rename_columns([*by, *others])
-
-
-def of_topics(table: Any, topics: Sequence[str]) -> Any:
-    """The rows of some topics."""
-    return table.filter(pc.is_in(table["topic"], pa.array(topics, pa.string())))
 
 
 def _write(blobs: Sequence[Blob], place: str) -> None:

@@ -252,7 +252,8 @@ class Analysis:
         bucket_ms = self.wanted.bucket_ms
         assert bucket_ms is not None
         gone = self.small("deleted")
-        changes = self._folded.collect("changes", pc.unique(gone["topic"]).to_pylist())
+        topics = pc.unique(gone["topic"]).to_pylist()
+        changes = self._folded.collect("changes", topics) if topics else None
         columns = metrics.metrics(self.small("counted"), gone, changes, bucket_ms)
         return pa.table([columns[name] for name in kinds.names], schema=kinds)
 

@@ -1,10 +1,13 @@
-"""Tables as Parquet files of this machine, written as their rows come, without Spark."""
+"""Rows of tables put together and written, as they come, to Parquet files of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 
@@ -45,3 +48,18 @@ def fill(base: str, names: Iterable[str]) -> None:
         for name in names:
             if not (Path(base) / name).exists():
                 files.add(name, schema.arrow(schema.TABLES[name]).empty_table())
+
+
+def summed(table: Any, by: Sequence[str], most: Sequence[str] = ()) -> Any:
+    """Add up all columns but those of ``by``; of those of ``most`` take the greatest value."""
+    others = [name for name in table.column_names if name not in by]
+    found = table.group_by(list(by)).aggregate(
+        [(name, "max" if name in most else "sum") for name in others]
+    )
+    kept = [f"{name}_max" if name in most else f"{name}_sum" for name in others]
+    return found.select([*by, *kept]).rename_columns([*by, *others])
+
+
+def of_topics(table: Any, topics: Sequence[str]) -> Any:
+    """The rows of some topics."""
+    return table.filter(pc.is_in(table["topic"], pa.array(topics, pa.string())))

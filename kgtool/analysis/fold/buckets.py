@@ -34,8 +34,8 @@ def buckets(blobs: Blobs) -> Iterator[Kinds]:
     own: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
     for kind, data in blobs:
         if kind in _OF_GROUPS:
-            for number, table in _split(from_bytes(data), count):
-                own[number] += [(kind, some) for some in as_bytes(table)]
+            for number, table in split(from_bytes(data), "group", count):
+                own[number] += [(kind, some) for some in as_bytes(_own_names(table))]
     for number, some in enumerate(own):
         own[number] = []
         if some:
@@ -57,16 +57,21 @@ def _count(blobs: Blobs) -> int:
     return int(-(-rows // ROWS)) or 1
 
 
-def _split(table: Any, count: int) -> Iterator[tuple[int, Any]]:
-    """The rows of each bucket, in their order."""
-    group = table["group"].unify_dictionaries().combine_chunks()
-    of = np.array([crc32(name.encode()) % count for name in group.dictionary.to_pylist()])
-    bucket = of[group.indices.to_numpy()]
+def split(table: Any, column: str, count: int) -> Iterator[tuple[int, Any]]:
+    """The rows of each bucket, in their order: those of one name in ``column`` share one."""
+    if count == 1:
+        yield 0, table
+        return
+    names = table[column].dictionary_encode().unify_dictionaries().combine_chunks()
+    of = np.array([crc32(name.encode()) % count for name in names.dictionary.to_pylist()])
+    bucket = of[names.indices.to_numpy()]
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(count + 1))
-    place = table.schema.get_field_index("group")
     for number in np.flatnonzero(np.diff(ends)).tolist():
-        rows = table.take(pa.array(order[ends[number] : ends[number + 1]]))
-        # A dictionary of the bucket's own groups only.
-        names = rows["group"].cast(pa.string()).dictionary_encode()
-        yield number, rows.set_column(place, "group", names)
+        yield number, table.take(pa.array(order[ends[number] : ends[number + 1]]))
+
+
+def _own_names(rows: Any) -> Any:
+    """With a dictionary of its own groups only."""
+    names = rows["group"].cast(pa.string()).dictionary_encode()
+    return rows.set_column(rows.schema.get_field_index("group"), "group", names)

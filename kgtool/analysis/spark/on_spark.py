@@ -22,7 +22,17 @@ from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.input.inputs import InputFile
 from kgtool.analysis.pipeline import Best, Finish, Order
 from kgtool.analysis.spark.guest import changed
-from kgtool.analysis.spark.packed import BLOBS, TABLES, filed, folded, opened, told
+from kgtool.analysis.spark.packed import (
+    BLOBS,
+    SUMS,
+    TABLES,
+    filed,
+    folded,
+    opened,
+    picked,
+    summed_up,
+    told,
+)
 from kgtool.analysis.spark.places import is_url
 from kgtool.analysis.spark.read import read
 from kgtool.analysis.spark.session import is_local
@@ -100,13 +110,8 @@ class OnSpark:
             return self._put[name]
         if name not in _LARGE:
             return pa.concat_tables(self._small.get(name, []), promote_options="permissive")
-        frame = self._frame(name, Finish(), CHANGES_DDL)
-        frame = frame.where(F.col("topic").isin(list(topics or ())))
-        return (
-            frame.groupBy("topic", "at_ms")
-            .agg(F.sum("change").alias("change"), F.sum("groups").alias("groups"))
-            .toArrow()
-        )
+        rows = self._tables.where(F.col("name") == name).mapInArrow(picked(topics or ()), TABLES)
+        return pa.concat_tables(from_bytes(bytes(row.data)) for row in rows.collect())
 
     def frame(self, name: str, finish: Finish) -> DataFrame:
         """A table of ``schema.TABLES`` as a frame."""
@@ -167,20 +172,19 @@ class OnSpark:
         job of Spark's for each of fifteen takes more than half of a run (2 M records: 20 of 38 s).
         """
         here = not is_url(base) and is_local(self.session)
-        small = {name: self._put[name] for name in tables if here and name in self._put}
-        plain = {
-            name: finish.each for name, finish in tables.items()
-            if here and not finish.sum_by and name not in small
-        }  # fmt: skip
-        if plain:
-            some = self._tables.where(F.col("name").isin(list(plain)))
-            some.mapInArrow(filed(plain, base), "part int").collect()
-        for name in tables.keys() - plain.keys() - small.keys():
+        own = {name: self._put[name] for name in tables if here and name in self._put}
+        theirs = {name: finish for name, finish in tables.items() if here and name not in own}
+        if theirs:
+            some = self._tables.where(F.col("name").isin(list(theirs)))
+            sums = some.mapInArrow(filed(theirs, base, self._tasks), SUMS)
+            sums = sums.repartition("bucket") if self._tasks > 1 else sums.coalesce(1)
+            sums.mapInArrow(summed_up(theirs, base), "part int").collect()
+        for name in tables.keys() - theirs.keys() - own.keys():
             place = as_url(f"{base}/{name}")
             self.frame(name, tables[name]).write.mode("overwrite").parquet(place)
         if here:
             with TableFiles(base) as files:
-                for name, table in small.items():
+                for name, table in own.items():
                     files.add(name, table)
             fill(base, tables)
 
@@ -233,7 +237,6 @@ def _tasks(size: int) -> int:
     return 1 if size <= TASK_BYTES else min(max(size // TASK_BYTES, LEAST), MOST)
 
 
-CHANGES_DDL = "topic string, at_ms bigint, change bigint, groups bigint"
 CLEANUP_DDL = "group string, decision binary"
 
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import pyarrow as pa  # type: ignore[import-untyped]
+
 from kgtool.analysis.decode.blobs import as_bytes, from_bytes, pack
+from kgtool.analysis.fold.buckets import split
 from kgtool.analysis.fold.scene import Plan
-from kgtool.analysis.table_files import TableFiles
+from kgtool.analysis.pipeline import Finish
+from kgtool.analysis.table_files import TableFiles, of_topics, summed
 from kgtool.analysis.tell import tell
 
 BLOBS: Final = "partition int, kind string, data binary"
 TABLES: Final = "name string, data binary"
+SUMS: Final = "bucket int, name string, data binary"
 Decode = Callable[[Iterable[Any]], Iterator[Any]]
+_TYPES: Final = {"int": pa.int32(), "string": pa.string(), "binary": pa.binary()}
 
 
 def packed(decode: Decode) -> Decode:
     """The function that gives rows of BLOBS where ``decode`` gives those of ``schema.RECORDS``."""
 
     def pack_rows(tables: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        kinds = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
         for blob in pack(decode(tables)):
-            yield pa.RecordBatch.from_pylist([blob._asdict()], schema=kinds)
+            yield _row(BLOBS, blob)
 
     return pack_rows
 
@@ -47,14 +50,20 @@ def folded(plan: Plan) -> Decode:
 
 
 def _told(partition: int | None, blobs: list[tuple[str, Any]], plan: Plan) -> Iterator[Any]:
-    import pyarrow as pa
-
     if partition is None:
         return
-    kinds = pa.schema([("name", pa.string()), ("data", pa.binary())])
     for name, table in tell(partition, blobs, plan):
         for data in as_bytes(table):
-            yield pa.RecordBatch.from_pylist([{"name": name, "data": data}], schema=kinds)
+            yield _row(TABLES, (name, data))
+
+
+def _row(columns: str, values: Iterable[Any]) -> Any:
+    """One row of BLOBS, TABLES or SUMS."""
+    kinds = [column.split() for column in columns.split(", ")]
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], _TYPES[kind]) for (_, kind), value in zip(kinds, values, strict=True)],
+        [name for name, _ in kinds],
+    )
 
 
 def opened(finish: Callable[[Any], Any], names: list[str]) -> Decode:
@@ -69,34 +78,81 @@ def opened(finish: Callable[[Any], Any], names: list[str]) -> Decode:
     return open_rows
 
 
-def filed(finishes: Mapping[str, Callable[[Any], Any]], base: str) -> Decode:
-    """The function that writes rows of TABLES to Parquet files, and gives the number of its task.
+def picked(topics: Sequence[str]) -> Decode:
+    """The function that keeps of rows of TABLES what is of some topics."""
 
-    A task that is repeated writes the same files again.
+    def pick_rows(rows: Iterable[Any]) -> Iterator[Any]:
+        for name, table in _read(rows):
+            for data in as_bytes(of_topics(table, topics)):
+                yield _row(TABLES, (name, data))
+
+    return pick_rows
+
+
+def filed(tables: Mapping[str, Finish], base: str, buckets: int) -> Decode:
+    """The function that writes rows of TABLES to Parquet files.
+
+    It gives rows of SUMS: of a table whose rows are added up what this task has of it. A task that
+    is repeated writes the same files again.
     """
 
-    def file_rows(tables: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        part = context.partitionId()
-        with TableFiles(base, part) as files:
-            for table in tables:
-                for name, data in zip(table["name"].to_pylist(), table["data"], strict=True):
-                    files.add(name, finishes[name](from_bytes(data.as_buffer())))
-        yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32())})
+    def file_rows(rows: Iterable[Any]) -> Iterator[Any]:
+        sums: dict[str, Any] = {}
+        with TableFiles(base, _task()) as files:
+            for name, table in _read(rows):
+                finish = tables[name]
+                some = finish.each(table)
+                if finish.sum_by:
+                    sums[name] = _added(sums.get(name), some, finish)
+                else:
+                    files.add(name, some)
+        for name, table in sums.items():
+            for number, some in split(table, "family", buckets):
+                for data in as_bytes(some):
+                    yield _row(SUMS, (number, name, data))
 
     return file_rows
+
+
+def summed_up(tables: Mapping[str, Finish], base: str) -> Decode:
+    """The function that writes what all tasks have of some rows, in SUMS, to Parquet files."""
+
+    def file_sums(rows: Iterable[Any]) -> Iterator[Any]:
+        sums: dict[str, Any] = {}
+        for name, table in _read(rows):
+            sums[name] = _added(sums.get(name), table, tables[name])
+        part = _task()
+        with TableFiles(base, part) as files:
+            for name, table in sums.items():
+                files.add(name, table)
+        yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32())})
+
+    return file_sums
+
+
+def _read(rows: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    for batch in rows:
+        for name, data in zip(batch["name"].to_pylist(), batch["data"], strict=True):
+            yield name, from_bytes(data.as_buffer())
+
+
+def _added(sums: Any, table: Any, finish: Finish) -> Any:
+    both = table if sums is None else pa.concat_tables([sums, table])
+    return summed(both, finish.sum_by, finish.most)
+
+
+def _task() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.partitionId())
 
 
 def told(do: Callable[[Iterable[Any]], Iterator[bytes]]) -> Decode:
     """The function that gives a row for each of the bytes that ``do`` makes of Arrow batches."""
 
     def tell_rows(tables: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         for data in do(tables):
             yield pa.RecordBatch.from_pydict({"data": pa.array([data], pa.binary())})
 

@@ -146,11 +146,13 @@ def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) ->
 def metrics(counts: Any, removed: Any, came_and_went: Any, bucket_ms: int) -> dict[str, Any]:
     """Columns of ``schema.METRICS`` of all partitions together.
 
-    ``came_and_went`` has the rows of CHANGES of every topic that is among ``removed``.
+    ``came_and_went`` has the rows of CHANGES of every topic that is among ``removed``; None: no
+    topic is.
     """
-    by_hand = _without_topics(removed, came_and_went)
+    at_ms, number = np.zeros((2, 0), dtype=np.int64)
+    if came_and_went is not None:
+        at_ms, number = _without_topics(removed, came_and_went)
     start, what, count = (ints(counts[name]) for name in ("bucket_start_ms", "what", "count"))
-    at_ms, number = by_hand
     start = np.concatenate([start, at_ms // bucket_ms * bucket_ms])
     what = np.concatenate([what, np.full(len(at_ms), COUNTS.index("offset_deletions"))])
     count = np.concatenate([count, number])
