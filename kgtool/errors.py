@@ -37,6 +37,9 @@ raised: it travels as a value to the renderer, and only the exit status tells of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class KgError(Exception):
     """Something went wrong that a user can understand from one sentence."""
@@ -76,6 +79,18 @@ class ConfigError(KgError):
 
     exit_code = 2
     name = "CONFIG"
+
+
+@contextmanager
+def readable(path: object) -> Iterator[None]:
+    """Read a file.
+
+    :raises ConfigError: it can't be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
 
 
 class NetworkError(KgError):

@@ -220,7 +220,6 @@ def _take_back(
 ) -> Undone:
     from kgtool.changes.journal.history import is_about_configs, whole
     from kgtool.changes.restore.from_journal import not_covered, wishes
-    from kgtool.protocol.codes import is_refusal
 
     for said in not_covered(entry.path):
         warn(said)
@@ -229,7 +228,7 @@ def _take_back(
     if is_about_configs(entry.path):
         configs = configuring.undo(session, recorder, entry.path, policy.force, dry_run)
         return Undone(entry.id, [], configs, lost)
-    done = _put_back(session, recorder, lambda: wishes(entry.path, is_refusal), policy, dry_run)
+    done = _put_back(session, recorder, lambda: wishes(entry.path), policy, dry_run)
     return Undone(entry.id, done, {}, lost)
 
 

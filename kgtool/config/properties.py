@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kgtool.errors import ConfigError
+from kgtool.errors import ConfigError, readable
 
 _BLANK = " \t\f"
 _NATURAL_LINE = re.compile(r"\r\n|\r|\n")
@@ -60,11 +60,8 @@ def read_properties(path: str) -> Properties:
 
     :raises ConfigError: it can't be read, or has a malformed ``\\u`` escape.
     """
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs start-up time
-            text = file.read().decode("latin-1")
-    except OSError as error:
-        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    with readable(path), open(path, "rb") as file:  # noqa: PTH123 - pathlib costs start-up time
+        text = file.read().decode("latin-1")
     if "\0" in text:
         raise ConfigError(f"Can't read {path}: it is not a text file.")
     try:

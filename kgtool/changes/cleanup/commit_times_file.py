@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.errors import ConfigError
+from kgtool.errors import ConfigError, readable
 from kgtool.model import TopicPartition
 
 
@@ -36,9 +36,8 @@ def read_file(path: Path) -> KnownTimes:
     :raises ConfigError: it can't be read, or has something else in it.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+        with readable(path):
+            text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise _not_live(path) from error
     return from_rows(path, _rows(path, text))

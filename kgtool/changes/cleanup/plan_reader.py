@@ -19,7 +19,7 @@ from kgtool.changes.cleanup.plan_file import (
     PlanItem,
     PlannedOffset,
 )
-from kgtool.errors import ConfigError
+from kgtool.errors import ConfigError, readable
 
 
 class BadPlan(ConfigError):
@@ -32,9 +32,8 @@ def read(path: Path) -> Plan:
     :raises BadPlan: it is none, or something in it is wrong; line and item are named.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+        with readable(path):
+            text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise BadPlan(f"{path} is not a kgtool plan: it is not UTF-8 text.") from error
     try:

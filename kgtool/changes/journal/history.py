@@ -22,9 +22,18 @@ from kgtool.changes.journal.journal import (
     VERSION,
     ConfigChange,
 )
-from kgtool.changes.journal.jsonl import Malformed, groups, number, record_of, records, typed
+from kgtool.changes.journal.jsonl import (
+    Malformed,
+    at_line,
+    groups,
+    number,
+    record_of,
+    records,
+    typed,
+)
 from kgtool.changes.snapshot import GroupChange
-from kgtool.errors import ConfigError, KgError
+from kgtool.errors import ConfigError, KgError, readable
+from kgtool.protocol.codes import is_refusal
 
 TAIL_BYTES = 64 * 1024
 """The end of a journal, and all marks behind it, are found here without reading the rest."""
@@ -133,11 +142,9 @@ def read_entry(path: Path) -> Entry:
     :raises ConfigError: it is none, or one of a newer kgtool.
     """
     header = _header(path)
-    try:
+    with readable(path):
         is_locked = _is_locked(path)
         marks = _tail(path)
-    except OSError as error:
-        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
     ends = [mark for mark in marks if mark.get("kind") == "end"]
     if ends:
         counts = ends[-1]
@@ -223,19 +230,16 @@ def whole(path: Path) -> Whole:
     :raises ConfigError: it can't be read at all.
     """
     found = Whole()
-    try:
-        with path.open("rb") as file:
-            for line, data in enumerate(file, 1):
-                record = record_of(data)
-                if record is None:
-                    if data.endswith(b"\n") and found.damage is None:
-                        found = found._replace(damage=_damage(path, line))
-                elif record.get("kind") == "ready":
-                    if found.damage is not None:
-                        return found._replace(is_lost=True)
-                    found = _ready(found, path, line, record)
-    except OSError as error:
-        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    with readable(path), path.open("rb") as file:
+        for line, data in enumerate(file, 1):
+            record = record_of(data)
+            if record is None:
+                if data.endswith(b"\n") and found.damage is None:
+                    found = found._replace(damage=_damage(path, line))
+            elif record.get("kind") == "ready":
+                if found.damage is not None:
+                    return found._replace(is_lost=True)
+                found = _ready(found, path, line, record)
     return found
 
 
@@ -278,16 +282,12 @@ class Answers(NamedTuple):
     offsets: frozenset[tuple[str, str, int]]
 
 
-def refused(path: Path, is_final: Callable[[int], bool]) -> Answers:
-    """Read which items certainly failed.
-
-    :param is_final: whether an error code means that nothing was changed, in journals that do
-        not say so themselves.
-    """
+def refused(path: Path) -> Answers:
+    """Read which items certainly failed."""
     names: set[str] = set()
     single: set[tuple[str, str, int]] = set()
     for _, record in _whole_records(path):
-        if record.get("kind") != "result" or not _has_failed(record, is_final):
+        if record.get("kind") != "result" or not _has_failed(record):
             continue
         group, topic, partition = (record.get(key) for key in ("group", "topic", "partition"))
         if topic is None:
@@ -297,12 +297,12 @@ def refused(path: Path, is_final: Callable[[int], bool]) -> Answers:
     return Answers(frozenset(names), frozenset(single))
 
 
-def _has_failed(record: dict[str, Any], is_final: Callable[[int], bool]) -> bool:
+def _has_failed(record: dict[str, Any]) -> bool:
     if "outcome" in record:
         return bool(record["outcome"] == FAILED)
-    error = record.get("error")
+    error = record.get("error")  # an older journal, which does not say so itself
     code = error.get("code") if isinstance(error, dict) else None
-    return isinstance(code, int) and is_final(code)
+    return isinstance(code, int) and is_refusal(code)
 
 
 def changed_groups(path: Path) -> Iterator[GroupChange]:
@@ -342,19 +342,10 @@ def changed_configs(path: Path) -> list[ConfigChange]:
     for line, record in _whole_records(path):
         if record.get("kind") != "config" or len(found) >= ready:
             continue
-        try:
-            found.append(
-                ConfigChange(
-                    typed(record, "group", str),
-                    typed(record, "name", str),
-                    typed(record, "before", str, none=True),
-                    typed(record, "after", str, none=True),
-                )
-            )
-        except KeyError as error:
-            raise Malformed(f"{path}, line {line}: {error.args[0]} is missing.") from error
-        except ValueError as error:
-            raise Malformed(f"{path}, line {line}: {error}.") from error
+        with at_line(path, line):
+            group, name = typed(record, "group", str), typed(record, "name", str)
+            before, after = (typed(record, key, str, none=True) for key in ("before", "after"))
+            found.append(ConfigChange(group, name, before, after))
     return found
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kgtool.changes.snapshot import GroupChange, GroupImage, OffsetImage
-from kgtool.errors import ConfigError
+from kgtool.errors import ConfigError, readable
 from kgtool.json_rows import Form
 from kgtool.model import CommittedOffset, TopicPartition
 
@@ -94,6 +95,17 @@ class Malformed(ConfigError):
     """A line that says nothing that kgtool understands."""
 
 
+@contextmanager
+def at_line(path: Path, line: int) -> Iterator[None]:
+    """Say where it is that something is missing, or of the wrong type."""
+    try:
+        yield
+    except KeyError as error:
+        raise Malformed(f"{path}, line {line}: {error.args[0]} is missing.") from error
+    except ValueError as error:
+        raise Malformed(f"{path}, line {line}: {error}.") from error
+
+
 def records(
     path: Path, damaged: Callable[[Malformed], None] | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -105,20 +117,17 @@ def records(
     :param damaged: hears of a line in the middle that is no JSON object, which ends the file too.
     :raises ConfigError: the file can't be read, or such a line is there and no one hears of it.
     """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                record = record_of(line)
-                if record is not None:
-                    yield number, record
-                elif line.endswith(b"\n"):
-                    found = Malformed(f"{path}, line {number}: not a JSON object.")
-                    if damaged is None:
-                        raise found
-                    damaged(found)
-                    return
-    except OSError as error:
-        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    with readable(path), path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            record = record_of(line)
+            if record is not None:
+                yield number, record
+            elif line.endswith(b"\n"):
+                found = Malformed(f"{path}, line {number}: not a JSON object.")
+                if damaged is None:
+                    raise found
+                damaged(found)
+                return
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
@@ -140,7 +149,7 @@ def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[
     after: dict[TopicPartition, CommittedOffset | None] = {}
     for number, record in lines:
         kind = record.get("kind")
-        try:
+        with at_line(path, number):
             if kind == "group":
                 if head is not None:
                     yield head
@@ -150,10 +159,6 @@ def groups(path: Path, lines: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[
                 if head is None or record["group"] != head.image.group:
                     raise ValueError("it stands before its group's line")
                 _take_offset(record, offsets, after)
-        except KeyError as error:
-            raise Malformed(f"{path}, line {number}: {error.args[0]} is missing.") from error
-        except ValueError as error:
-            raise Malformed(f"{path}, line {number}: {error}.") from error
     if head is not None:
         yield head
 

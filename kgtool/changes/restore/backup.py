@@ -25,7 +25,7 @@ from kgtool.changes.snapshot import GroupChange, GroupImage
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.durable import sync
-from kgtool.errors import ConfigError, KgError
+from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import ItemError, Target
 from kgtool.text import moment
 
@@ -275,13 +275,10 @@ def _end(path: Path) -> dict[str, Any]:
     """Return the last line, if it is a whole ``end``."""
     import json
 
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL_BYTES))
-            lines = file.read().split(b"\n")
-    except OSError as error:
-        raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
+    with readable(path), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - TAIL_BYTES))
+        lines = file.read().split(b"\n")
     last = next((line for line in reversed(lines) if line.strip()), b"")
     try:
         record = json.loads(last)

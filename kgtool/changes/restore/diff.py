@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kgtool.changes.journal.jsonl import Malformed, groups, record_of
 from kgtool.changes.snapshot import GroupChange, OffsetImage
-from kgtool.errors import ConfigError
+from kgtool.errors import readable
 from kgtool.model import CommittedOffset, TopicPartition, same_commit
 
 MOVED, BACKWARDS, VANISHED, NEW, CHANGED, RECREATED = (
@@ -88,10 +88,8 @@ class GroupFile:
         self.path = path
         self.groups: dict[str, tuple[int, int]] = {}
         """Byte and line number of each group."""
-        try:
+        with readable(path):
             self._index()
-        except OSError as error:
-            raise ConfigError(f"Can't read {path}: {error.strerror}.") from error
 
     def _index(self) -> None:
         at = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from kgtool.changes.journal.history import Entry, changed_groups, refused, unseen
@@ -17,9 +17,6 @@ from kgtool.changes.journal.journal import (
 from kgtool.changes.restore.decide import GroupWish, Wish
 from kgtool.errors import KgError
 from kgtool.text import counted
-
-IsFinal = Callable[[int], bool]
-"""Whether an error code of a broker means that nothing was changed."""
 
 
 class OtherCluster(KgError):
@@ -71,9 +68,9 @@ def check_cluster(path: Path, then: str | None, now: str | None, option: str = "
         )
 
 
-def wishes(path: Path, is_final: IsFinal) -> Iterator[GroupWish]:
+def wishes(path: Path) -> Iterator[GroupWish]:
     """Say what each group is to have again; what the broker refused was never changed."""
-    answers = refused(path, is_final)
+    answers = refused(path)
     for recorded in changed_groups(path):
         image = recorded.image
         if image.group in answers.groups:

@@ -154,7 +154,6 @@ def _last(session: Session, output: Output) -> Entry:
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
     from kgtool.changes.journal.history import is_about_configs
     from kgtool.changes.restore.from_journal import check, not_covered, wishes
-    from kgtool.protocol.codes import is_refusal
 
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
@@ -174,7 +173,7 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
         session,
         output,
         options,
-        lambda: wishes(entry.path, is_refusal),
+        lambda: wishes(entry.path),
         lambda: Change(session, output, undoes=entry.id),
     )
     work.run("Restore {}?")
