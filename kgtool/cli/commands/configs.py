@@ -16,7 +16,7 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, name_options, positions
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys as keys_of
 from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
@@ -219,9 +219,7 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
         for row in some:
             output.row(row)
     _say_classic(output, [one for one in found if not isinstance(one.configs, KgError)])
-    if rows:
-        output.page()
-        output.text(draw_for(output, shown(CONFIGS), rows), end="")
+    show_table(output, shown(CONFIGS), rows, page=True)
 
 
 # -- alter ------------------------------------------------------------------------------------

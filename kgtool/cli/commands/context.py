@@ -10,7 +10,7 @@ import click
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys, shown
 from kgtool.columns.tools import CONTEXT, CONTEXTS
 from kgtool.errors import UsageError
@@ -246,9 +246,8 @@ def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
     output.begin(keys(CONTEXTS))
     for context in found:
         output.item(_row(context, current))
-    if found and not quiet:
-        rows = [_row(context, current) for context in found]
-        output.text(draw_for(output, shown(CONTEXTS), rows), end="")
+    if not quiet:
+        show_table(output, shown(CONTEXTS), [_row(context, current) for context in found])
     return output.finish()
 
 

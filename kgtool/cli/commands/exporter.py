@@ -8,7 +8,7 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import cluster_options
+from kgtool.cli.options.shared import cluster_options, filter_options
 from kgtool.cli.options.times import Duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError, UsageError
@@ -38,11 +38,7 @@ LISTEN = "127.0.0.1:9308"
               help="Count offsets that expire within that time as findings (default: 48h).")
 @click.option("--time-lag", is_flag=True,
               help="Also lag in time: reads one record for each partition that lags.")
-@click.option("--match", multiple=True, metavar="GLOB",
-              help="Only groups whose name matches, with * ? [a-z]; repeatable.")
-@click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
-@click.option("--exclude", multiple=True, metavar="GLOB",
-              help="But not groups whose name matches; repeatable.")
+@filter_options
 @cluster_options()
 # fmt: on
 def command(

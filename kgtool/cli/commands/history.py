@@ -12,7 +12,7 @@ from kgtool.cli.flows.change import folder, now_ms
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys
 from kgtool.columns.changes import HISTORY, HISTORY_TEXT
 from kgtool.model import ItemError, Target
@@ -49,10 +49,8 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
         found = _prune(output, found, now_ms() - int(age * 1000), dry_run)
     for entry in found:
         output.item(rows_of.of(entry, HISTORY))
-    if found:
-        rows = [_row(entry) for entry in found]
-        output.text(draw_for(output, HISTORY_TEXT, rows), end="")
-    elif age is None:
+    show_table(output, HISTORY_TEXT, [_row(entry) for entry in found])
+    if not found and age is None:
         output.note(f"Nothing has been changed from this machine yet: no journal in {folder()}.")
     return output.finish()
 

@@ -15,10 +15,10 @@ from kgtool.cli.flows import list_expiring
 from kgtool.cli.flows.list_expiring import Horizon
 from kgtool.cli.options.choose import no_match
 from kgtool.cli.options.group_selection import Selection, glob, in_java_order
-from kgtool.cli.options.shared import Name, cluster_options
+from kgtool.cli.options.shared import Name, cluster_options, filter_options
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column
 from kgtool.columns.groups import EXPIRING, LIST
 from kgtool.model import GroupListing
@@ -69,11 +69,7 @@ class Wanted(NamedTuple):
 @click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
 @click.option("--group", multiple=True, type=Name(), metavar="GROUP",
               help="Only this group, by its exact name; repeatable.")  # fmt: skip
-@click.option("--match", multiple=True, metavar="GLOB",
-              help="Only groups whose name matches, with * ? [a-z]; repeatable.")  # fmt: skip
-@click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2).")
-@click.option("--exclude", multiple=True, metavar="GLOB",
-              help="But not groups whose name matches; repeatable.")  # fmt: skip
+@filter_options
 @click.option("--expiring-within", metavar="TIME",
               help="Only groups that lose offsets within that time (48h, 7d): exit status 5 if "
                    "there is any.")  # fmt: skip
@@ -133,9 +129,7 @@ def _expiring(settings: Settings, output: Output, wanted: Wanted, horizon: Horiz
 
 
 def _table(output: Output, found: list[GroupListing], wanted: tuple[Column, ...]) -> None:
-    if found and output.is_text:
-        output.page()
-        output.text(draw_for(output, wanted, [rows.listing(group) for group in found]), end="")
+    show_table(output, wanted, [rows.listing(group) for group in found], page=True)
 
 
 def kafka_form(

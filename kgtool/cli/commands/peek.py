@@ -12,8 +12,9 @@ from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import cluster_options, group_arguments, topics_option
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys
 from kgtool.columns.tools import PEEK, PEEK_TEXT
 from kgtool.errors import BrokerError, KgError
@@ -157,8 +158,7 @@ def _explained(error: KgError, place: Place) -> KgError:
 
 def _show(output: Output, place: Place, rows: list[dict[str, Any]]) -> None:
     output.text(f"{escape(str(place.partition))}: committed {place.offset}, {_what_is_left(place)}")
-    if rows:
-        output.text(draw_for(output, PEEK_TEXT, rows), end="")
+    show_table(output, PEEK_TEXT, rows)
     output.text("")
 
 
@@ -181,22 +181,11 @@ def _row(group: str, place: Place, record: Record, is_next: bool, wanted: Wanted
     for name, raw in record.headers:
         shown, encoding = decoded(raw, "hex" if wanted.values == "hex" else "auto")
         headers.append({"name": name, "value": shown, "encoding": encoding})
-    return {
-        "group": group,
-        "topic": place.partition.topic,
-        "partition": place.partition.partition,
-        "offset": record.offset,
-        "committed_offset": place.offset,
-        "is_next": is_next,
-        "timestamp_ms": record.timestamp_ms,
-        "timestamp_type": record.timestamp_type,
-        "leader_epoch": record.leader_epoch,
-        "key": key,
-        "key_encoding": key_encoding,
-        "value": value,
-        "value_encoding": value_encoding,
-        "headers": headers,
-    }
+    return rows_of.of(
+        record, PEEK, group=group, **place.partition._asdict(), committed_offset=place.offset,
+        is_next=is_next, key=key, key_encoding=key_encoding, value=value,
+        value_encoding=value_encoding, headers=headers,
+    )  # fmt: skip
 
 
 def decoded(raw: bytes | None, format_: str) -> tuple[Any, str | None]:

@@ -17,7 +17,7 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, group_arguments
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for, preview
+from kgtool.cli.output.tables import preview, show_table
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import MEMBERS
 from kgtool.errors import UsageError
@@ -175,8 +175,7 @@ def _row(row: MemberRemoval) -> dict[str, Any]:
 
 def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
     rows = [_row(row) for row in removed]
-    if rows and output.is_text:
-        output.text(draw_for(output, shown(MEMBERS), rows), end="")
+    show_table(output, shown(MEMBERS), rows)
     for row, item in zip(rows, removed, strict=True):
         output.item(row, item.error)
 

@@ -17,7 +17,7 @@ from kgtool.cli.options.named import Number
 from kgtool.cli.options.shared import cluster_options, consent_options
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.cli.reports import request_schema
 from kgtool.columns import keys, shown
 from kgtool.columns.tools import APIS, FIELDS, REQUEST
@@ -59,6 +59,10 @@ class Wanted(NamedTuple):
     def cls(self) -> Any:
         """The schema of the request."""
         return schema_of(self.api)
+
+    def request(self, version: int) -> Any:
+        """Make the message; refuse what can't be written, before anything is sent."""
+        return make_request(self.api, version, self.body)
 
 
 @click.command(
@@ -132,8 +136,7 @@ def command(
 def _list(output: Output) -> int:
     output.begin(keys(APIS))
     rows = request_schema.api_rows()
-    output.page()
-    output.text(draw_for(output, shown(APIS), rows), end="")
+    show_table(output, shown(APIS), rows, page=True)
     for row in rows:
         output.row(row)
     return output.finish()
@@ -147,7 +150,7 @@ def _schema(output: Output, wanted: Wanted) -> int:
     for message, cls in (("request", module.Request), ("response", module.Response)):
         rows = list(request_schema.field_rows(message, cls, wanted.version))
         output.text(f"\n{message.capitalize()}, versions {cls.VERSIONS}, flexible {cls.FLEXIBLE}")
-        output.text(draw_for(output, shown(FIELDS), rows), end="")
+        show_table(output, shown(FIELDS), rows)
         for row in rows:
             output.row(row)
     return output.finish()
@@ -185,11 +188,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _request(wanted: Wanted, version: int) -> Any:
-    """Make the message; refuse what can't be written, before anything is sent."""
-    return make_request(wanted.api, version, wanted.body)
-
-
 # -- sending ----------------------------------------------------------------------------------
 
 
@@ -202,7 +200,13 @@ def _only_show(output: Output, wanted: Wanted) -> int:
     output.note(
         f"Without a cluster: where it goes ({request_schema.GOES_TO[wanted.cls.ROUTE]}) is open."
     )
-    _would_send(output, wanted, [Part(ANYBODY, _request(wanted, version))], version, "kgtool")
+    _would_send(
+        output,
+        wanted,
+        [Part(ANYBODY, wanted.request(version))],
+        version,
+        "kgtool",
+    )
     return output.finish()
 
 
@@ -211,12 +215,12 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
     from kgtool.net.session import Session
 
     if wanted.version is not None:  # what is wrong in the body is said without a cluster
-        _consent(wanted, _request(wanted, wanted.version))
+        _consent(wanted, wanted.request(wanted.version))
     with Session(settings) as session:
         session.connect()
         output.begin(keys(REQUEST), session.cluster_id)
         version = _version(session, wanted)
-        request = _request(wanted, version)
+        request = wanted.request(version)
         _consent(wanted, request)
         if wanted.broker is None:
             parts = session.run(route(session.cluster, request))
@@ -259,7 +263,7 @@ def _would_send(
         row = _row(wanted, part, version, client_id)
         where = "any broker" if row["broker"] is None else f"broker {row['broker']}"
         output.note(f"Dry run: {wanted.api} version {version} would go to {where}.")
-        output.text(_pretty(row["request"]))
+        output.text(json.dumps(row["request"], indent=2))
         output.text(_bytes(row), end="")
         output.item(row)
 
@@ -308,7 +312,7 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
     if wanted.hex:
         row["response_hex"] = encode(reply, version).hex()
         output.text(_bytes(row), end="")
-    output.text(_pretty(row["response"]))
+    output.text(json.dumps(row["response"], indent=2))  # ASCII: harmless for any terminal
     output.row(row)
     codes = list(error_codes(reply))
     output.done += not codes
@@ -327,11 +331,6 @@ def _error(coded: Coded, broker: int | None) -> ItemError:
     target = Target(**{key: about.get(key) for key in Target._fields})
     said = ItemError.of(error, target)
     return said._replace(message=f"{coded.path} {coded.code} {error.name}: {error.message}")
-
-
-def _pretty(document: Any) -> str:
-    """Return JSON in ASCII over several lines: harmless for any terminal."""
-    return json.dumps(document, indent=2)
 
 
 def _bytes(row: dict[str, Any]) -> str:

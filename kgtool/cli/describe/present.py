@@ -10,7 +10,7 @@ from kgtool.cli.describe.query import Found
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import Row
 from kgtool.model import GroupDescription, ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
@@ -67,8 +67,7 @@ class Presenter:
             self._pending(found)
         elif found.has_rows:
             rows = found.rows
-            text = draw_for(self.output, self.view.text_columns(rows), rows)
-            self.output.text("\n" + text, end="")
+            show_table(self.output, self.view.text_columns(rows), rows, "\n")
 
     def _pending(self, found: Found) -> None:
         """Say what Kafka's table does not have."""
@@ -116,9 +115,7 @@ class Collector(Presenter):
         found = arranged(self._rows, self.view)
         if self.view.narrows and not found and self.output.done:
             self.output.note("No lag to show.")
-        if self.output.is_text and found:
-            text = draw_for(self.output, self.view.text_columns(found), found)
-            self.output.text(text, end="")
+        show_table(self.output, self.view.text_columns(found), found)
         for row in found:
             self.output.row(self._picked(row))
 

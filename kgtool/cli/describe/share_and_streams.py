@@ -15,7 +15,7 @@ from kgtool.cli.describe.present import arranged
 from kgtool.cli.describe.query import Expiries, Found
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output, Sink
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column, groups
 from kgtool.errors import KgError
 from kgtool.model import Assignment, ItemError, OffsetRow, TopicPartition
@@ -80,8 +80,7 @@ def describe(output: Output, found: Sequence[Found], view: View) -> None:
 def _table(output: Output, view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Put out the rows of one type of groups: their own table, or the columns asked for."""
     shown = arranged(found, view)
-    if output.is_text and shown:
-        output.text("\n" + draw_for(output, text_columns(view, kind, shown), shown), end="")
+    show_table(output, text_columns(view, kind, shown), shown, "\n")
     for row in shown:
         output.row(columns_of.pick(row, view.columns) if view.columns else row)
 

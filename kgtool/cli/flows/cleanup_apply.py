@@ -30,7 +30,7 @@ from kgtool.cli.flows.course import Course
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
 from kgtool.errors import ConfigError
@@ -267,8 +267,7 @@ def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:
 def report_table(output: Output, results: Sequence[Result]) -> None:
     """Put out what came of each item, and the sum."""
     rows = [row_of(result) for result in results]
-    if rows and output.is_text:
-        output.text(draw_for(output, shown(CLEANUP_APPLY), rows), end="")
+    show_table(output, shown(CLEANUP_APPLY), rows)
     by_word = Counter(APPLIED[result.status] for result in results)
     said = ", ".join(f"{count} {words}" for words, count in by_word.items())
     output.note(f"{said or 'Nothing is in the plan'}.")

@@ -22,7 +22,7 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
@@ -200,9 +200,7 @@ def _show(output: Output, plan: Plan, looked_at: int) -> None:
     rows = [row_of(item) for item in plan.items]
     for row in rows:
         output.row(row)
-    if rows and output.is_text:
-        output.page()
-        output.text(draw_for(output, shown(CLEANUP_PLAN), rows), end="")
+    show_table(output, shown(CLEANUP_PLAN), rows, page=True)
     output.note(summary(plan.items, looked_at))
     say_left_out(output, plan.left_out)
 

@@ -10,7 +10,7 @@ from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for, preview
+from kgtool.cli.output.tables import preview, show_table
 from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS_ALTER
 from kgtool.errors import KgError
@@ -171,8 +171,7 @@ class Work:
 
     def _report(self, items: Sequence[Item]) -> None:
         rows = [one.row() for one in items]
-        if rows:
-            self._output.text(draw_for(self._output, shown(CONFIGS_ALTER), rows), end="")
+        show_table(self._output, shown(CONFIGS_ALTER), rows)
         if self._dry_run and any(one.status == PENDING for one in items):
             self._output.note("Dry run: nothing was changed.")
         for one, row in zip(items, rows, strict=True):

@@ -10,7 +10,7 @@ from kgtool.cli.app import exits
 from kgtool.cli.describe import expiry
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw_for
+from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column, duration
 from kgtool.columns.groups import EXPIRING
 from kgtool.errors import KgError
@@ -112,7 +112,6 @@ def show(
         what = "Nothing" if not output.errors else "Nothing that could be checked"
         of = counted(groups, "group")
         output.note(f"{what} expires within {horizon.shown} ({of} looked at).")
-    elif output.is_text:
-        output.text(draw_for(output, wanted or EXPIRING, found), end="")
+    show_table(output, wanted or EXPIRING, found)
     status = output.finish()
     return exits.FOUND if found else status

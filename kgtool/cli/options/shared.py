@@ -260,6 +260,8 @@ def selection_options(function: F) -> F:
     return name_options(wrapped)
 
 
+_EXCLUDE = click.option("--exclude", multiple=True, metavar="GLOB",
+                        help="But not groups whose name matches; repeatable.")  # fmt: skip
 _GROUP = click.option("--group", multiple=True, type=Name(), metavar="GROUP",
                       help="A group's exact name; repeatable.")  # fmt: skip
 
@@ -275,14 +277,24 @@ def name_options(function: F) -> F:
 
     return added(
         _instead(function, wrapper),
-        click.option("--exclude", multiple=True, metavar="GLOB",
-                     help="But not groups whose name matches; repeatable."),
+        _EXCLUDE,
         click.option("--regex", metavar="RE", help="Groups whose whole name matches (RE2)."),
         click.option("--match", multiple=True, metavar="GLOB",
                      help="Groups whose name matches: * ? [a-z]; repeatable."),
         click.option("--all-groups", is_flag=True,
                      help="Every group that Kafka's own tool lists."),
         _GROUP,
+    )  # fmt: skip
+
+
+def filter_options(function: F) -> F:
+    """Give a command ``match``, ``regex`` and ``exclude``: they narrow what is all groups."""
+    return added(
+        function,
+        _EXCLUDE,
+        click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2)."),
+        click.option("--match", multiple=True, metavar="GLOB",
+                     help="Only groups whose name matches, with * ? [a-z]; repeatable."),
     )  # fmt: skip
 
 

@@ -77,6 +77,17 @@ def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> 
     )
 
 
+def show_table(
+    output: Output, wanted: Sequence[Column], rows: Sequence[Row], head: str = "", *,
+    page: bool = False,
+) -> None:  # fmt: skip
+    """Show a table, if it has any row; ``page``: through a pager, where it is long."""
+    if rows and output.is_text:
+        if page:
+            output.page()
+        output.text(head + draw_for(output, wanted, rows), end="")
+
+
 def preview(output: Output, wanted: Sequence[Column], rows: Sequence[Row]) -> None:
     """Show a table on stderr, before a question: cut and coloured only where somebody looks."""
     is_seen = terminal.is_terminal(output.stderr)

@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import place
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.terminal import columns_of
+from kgtool.columns.tools import DOCTOR
 from kgtool.model import Target
 from kgtool.text import counted, escape
 
@@ -60,17 +62,10 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
 
 def row(finding: Finding, connection: Connection) -> dict[str, Any]:
     """Return a finding as a row of the machine formats: the same keys always."""
-    return {
-        "finding": finding.kind,
-        "severity": finding.severity,
-        "group": finding.group,
-        "topic": finding.topic,
-        "partition": finding.partition,
-        "broker": finding.broker,
-        "message": _message(finding),
-        "evidence": dict(finding.evidence),
-        "fix": shlex.join(fix_of(finding, connection)) or None,
-    }
+    return rows_of.of(
+        finding, DOCTOR, finding=finding.kind, message=_message(finding),
+        evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
+    )  # fmt: skip
 
 
 def _message(finding: Finding) -> str:

@@ -135,11 +135,5 @@ def _action(error: ItemError | None) -> dict[str, Any]:
 
 
 def _removal_row(item: Removal) -> dict[str, Any]:
-    return {
-        "topic": item.topic,
-        "partition": item.partition,
-        "removed_at_ms": item.removed_at_ms,
-        "cause": item.cause,
-        "expires_at_ms": item.expires_at_ms,
-        "latency_ms": item.latency_ms,
-    }
+    keys = ("topic", "partition", "removed_at_ms", "cause", "expires_at_ms", "latency_ms")
+    return {key: getattr(item, key) for key in keys}
