@@ -14,7 +14,7 @@ from kgtool.changes.groups.delete import plan_deletions
 from kgtool.changes.offsets.delete import plan_offset_deletions
 from kgtool.changes.reset.rows import refusal
 from kgtool.client.cluster import Cluster, find_coordinators, know_topic
-from kgtool.client.ops import READING_SHARE, Operation, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, gather, grouped, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -193,9 +193,7 @@ def _refusals(
     group = description.group
     if description.error is not None:
         return description.error, {}
-    specs: dict[str, list[int]] = {}
-    for partition in values:
-        specs.setdefault(partition.topic, []).append(partition.partition)
+    specs = grouped((partition.topic, partition.partition) for partition in values)
     wanted = [TopicSpec(topic, tuple(numbers)) for topic, numbers in specs.items()]
     deletions, offsets = yield from gather(
         [

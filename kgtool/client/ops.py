@@ -33,13 +33,14 @@ is safe to repeat may be repeated then.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kgtool.errors import TimedOut
 from kgtool.protocol.schema import Struct
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 ANY = -1
 """The address of whichever broker is connected, or can be."""
@@ -110,6 +111,14 @@ JITTER = 0.2
 def cut(items: Sequence[T], size: int) -> list[list[T]]:
     """Cut a sequence into parts of at most ``size`` items."""
     return [list(items[at : at + size]) for at in range(0, len(items), size)]
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """Return the values of each key, keys and values in the order in which they come."""
+    found: dict[K, list[T]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def backoff(attempt: int) -> Pause:

@@ -12,7 +12,7 @@ from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.snapshot import BeforeChange, Check, GroupChange
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation, gather
+from kgtool.client.ops import Operation, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
@@ -156,7 +156,10 @@ def remove_offsets(
     check: Check,
 ) -> Operation[dict[str, tuple[list[OffsetDeletion], ItemError | None]]]:
     """Delete offsets of groups; the rows, and the first error, of each. Dry without a journal."""
-    requests = {group: _specs(partitions) for group, partitions in wanted.items()}
+    requests = {
+        group: [TopicSpec(topic, tuple(numbers)) for topic, numbers in grouped(places).items()]
+        for group, places in wanted.items()
+    }
     if before_change is None:
         plan = yield from plan_offset_deletions(cluster, requests, check=check)
         done = plan.results
@@ -168,10 +171,3 @@ def remove_offsets(
         group: (found.rows, found.error or next((r.error for r in found.rows if r.error), None))
         for group, found in done.items()
     }
-
-
-def _specs(partitions: Sequence[TopicPartition]) -> list[TopicSpec]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return [TopicSpec(topic, tuple(numbers)) for topic, numbers in topics.items()]

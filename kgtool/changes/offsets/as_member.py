@@ -15,7 +15,7 @@ from typing import Any
 from kgtool.changes.offsets.commit import Identity, Outcome
 from kgtool.changes.offsets.verify import Write, Writes
 from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation
+from kgtool.client.ops import Operation, grouped
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
@@ -93,9 +93,7 @@ def _metadata(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, An
     topic = cluster.topics[TOPIC]
     if topic.error is not None:
         return dict.fromkeys(groups, topic.error)
-    homes: dict[int, list[str]] = {}
-    for group in groups:
-        homes.setdefault(offsets_partition(group, len(topic.leaders)), []).append(group)
+    homes = grouped((offsets_partition(group, len(topic.leaders)), group) for group in groups)
     # Only the newest metadata record is asked for, which is the same by all rules.
     scan = Scan({number: GroupLog(rules.RULES_4_1, names) for number, names in homes.items()})
     problems = yield from _scan(cluster, list(homes), scan)

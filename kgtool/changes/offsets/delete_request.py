@@ -11,7 +11,7 @@ from kgtool.changes.snapshot import value_digest
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
 from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Call, Operation, grouped
 from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
@@ -100,14 +100,12 @@ _Item = tuple[str, TopicPartition]
 
 
 def _request(part: list[_Item]) -> offset_delete.Request:
-    topics: dict[str, list[Any]] = {}
-    for _, partition in part:
-        row = offset_delete.RequestPartition(partition=partition.partition)
-        topics.setdefault(partition.topic, []).append(row)
+    rows = ((at.topic, offset_delete.RequestPartition(partition=at.partition)) for _, at in part)
     return offset_delete.Request(
         group_id=part[0][0],
         topics=[
-            offset_delete.RequestTopic(name=name, partitions=rows) for name, rows in topics.items()
+            offset_delete.RequestTopic(name=name, partitions=mine)
+            for name, mine in grouped(rows).items()
         ],
     )
 

@@ -19,7 +19,7 @@ from kgtool.client.cluster import (
     need_topics,
     too_old,
 )
-from kgtool.client.ops import ANY, READING_SHARE, Call, Operation, Versions, gather, within
+from kgtool.client.ops import ANY, READING_SHARE, Call, Operation, Versions, gather, grouped, within
 from kgtool.errors import KgError, UnsupportedVersion
 from kgtool.model import TopicPartition
 from kgtool.protocol.api import find_coordinator
@@ -145,9 +145,7 @@ def _to_coordinators(cluster: Cluster, request: Any) -> Operation[list[Part]]:
     rows = getattr(request, named)
     keys = [row if isinstance(row, str) else row.group_id for row in rows]
     found = yield from _coordinators(cluster, keys, is_transaction)
-    parts: dict[int, list[Any]] = {}
-    for row, key in zip(rows, keys, strict=True):
-        parts.setdefault(_node(found[key]), []).append(row)
+    parts = grouped((_node(found[key]), row) for row, key in zip(rows, keys, strict=True))
     return [Part(to, request.replace(**{named: part})) for to, part in parts.items()]
 
 

@@ -20,6 +20,7 @@ from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import doctor
 from kgtool.cli.reports.doctor import YOU, Connection
+from kgtool.client.ops import grouped
 from kgtool.columns import keys
 from kgtool.columns.tools import DOCTOR, FINDINGS
 from kgtool.model import ItemError
@@ -169,9 +170,7 @@ def _family_but(named: Collection[str]) -> Callable[[str], str | None]:
 
 def _fail(output: Output, errors: Sequence[ItemError]) -> None:
     """Name failures, on stderr each reason once: a broker that is down is one for many groups."""
-    reasons: dict[str, list[ItemError]] = {}
-    for error in errors:
-        reasons.setdefault(error.message, []).append(error)
+    reasons = grouped((error.message, error) for error in errors)
     for alike in reasons.values():
         more = len({error.target.group for error in alike}) - 1
         said = sentence(alike[0])

@@ -11,6 +11,7 @@ from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
+from kgtool.client.ops import grouped
 from kgtool.columns import Row
 from kgtool.model import GroupDescription, ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
@@ -182,9 +183,7 @@ def summed(rows: Sequence[Row], key: str) -> list[dict[str, Any]]:
     >>> summed(rows, "group")
     [{'group': 'g', 'partitions': 2, 'lag': 7, 'max_lag': 5, 'lag_ms': 9}]
     """
-    parts: dict[str, list[Row]] = {}
-    for row in rows:
-        parts.setdefault(row[key], []).append(row)
+    parts = grouped((row[key], row) for row in rows)
     found = []
     for name, some in parts.items():
         lags, ages = _lags(some)

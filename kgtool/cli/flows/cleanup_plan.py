@@ -23,6 +23,7 @@ from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import show_table
+from kgtool.client.ops import grouped
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
@@ -223,9 +224,7 @@ def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
 
 def say_left_out(output: Output, left_out: Iterable[LeftOut]) -> None:
     """Count aloud what is not in the plan because nobody can tell."""
-    groups: dict[str, list[str]] = {}
-    for each in left_out:
-        groups.setdefault(each.why, []).append(each.group)
+    groups = grouped((each.why, each.group) for each in left_out)
     total = len({name for names in groups.values() for name in names})
     if not total:
         return

@@ -11,6 +11,7 @@ from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import place
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.terminal import columns_of
+from kgtool.client.ops import grouped
 from kgtool.columns.tools import DOCTOR
 from kgtool.model import Target
 from kgtool.text import counted, escape
@@ -110,9 +111,7 @@ class _Line(NamedTuple):
 
 def page(output: Output, findings: Sequence[Finding], connection: Connection) -> str:
     """Return all findings, the worst first, a paragraph for each kind."""
-    kinds: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        kinds.setdefault((finding.severity, finding.kind), []).append(finding)
+    kinds = grouped(((finding.severity, finding.kind), finding) for finding in findings)
     width = min(output.table_width or WIDTH, 2 * WIDTH)
     paragraphs = [
         _paragraph(found, connection, width, output.is_colored) for found in kinds.values()

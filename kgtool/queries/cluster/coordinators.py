@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, ask_metadata, find_coordinators
-from kgtool.client.ops import READING_SHARE, Operation, call, gather, within
+from kgtool.client.ops import READING_SHARE, Operation, call, gather, grouped, within
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import Broker, ItemError, Target
 from kgtool.protocol import codes
@@ -110,10 +110,7 @@ def _loading(
     found: Mapping[str, int | KgError],
 ) -> Operation[tuple[dict[str, bool], list[ItemError]]]:
     """Ask each coordinator for its groups: a partition that is being loaded answers 14."""
-    parts: dict[int, list[str]] = {}
-    for group, node in found.items():
-        if isinstance(node, int):
-            parts.setdefault(node, []).append(group)
+    parts = grouped((node, group) for group, node in found.items() if isinstance(node, int))
     asked = [call(node, describe_groups.Request(groups=ids)) for node, ids in parts.items()]
     answers: dict[str, bool] = {}
     errors: list[ItemError] = []

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.client.cluster import Cluster, call_any, fetch_metadata, version_of
-from kgtool.client.ops import ANY, Operation, call, gather
+from kgtool.client.ops import ANY, Operation, call, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
@@ -168,9 +168,7 @@ def _writers(
     cluster: Cluster, leaders: Mapping[int, int]
 ) -> Operation[dict[int, tuple[Writer, ...]]]:
     """Ask for the producers of partitions (DescribeProducers, 2.8+, takes READ on the topic)."""
-    parts: dict[int, list[int]] = {}
-    for number, broker in leaders.items():
-        parts.setdefault(broker, []).append(number)
+    parts = grouped((broker, number) for number, broker in leaders.items())
     found: dict[int, tuple[Writer, ...]] = {}
     asked = [_writers_on(cluster, broker, numbers) for broker, numbers in parts.items()]
     for answers in (yield from gather(asked)):

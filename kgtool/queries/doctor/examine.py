@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kgtool.client.cluster import Cluster
-from kgtool.client.ops import Operation
+from kgtool.client.ops import Operation, grouped
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 from kgtool.protocol.capabilities import lacking
@@ -127,9 +127,7 @@ def _with_type(error: ItemError, other: OtherGroup | KgError | None) -> ItemErro
 
 def _of_group(errors: Sequence[ItemError]) -> Iterator[ItemError]:
     """Say a reason once for all partitions of a group: a broker that is down leads many."""
-    reasons: dict[tuple[str, str], list[ItemError]] = {}
-    for error in errors:
-        reasons.setdefault((error.name, error.message), []).append(error)
+    reasons = grouped(((error.name, error.message), error) for error in errors)
     for alike in reasons.values():
         first = alike[0]
         if len(alike) > 1:

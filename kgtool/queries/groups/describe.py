@@ -9,6 +9,7 @@ known from a listing, and a group is missing only when both say so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -47,10 +48,8 @@ def describe_groups(
     :param kinds: group types known from a listing: those are asked of one API only.
     """
 
-    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        return _describe_on(cluster, broker, ids, kinds or {})
-
-    answers = yield from by_coordinator(cluster, groups, work)
+    asked = partial(_describe_on, cluster, kinds=kinds or {})
+    answers = yield from by_coordinator(cluster, groups, asked)
     return [
         answer if isinstance(answer, GroupDescription) else _undescribed(group, answer)
         for group, answer in answers.items()

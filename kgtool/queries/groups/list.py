@@ -24,6 +24,7 @@ from kgtool.client.ops import (
     Versions,
     call,
     gather,
+    grouped,
     within,
 )
 from kgtool.client.retries import is_permanent
@@ -293,10 +294,11 @@ def unlisted(described: Iterable[GroupDescription]) -> Operation[dict[str, ItemE
 
     :param described: groups that nothing else proves: without members and without offsets.
     """
-    homes: dict[int, list[str]] = {}
-    for one in described:
-        if one.error is None and one.coordinator is not None:
-            homes.setdefault(one.coordinator.id, []).append(one.group)
+    homes = grouped(
+        (one.coordinator.id, one.group)
+        for one in described
+        if one.error is None and one.coordinator is not None
+    )
     found: dict[str, ItemError] = {}
     for broker, groups in homes.items():
         names = yield from listed_on(broker)

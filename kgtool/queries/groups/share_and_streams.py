@@ -9,6 +9,7 @@ topology.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
@@ -77,10 +78,7 @@ def describe_other_groups(
     Needs DESCRIBE on the group.
     """
 
-    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        return _describe_on(cluster, broker, ids)
-
-    return (yield from by_coordinator(cluster, groups, work))
+    return (yield from by_coordinator(cluster, groups, partial(_describe_on, cluster)))
 
 
 def _describe_on(cluster: Cluster, broker: int, groups: list[str]) -> Operation[dict[str, Any]]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.client.cluster import Cluster, TopicInfo, find_coordinators, know_topic
-from kgtool.client.ops import Operation, gather
+from kgtool.client.ops import Operation, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
@@ -148,9 +148,7 @@ def _read(cluster: Cluster, work: _Work, topic: TopicInfo) -> Operation[None]:
         return
     count = len(topic.leaders)
     for step in (1, FURTHER_BACK, None):
-        parts: dict[int, list[_Group]] = {}
-        for group in work.unread():
-            parts.setdefault(offsets_partition(group.name, count), []).append(group)
+        parts = grouped((offsets_partition(group.name, count), group) for group in work.unread())
         if not parts:
             break
         yield from _read_stretch(cluster, work, parts, step)

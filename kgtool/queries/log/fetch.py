@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation, backoff, call, gather
+from kgtool.client.ops import Operation, backoff, call, gather, grouped
 from kgtool.client.retries import is_final, keep_reason
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import TopicPartition
@@ -80,15 +80,17 @@ def fetch_request(
     :param isolation: 1 for read_committed (KIP-98).
     :param max_wait_ms: how long to wait for a record where there is none; 0 asks for what is there.
     """
-    topics: dict[str, list[Any]] = {}
-    for partition, offset in positions.items():
-        topics.setdefault(partition.topic, []).append(
+    topics = grouped(
+        (
+            partition.topic,
             fetch.RequestPartition(
                 partition=partition.partition,
                 fetch_offset=offset,
                 partition_max_bytes=partition_bytes,
-            )
+            ),
         )
+        for partition, offset in positions.items()
+    )
     return fetch.Request(
         replica_id=-1,
         max_wait_ms=max_wait_ms,

@@ -7,13 +7,14 @@ the old value; only the partitions that answer 88 are asked once more without.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, pipelined, version_of
-from kgtool.client.ops import Call, Operation
+from kgtool.client.ops import Call, Operation, grouped
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol import codes
@@ -56,10 +57,7 @@ def fetch_committed(
     A group that does not exist has none: OffsetFetch doesn't tell the two apart.
     """
 
-    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        return fetch_on(cluster, broker, ids)
-
-    return (yield from by_coordinator(cluster, groups, work))
+    return (yield from by_coordinator(cluster, groups, partial(fetch_on, cluster)))
 
 
 def fetch_on(
@@ -69,14 +67,8 @@ def fetch_on(
     version = yield from version_of(cluster, broker, offset_fetch.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
-    calls = fetch_calls(broker, version, groups)
-    replies = yield calls
+    replies = yield calls_for(broker, version, dict.fromkeys(groups), stable=version >= 7)
     return (yield from finish_fetch(broker, version, groups, replies))
-
-
-def fetch_calls(broker: int, version: int, groups: list[str]) -> list[Call]:
-    """Make the requests for all offsets of groups: one from v8 on (KIP-709), else one each."""
-    return calls_for(broker, version, dict.fromkeys(groups), stable=version >= 7)
 
 
 def fetch_by_id(
@@ -100,7 +92,7 @@ def fetch_by_id(
 def finish_fetch(
     broker: int, version: int, groups: list[str], replies: list[Any], names: TopicNames = None
 ) -> Operation[dict[str, Committed | KgError]]:
-    """Read the replies to ``fetch_calls``; ask again where a transaction is pending.
+    """Read the replies to requests for offsets; ask again where a transaction is pending.
 
     :param names: the topics' names by id, where it was asked by id.
     """
@@ -162,9 +154,7 @@ def calls_for(broker: int, version: int, groups: Mapping[str, Any], *, stable: b
 def _topics(partitions: Sequence[TopicPartition] | None, *, many: bool) -> list[Any] | None:
     if partitions is None:
         return None
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
+    topics = grouped(partitions)
     row = offset_fetch.RequestGroupTopic if many else offset_fetch.RequestTopic
     return [row(name=name, partitions=numbers) for name, numbers in topics.items()]
 
@@ -172,9 +162,7 @@ def _topics(partitions: Sequence[TopicPartition] | None, *, many: bool) -> list[
 def _topics_by_id(
     partitions: Sequence[TopicPartition], ids: Mapping[str, UUID | None]
 ) -> list[Any]:
-    topics: dict[UUID | None, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(ids[topic], []).append(partition)
+    topics = grouped((ids[topic], partition) for topic, partition in partitions)
     row = offset_fetch.RequestGroupTopic
     return [row(topic_id=topic_id, partitions=numbers) for topic_id, numbers in topics.items()]
 

@@ -9,7 +9,7 @@ from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Call, Operation, cut
+from kgtool.client.ops import Call, Operation, cut, grouped
 from kgtool.client.retries import may_get_better
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
@@ -98,14 +98,16 @@ def offsets_request(
     isolation: int = 0,
 ) -> list_offsets.Request:  # fmt: skip
     """Ask for the offsets at a time (ms since the epoch, or one of ListOffsets' special ones)."""
-    topics: dict[str, list[Any]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(
+    topics = grouped(
+        (
+            partition.topic,
             list_offsets.RequestPartition(
                 partition=partition.partition,
                 timestamp=timestamp if isinstance(timestamp, int) else timestamp[partition],
-            )
+            ),
         )
+        for partition in partitions
+    )
     return list_offsets.Request(
         replica_id=-1,
         isolation_level=isolation,

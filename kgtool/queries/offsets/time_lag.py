@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Call, Operation, cut
+from kgtool.client.ops import Call, Operation, cut, grouped
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
@@ -87,9 +87,7 @@ def _fetch_all(
     cluster: Cluster, open_at: dict[Position, int], isolation: int, *, is_glance: bool
 ) -> Operation[dict[Position, Any]]:
     """Look at every open position once; the answer is of ``first_timestamp``, or a KgError."""
-    mine: dict[TopicPartition, list[Position]] = {}
-    for position in open_at:
-        mine.setdefault(position.partition, []).append(position)
+    mine = grouped((position.partition, position) for position in open_at)
 
     def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
         wanted = [position for partition in parts for position in mine[partition]]
@@ -216,9 +214,7 @@ def _offsets_at(
 ) -> Operation[dict[Position, Any]]:
     calls: list[Call] = []
     layers: list[list[Position]] = []
-    per_leader: dict[int, list[Position]] = {}
-    for position in asked:
-        per_leader.setdefault(cluster.leader(position.partition), []).append(position)
+    per_leader = grouped((cluster.leader(position.partition), position) for position in asked)
     for leader, mine in per_leader.items():
         for layer in _layers(mine):
             layers.append(layer)
@@ -237,13 +233,15 @@ def _offsets_at(
 
 
 def _time_request(layer: list[Position], asked: dict[Position, int], isolation: int) -> Any:
-    topics: dict[str, list[Any]] = {}
-    for position in layer:
-        topics.setdefault(position.partition.topic, []).append(
+    topics = grouped(
+        (
+            position.partition.topic,
             list_offsets.RequestPartition(
                 partition=position.partition.partition, timestamp=asked[position]
-            )
+            ),
         )
+        for position in layer
+    )
     return list_offsets.Request(
         replica_id=-1,
         isolation_level=isolation,
