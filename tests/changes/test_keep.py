@@ -79,7 +79,7 @@ class World:
         expiry = self.expiry if now_ms == T else self.expiry_after
         found = {q.description.group: GroupExpiry("g", broker, snapshot, {P: expiry})
                  for q in questions}  # fmt: skip
-        return Expiries(found, [], [])
+        return Expiries(found, [])
 
     def _take_images(self, _cluster: Any, groups: Any) -> Iterator[Any]:
         yield from ()

@@ -81,7 +81,7 @@ def facts(*groups: GroupOffsets, **more: Any) -> Facts:
     given: dict[str, Any] = {
         "ask": Ask(NOW, 2 * DAY, True, lambda name: "made-*" if name.startswith("made-") else None),
         "groups": list(groups), "brokers": brokers(), "times": {},
-        "expiries": Expiries({}, [], []), "transactions": Transactions(), "later": {},
+        "expiries": Expiries({}, []), "transactions": Transactions(), "later": {},
         "topic_ids": {"orders": None}, "errors": [], **more,
     }  # fmt: skip
     return Facts(**given)
@@ -110,7 +110,7 @@ def read_command(fix: Sequence[str]) -> None:
 def expiring(name: str, **expiries: Expiry) -> Expiries:
     """Offsets of partitions p0, p1, … of ``orders``."""
     offsets = {TopicPartition("orders", int(p[1:])): expiry for p, expiry in expiries.items()}
-    return Expiries({name: GroupExpiry(name, MODERN, None, offsets)}, [], [])
+    return Expiries({name: GroupExpiry(name, MODERN, None, offsets)}, [])
 
 
 def test_nothing_is_wrong_with_a_quiet_group() -> None:

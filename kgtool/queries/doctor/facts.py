@@ -113,7 +113,7 @@ def _of_the_log(
     asked = [Question.of_rows(found) for found in groups if found.description.error is None]
     questions = [question for question in asked if question.pending]
     if not questions:
-        return {}, Expiries({}, [], []), []
+        return {}, Expiries({}, []), []
     wanted = {question.description.group: question.pending for question in questions}
     since_ms = ask.now_ms - (brokers.retention_ms or USUAL_RETENTION_MS) - SLACK_MS
     try:
@@ -123,7 +123,7 @@ def _of_the_log(
             cluster, questions, ask.now_ms, all_times=False, log=log
         )
     except KgError as error:
-        return {}, Expiries({}, [], []), [ItemError.of(error, Target())]
+        return {}, Expiries({}, []), [ItemError.of(error, Target())]
     return times, expiries, expiries.errors
 
 

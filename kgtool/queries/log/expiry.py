@@ -92,13 +92,10 @@ class GroupExpiry(NamedTuple):
 
 
 class Expiries(NamedTuple):
-    """The answers by group, and why some of them are incomplete, each reason once."""
+    """The answers by group, and why something of them is unknown, each reason once."""
 
     groups: dict[str, GroupExpiry]
     errors: list[ItemError]
-    """Because of these something is unknown."""
-    harmless: list[ItemError]
-    """Because of these only times are missing that nothing depends on."""
 
 
 def find_expiries(
@@ -375,14 +372,7 @@ class _Work:
                 self._problems.append((group, ItemError.of(error, Target(group=group.name))))
 
     def finish(self) -> Expiries:
-        """Judge everything, and tell the problems that matter from the others."""
+        """Judge everything; a problem that only costs times which nothing depends on is none."""
         answers = {group.name: group.finish() for group in self.groups}
-        errors: dict[ItemError, bool] = {}
-        for group, problem in self._problems:
-            harms = not answers[group.name].is_known
-            errors[problem] = errors.get(problem, False) or harms
-        return Expiries(
-            answers,
-            [problem for problem, harms in errors.items() if harms],
-            [problem for problem, harms in errors.items() if not harms],
-        )
+        harm = (error for group, error in self._problems if not answers[group.name].is_known)
+        return Expiries(answers, list(dict.fromkeys(harm)))
