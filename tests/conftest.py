@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ import pytest
 from kgtool.sandbox.cluster import Cluster
 from tests.support import brokers, clients, record, schemas, seeds, thorough
 from tests.support.outcomes import outcome, pytest_terminal_summary
+from tests.support.warm import warm_tools
 
 __all__ = ["outcome", "pytest_terminal_summary"]
 
@@ -123,13 +124,18 @@ def bootstrap(kafka: Cluster) -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka_tool(kafka: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_tool() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """``Cluster.run_tool`` without a JVM for each run: ``run_tool(kafka, "kafka-groups", …)``."""
+    with warm_tools() as tools:
+        yield tools.run
+
+
+@pytest.fixture(scope="session")
+def kafka_tool(
+    kafka: Cluster, run_tool: Callable[..., subprocess.CompletedProcess[str]]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Kafka's own kafka-consumer-groups on ``kafka``: ``kafka_tool("--list").stdout``."""
-
-    def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return kafka.run_tool("kafka-consumer-groups", *args)
-
-    return run
+    return lambda *args: run_tool(kafka, "kafka-consumer-groups", *args)
 
 
 @pytest.fixture

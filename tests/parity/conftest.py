@@ -59,13 +59,11 @@ def address(parity: Parity) -> str:
 
 
 @pytest.fixture
-def tool(parity: Parity) -> Callable[..., subprocess.CompletedProcess[str]]:
+def tool(
+    parity: Parity, run_tool: Callable[..., subprocess.CompletedProcess[str]]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Kafka's own tool on the same broker."""
-
-    def call(*argv: str) -> subprocess.CompletedProcess[str]:
-        return parity.cluster.run_tool("kafka-consumer-groups", *argv)
-
-    return call
+    return lambda *argv: run_tool(parity.cluster, "kafka-consumer-groups", *argv)
 
 
 @pytest.fixture

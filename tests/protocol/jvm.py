@@ -53,10 +53,17 @@ class Kafka:
 @contextmanager
 def kafka_classes(version: str) -> Iterator[Kafka]:
     """Start a JVM with the jars of a Kafka version on its class path, and end it."""
+    with jvm_of(version) as gateway:
+        yield Kafka(version, gateway)
+
+
+@contextmanager
+def jvm_of(version: str, *flags: str) -> Iterator[Any]:
+    """The gateway to such a JVM."""
     from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 
     jars = class_path([*kafka_jars(version)]) + os.pathsep + find_jar_path()
-    command = [str(find_java()), *FAST, "-Xmx256m", "-cp", jars, "py4j.GatewayServer",
+    command = [str(find_java()), *FAST, *flags, "-Xmx256m", "-cp", jars, "py4j.GatewayServer",
                "--die-on-broken-pipe", "--enable-auth", "0"]  # fmt: skip
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -70,7 +77,7 @@ def kafka_classes(version: str) -> Iterator[Kafka]:
             )
         )
         try:
-            yield Kafka(version, gateway)
+            yield gateway
         finally:
             gateway.close()
             process.stdin.close()
