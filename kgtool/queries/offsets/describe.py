@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool.client.cluster import Cluster, find_coordinators
 from kgtool.client.ops import Operation, gather, within
 from kgtool.errors import KgError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    GroupOffsets,
-    ItemError,
-    Member,
-    OffsetRow,
-    Target,
-    TopicPartition,
-    TopicSpec,
-)
+from kgtool.model import CommittedOffset, GroupOffsets, ItemError, OffsetRow, Target, TopicPartition
 from kgtool.protocol import codes
 from kgtool.queries.groups import describe as groups_of
 from kgtool.queries.groups.list import proven
@@ -29,6 +19,7 @@ from kgtool.queries.offsets.lag import LogEnds, lag, measured, status
 from kgtool.queries.offsets.ranges import READ_COMMITTED, READ_UNCOMMITTED, log_ends
 
 if TYPE_CHECKING:
+    from kgtool.model import GroupDescription, Member, TopicSpec
     from kgtool.queries.offsets.time_lag import Position, Times
 
 Emit = Callable[[GroupOffsets], None]
