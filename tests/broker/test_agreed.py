@@ -185,19 +185,20 @@ def test_many_groups_show_how_far_it_is(tmp_path: Path) -> None:
     ]
     prefix = clients.unique("many")
     many = [f"{prefix}-{number:03}" for number in range(FIRST + 30)]
-    with faulty.shared().proxies() as proxies:
-        bootstrap = proxies.bootstrap
-        topic = clients.create_topic(bootstrap, clients.unique("agreed"), 2)
-        commit_all(bootstrap, many, topic)
+    kafka = faulty.shared()
+    direct = kafka.cluster.bootstrap
+    topic = clients.create_topic(direct, clients.unique("agreed"), 2)
+    commit_all(direct, many, topic)
+    with kafka.proxies() as proxies:
         argv = run.command_line(
             "delete-offsets", "--match", f"{prefix}-*", "--topic", f"{topic}:0", "--yes",
-            "--bootstrap-server", bootstrap,
+            "--bootstrap-server", proxies.bootstrap,
             "--command-config", faulty.client_config(tmp_path, prefix),
         )  # fmt: skip
         proxies.plans[prefix] = Plan(*slow)
         with Terminal(argv, env={"KGTOOL_JOURNAL_DIR": str(tmp_path / "journal")}) as terminal:
             assert terminal.read_all() == 0
-        left = world.seen(bootstrap, *many)
+    left = world.seen(direct, *many)
     for word in ("Looking", "Deleting"):
         assert re.search(rf"{word} .* of 280 groups", terminal.output)
     assert not any(" of 280" in line for line in terminal.screen)

@@ -531,15 +531,16 @@ def test_a_signal_in_the_middle(
 
 @pytest.fixture(scope="module")
 def places(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """A dozen steps of an apply, evenly spread, as names that every run has."""
+    """A dozen steps of an apply, as names that every run has."""
     here = Scene(bootstrap, tmp_path_factory.mktemp("steps"), 12)
     plan = here.plan()
     argv = ["--bootstrap-server", bootstrap, "cleanup", "apply", str(plan), "--yes"]
     steps = world.steps(here.journal, [*argv, "--rate", "100", "--canary", "4"])
     # Before the first fsync nothing can have happened: half of the kills would be wasted there.
     first = steps.index("before fsync")
-    chosen = [first + (len(steps) - 1 - first) * n // 11 for n in range(12)]
-    yield [str(number + 1) for number in chosen]
+    # And runs differ by up to a fifth: how many groups go at once is a matter of time.
+    length = len(steps) * 4 // 5 - first
+    yield [*(str(first + length * n // 10 + 1) for n in range(11)), "write end/1"]
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -551,8 +552,7 @@ def test_killed_anywhere(scene: Callable[[int], Scene], places: list[str], numbe
     argv = ["--bootstrap-server", here.bootstrap, "cleanup", "apply", str(plan), "--yes",
             "--rate", "100", "--canary", "4"]  # fmt: skip
     killed = world.crash(here.journal, places[number], argv)
-    # Runs differ by a few steps: only the last kills may find that all is done.
-    assert killed.status == -9 or (number >= 9 and killed.status == 0), killed.err
+    assert killed.status == -9, killed.err
     gone = set(here.groups) - here.living()
     rest = here.apply(plan)
     assert rest.status == 0, rest.err

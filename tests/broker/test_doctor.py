@@ -18,7 +18,7 @@ from kgtool.sandbox.paths import locked
 from kgtool.sandbox.seeding import world
 from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.watcher import Silent
-from tests.broker.test_authorisation import Guarded
+from tests.broker.test_authorisation import USER, Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
 from tests.broker.test_many_brokers import Three, paused, run
@@ -246,7 +246,7 @@ def test_groups_that_may_not_be_seen(here: Guarded, guarded: tuple[Cluster, str]
     assert found["beyond-end", mine]["severity"] == "problem"
     denied = found["denied", other]
     assert denied["severity"] == "warning"
-    assert "--allow-principal User:alice --operation Describe --group" in denied["fix"]
+    assert f"--allow-principal User:{USER} --operation Describe --group" in denied["fix"]
     (error,) = result.json["errors"]
     assert (error["code"], error["target"]["group"]) == (30, other)
     assert here.run("doctor", "--group", mine, "--group", other, "--fail-on", "none").status == 3
@@ -255,6 +255,7 @@ def test_groups_that_may_not_be_seen(here: Guarded, guarded: tuple[Cluster, str]
     assert here.run("doctor", "--group", other).json["errors"] == []
 
 
+@pytest.mark.timed
 @pytest.mark.starts_first
 def test_one_of_three_is_killed(settled: Three, outcome: Outcome) -> None:
     well = run(settled, "doctor", "--fail-on", "note", "--ignore", "piling-up")

@@ -426,6 +426,7 @@ def test_one_abort_leaves_the_others_alone(past: Past) -> None:
     )
     assert past.found("pending-transaction", "--group", first)
     apps[0].commit_transaction(30)
+    clients.markers_written(past.bootstrap, f"{first}-app")
     assert clients.committed(past.bootstrap, first) == {("held", 0): 7}
     assert clients.committed(past.bootstrap, second) == {}
 

@@ -79,8 +79,7 @@ def test_an_empty_group_and_then_none(cluster: Cluster, kgtool: Kgtool) -> None:
     assert f"kgtool keep {group}" in row["next"]
     assert row["removals"] == []
     shown = kgtool("coordinator", group, "-o", "json")
-    if shown.status == 0:
-        assert shown.json["results"][0]["partition"] == row["offsets_partition"]
+    assert (shown.status, shown.json["results"][0]["partition"]) == (0, row["offsets_partition"])
 
     assert kgtool("delete", "--group", group, "--yes").status == 0
     gone = explained(kgtool, group)

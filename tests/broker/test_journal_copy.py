@@ -91,7 +91,7 @@ def _apply_slowly(pod: Pod) -> subprocess.Popen[str]:
 def test_a_pod_that_dies_is_undone_from_elsewhere(pod: Pod) -> None:
     process = _apply_slowly(pod)
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.communicate(timeout=60)
     shutil.rmtree(pod.disk)
     assert '"end"' not in pod.copied()
     undone = pod.undo()

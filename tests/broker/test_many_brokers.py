@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -238,25 +239,28 @@ MOVED = "leaders and coordinators moved"
 
 
 def in_the_middle(
-    three: Three, argv: list[str], fail: Callable[[], Any], *, journal: Path | None = None
+    three: Three, argv: list[str], fail: Callable[[], Any], is_under_way: Callable[[str], bool]
 ) -> Run:
     """Run a command, and let something happen to a broker while it is under way.
 
-    :param journal: where a change writes its journal: it is under way as soon as that is there.
+    :param is_under_way: whether it is, given what it has written to stderr.
     """
     command = [sys.executable, "-c", MAIN, *argv, "--bootstrap-server", three.bootstrap]
     began = time.monotonic()
-    with subprocess.Popen(
-        [*command, "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        if journal is None:
-            time.sleep(0.3)
-        else:
-            clients.wait_for(lambda: any(journal.glob("*.jsonl")), "the journal", every=0.001)
-            assert process.poll() is None, "it still runs"
+    with (
+        tempfile.NamedTemporaryFile("r", encoding="utf-8") as said,
+        open(said.name, "w", encoding="utf-8") as stderr,
+        subprocess.Popen(
+            [*command, "-o", "json"], stdout=subprocess.PIPE, stderr=stderr, text=True
+        ) as process,
+    ):
+        path = Path(said.name)
+        clients.wait_for(lambda: is_under_way(path.read_text()), "its middle", every=0.001)
+        assert process.poll() is None, "it still runs"
         fail()
-        out, err = process.communicate(timeout=90)
-    return Run(tuple(argv[:3]), process.returncode, out, err, time.monotonic() - began)
+        out, _ = process.communicate(timeout=90)
+        took = time.monotonic() - began
+        return Run(tuple(argv[:3]), process.returncode, out, path.read_text(), took)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +291,8 @@ def test_a_bulk_change_tells_exactly_what_was_done(
         argv += ["--to-offset", "9", "--execute"]
     with outcome(TABLE, command, failure) as cell:
         with failing(settled, failure) as fail:
-            done = in_the_middle(settled, argv, fail, journal=tmp_path / "journal")
+            journal = tmp_path / "journal"  # it is there before the first request that changes
+            done = in_the_middle(settled, argv, fail, lambda _: any(journal.glob("*.jsonl")))
         settled.settle()
         _compare(done, settled.offsets(groups), command)
         if failure == MOVED:
@@ -319,10 +324,10 @@ def failing(three: Three, failure: str) -> Iterator[Callable[[], Any]]:
 def test_what_moves_while_it_is_described_is_followed(
     settled: Three, failure: str, outcome: Outcome
 ) -> None:
-    argv = ["describe", "--match", "known-*", "--timeout", "30000"]
+    argv = ["describe", "--match", "known-*", "--timeout", "30000", "--debug"]
     with outcome(TABLE, "describe, in the middle", failure) as cell:
         with failing(settled, failure) as fail:
-            done = in_the_middle(settled, argv, fail)
+            done = in_the_middle(settled, argv, fail, lambda said: " ListGroups v" in said)
         assert done.status == 0, done
         rows = done.document["results"]
         assert {(row["group"], row["partition"], row["lag"]) for row in rows} == {

@@ -225,6 +225,7 @@ def test_transactions(bootstrap: str, kgtool: Kgtool, new_topic: Callable[..., s
         producer.produce(topic, f"v{number}", partition=0)
         producer.flush(30)
         (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
+    clients.markers_written(bootstrap, name)
     clients.commit(bootstrap, name, {(topic, 0): 12})
     argv = ("peek", name, "--before", "3", "--after", "0", "-o", "json")
     assert [row["value"] for row in rows(kgtool(*argv))] == ["v3", "v4", "v5"]

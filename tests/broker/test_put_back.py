@@ -217,12 +217,12 @@ def test_a_range_that_is_not_known_is_not_fine(scene: Scene, command: str) -> No
         return Plan(*(Fault("rewrite", broker, api=LIST_OFFSETS, times=999, rewrite=rewrite)
                       for broker in scene.brokers))  # fmt: skip
 
-    done = scene.run(command, silent())
+    done = scene.run(command, silent(), 4000)
     assert (done.status, done.error) == (1, "RANGE_UNKNOWN"), done.text
     assert done.offset == OLD
     assert done.commits == 0
     argv.append("--force")
-    forced = scene.run(command, silent())
+    forced = scene.run(command, silent(), 4000)
     assert (forced.status, forced.offset) == (0, NEW), forced.text
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions
 
 from tests.support import clients
 
@@ -55,20 +55,7 @@ def commit(
 ) -> None:  # fmt: skip
     """Commit with metadata and a leader epoch, as a consumer does that has read so far."""
     epoch = {} if leader_epoch is None else {"leader_epoch": leader_epoch}
-    parts = [
-        TopicPartition(topic, partition, offset, metadata=metadata, **epoch)
-        for (topic, partition), offset in offsets.items()
-    ]
-    client = clients.consumer(bootstrap, group)
-
-    def done() -> bool:
-        results = client.commit(offsets=parts, asynchronous=False)
-        return all(result.error is None for result in results or [])
-
-    try:
-        clients.wait_for(done, f"the commit of {group}")
-    finally:
-        client.close()
+    clients.commit(bootstrap, group, offsets, metadata, **epoch)
 
 
 def environment(journal: Path, **more: str) -> dict[str, str]:

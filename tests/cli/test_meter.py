@@ -39,7 +39,7 @@ def test_the_bar_has_colours_where_there_are_any() -> None:
     assert bar(2.0, ascii_only=False) == f"[{'█' * BAR}]"
     colored = bar(0.5, ascii_only=False, colored=True)
     assert "\x1b[" in colored
-    assert screen(colored, 80, 1) == ["━" * 11 + "━" * 11] or "━" in screen(colored, 80, 1)[0]
+    assert screen(colored, 80, 1) == ["━" * 11 + "╺" + "━" * 10]
 
 
 @pytest.fixture
@@ -76,9 +76,7 @@ def test_it_makes_way_for_notes_and_questions(tty: Tty) -> None:
         output.is_asking = False
         until(lambda: "5 of 10" in tty.getvalue())
     assert output.before_writing is None
-    assert screen(tty.getvalue(), 80, 3) == ["Error: a remark", "Go on?", ""] or (
-        screen(tty.getvalue(), 80, 3)[1] == ""
-    )
+    assert screen(tty.getvalue(), 80, 3) == ["Error: a remark", "", ""]
 
 
 @pytest.mark.broker

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import select
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -42,11 +42,10 @@ def _answer(
         if is_asked:
             screen = _read(master, until=b"[y/N]: ")
             time.sleep(after_seconds)
+            # Between the prompt's last letter and read() CPython looks for no signal: a Ctrl-C
+            # that comes there, microseconds after the prompt, is lost.
+            clients.wait_for(lambda: _is_reading(process.pid), "the process to read")
             os.write(master, answer)
-            if answer == CTRL_C and not _ends_soon(process):
-                # Between the prompt's last letter and read() CPython looks for no signal: this
-                # one came there, microseconds after the prompt, and a person types it again.
-                os.write(master, answer)
         try:
             out, _ = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
@@ -58,10 +57,13 @@ def _answer(
         os.close(master)
 
 
-def _ends_soon(process: subprocess.Popen[str]) -> bool:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(15)
-    return process.returncode is not None
+def _is_reading(pid: int) -> bool:
+    """Whether the process sleeps, and goes on sleeping."""
+    for _ in range(3):
+        if not Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("S"):
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _own_terminal() -> None:

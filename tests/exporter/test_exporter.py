@@ -234,7 +234,8 @@ def test_a_real_prometheus(exporter: Running, group: str, tmp_path: Path) -> Non
     port = free_ports(1)[0]
     config = (FILES / "prometheus.yml").read_text()
     target = exporter.url.removeprefix("http://").removesuffix("/metrics")
-    config = config.replace("127.0.0.1:9308", target).replace("30s", "1s")
+    often = "scrape_interval: 1s\n  evaluation_interval: 1s"
+    config = config.replace("127.0.0.1:9308", target).replace("scrape_interval: 30s", often)
     (tmp_path / "prometheus.yml").write_text(config)
     (tmp_path / "alerts.yml").write_text((FILES / "alerts.yml").read_text())
     base = f"http://127.0.0.1:{port}/api/v1"
@@ -246,22 +247,27 @@ def test_a_real_prometheus(exporter: Running, group: str, tmp_path: Path) -> Non
     def query(expr: str) -> list[dict[str, object]]:
         return ask(f"query?query={urllib.request.quote(expr)}")["result"]
 
+    def scraped(expr: str) -> list[dict[str, object]]:
+        try:
+            return query(expr)
+        except OSError:  # it is not up yet
+            return []
+
+    def evaluated() -> list[dict[str, object]]:
+        (group,) = ask("rules")["groups"]
+        return [] if any(one["health"] == "unknown" for one in group["rules"]) else group["rules"]
+
     with subprocess.Popen(
         ["prometheus", f"--config.file={tmp_path}/prometheus.yml",
          f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as process:  # fmt: skip
         try:
-            end = time.monotonic() + 60
-            found: list[dict[str, object]] = []
-            while not found and time.monotonic() < end:
-                try:
-                    found = query(f'sum by (group) (kgtool_group_lag{{group="{group}"}})')
-                except OSError:
-                    time.sleep(0.3)
+            lag = f'sum by (group) (kgtool_group_lag{{group="{group}"}})'
+            found = clients.wait_for(lambda: scraped(lag), "the first scrape", 60)
             assert [one["value"][1] for one in found] == ["3"]
-            rules = ask("rules")["groups"][0]["rules"]
-            assert len(rules) == 7 and {one["health"] for one in rules} <= {"ok", "unknown"}
+            rules = clients.wait_for(evaluated, "the rules", 60)
+            assert [one["health"] for one in rules] == ["ok"] * 7
             dashboard = json.loads((FILES / "dashboard.json").read_text())
             cluster = str(query("kgtool_errors")[0]["metric"]["cluster_id"])
             for panel in dashboard["panels"]:

@@ -111,7 +111,7 @@ def test_a_wrong_password_is_not_waited_for(
 ) -> None:
     began = time.monotonic()
     result = as_alice(*action, password="wrong")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # --timeout is twice as much
     assert (result.status, result.out) == (4, "")
     assert len(result.err.splitlines()) == 1
     assert "invalid credentials with SASL mechanism SCRAM-SHA-256" in result.err

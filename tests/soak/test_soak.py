@@ -63,6 +63,8 @@ def test_a_sample(tmp_path: Path, outcome: Outcome) -> None:
     assert len(verdicts) == len(cases)
     # A fault that never strikes proves nothing.
     assert sum(bool(verdict.struck) for verdict in verdicts) > RUNS // 2, verdicts
+    kills = [bool(verdict.struck) for verdict in verdicts if verdict.case.what in KILLS]
+    assert sum(kills) * 2 >= len(kills), "most of them come too late"
 
 
 def test_two_thousand_seeds_go_through_everything() -> None:

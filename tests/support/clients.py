@@ -53,12 +53,12 @@ def create_topic(
     replication: int = 1,
     config: Mapping[str, str] | None = None,
 ) -> str:
-    """Create a topic and wait until every partition has a leader."""
-    client = admin(bootstrap)
+    """Create a topic and wait until each broker knows a leader for every partition."""
+    everyone = [admin(place) for place in bootstrap.split(",")]
     topic = NewTopic(name, partitions, replication, config=dict(config or {}))
-    client.create_topics([topic])[name].result(timeout=30)
+    everyone[0].create_topics([topic])[name].result(timeout=30)
 
-    def led() -> bool:
+    def led(client: AdminClient) -> bool:
         found = client.list_topics(timeout=5).topics.get(name)
         return (
             found is not None
@@ -66,7 +66,7 @@ def create_topic(
             and all(part.leader >= 0 for part in found.partitions.values())
         )
 
-    wait_for(led, f"the leaders of {name}")
+    wait_for(lambda: all(map(led, everyone)), f"the leaders of {name}")
     return name
 
 
@@ -121,22 +121,22 @@ def commit(
     group: str,
     offsets: Mapping[tuple[str, int], int],
     metadata: str = "",
+    **more: Any,
 ) -> None:
-    """Commit as a standalone consumer (assign, no group membership)."""
-    parts = [TopicPartition(t, p, o, metadata=metadata) for (t, p), o in offsets.items()]
+    """Commit as a standalone consumer (assign, no group membership), each offset with ``more``."""
+    parts = [TopicPartition(t, p, o, metadata=metadata, **more) for (t, p), o in offsets.items()]
     client = consumer(bootstrap, group)
     try:
 
         def done() -> bool:
             try:
-                results = client.commit(offsets=parts, asynchronous=False)
+                for result in client.commit(offsets=parts, asynchronous=False) or []:
+                    if result.error is not None:
+                        raise KafkaException(result.error)
             except KafkaException as error:
-                if error.args[0].retriable() or error.args[0].name() in _COORDINATOR_MOVING:
+                if error.args[0].retriable() or error.args[0].name() in _SOON_OVER:
                     return False
                 raise
-            for result in results or []:
-                if result.error is not None:
-                    raise KafkaException(result.error)
             return True
 
         wait_for(done, f"the commit of {group}")
@@ -144,7 +144,10 @@ def commit(
         client.close()
 
 
-_COORDINATOR_MOVING = {"COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "_WAIT_COORD"}
+_SOON_OVER = {
+    "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "_WAIT_COORD",
+    "UNKNOWN_TOPIC_OR_PART",  # the coordinator hears of a new partition a moment after others
+}  # fmt: skip
 
 
 def join(
@@ -167,7 +170,8 @@ def markers_written(bootstrap: str, transactional_id: str) -> None:
     Kafka refuses a next producer of that name (CONCURRENT_TRANSACTIONS) for so long.
     """
     Producer({
-        "bootstrap.servers": bootstrap, "transactional.id": transactional_id
+        "bootstrap.servers": bootstrap, "transactional.id": transactional_id,
+        "transaction.timeout.ms": 10_000,
     }).init_transactions(30)  # fmt: skip
 
 
@@ -204,3 +208,12 @@ def set_topic_config(bootstrap: str, topic: str, **config: str) -> None:
     client = admin(bootstrap)
     for future in client.incremental_alter_configs([resource]).values():
         future.result(timeout=30)
+
+    def known() -> bool:
+        (found,) = client.describe_configs(
+            [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+        ).values()
+        now = found.result(timeout=30)
+        return all(now[entry.name].value == entry.value for entry in entries)
+
+    wait_for(known, f"the configs of {topic}")  # the controller has answered before

@@ -34,7 +34,7 @@ class Watch:
     def stop(self) -> Peak:
         """End the looking; the most there was."""
         self._ended.set()
-        self._thread.join()
+        self._thread.join(60)
         return self._peak
 
     def _run(self) -> None:

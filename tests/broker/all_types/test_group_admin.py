@@ -15,7 +15,7 @@ import pytest
 
 import kgtool
 from kgtool import CommittedOffset, GroupAdmin, KgError, TopicPartition, TopicSpec
-from kgtool.errors import ConnectFailed, NetworkError, UsageError
+from kgtool.errors import ConnectFailed, UsageError
 from tests.cli.run import call
 from tests.support import clients
 from tests.support.streams import StreamsMember
@@ -43,9 +43,7 @@ class TestLooking:
         name, _ = group
         found = admin.list_groups()
         assert found.errors == []
-        # librdkafka lists neither share nor streams groups.
-        listed = {one.group for one in found.groups if one.type in ("classic", "consumer")}
-        assert listed == clients.group_ids(bootstrap)
+        assert name in clients.group_ids(bootstrap)  # the others are other tests', and come and go
         (mine,) = [one for one in found.groups if one.group == name]
         assert (mine.type, mine.state) == ("classic", "Empty")
         assert name in {one.group for one in admin.list_groups(["empty"], ["classic"]).groups}
@@ -172,7 +170,7 @@ class TestChanging:
         assert reset.error is not None
         assert deleted.error is not None
         assert (reset.error.code, deleted.error.code) == (68, 68)
-        assert {row.error.code for row in offsets.rows if row.error} <= {86}
+        assert [row.error and row.error.code for row in offsets.rows] == [86, 86]
 
     def test_deletions_are_undone(
         self, bootstrap: str, admin: GroupAdmin, group: tuple[str, str], tmp_path: Path,
@@ -258,10 +256,8 @@ class TestTheObject:
             assert (row.topic, row.status) == (topic, "ok")
 
     def test_nobody_there(self) -> None:
-        with GroupAdmin("127.0.0.1:1", timeout_ms=500) as admin:
-            with pytest.raises(NetworkError) as caught:
-                admin.list_groups()
-            assert isinstance(caught.value, (ConnectFailed, KgError))
+        with GroupAdmin("127.0.0.1:1", timeout_ms=500) as admin, pytest.raises(ConnectFailed):
+            admin.list_groups()
 
     def test_after_the_end(self, bootstrap: str) -> None:
         admin = GroupAdmin(bootstrap)
