@@ -106,9 +106,16 @@ def _exceptions_of_their_own_jvm(
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Cluster:
+def warm() -> Iterator[Callable[[Cluster], Cluster]]:
+    """Lets ``run_tool`` of a cluster do without a JVM for each run."""
+    with warm_tools() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def kafka(warm: Callable[[Cluster], Cluster]) -> Cluster:
     """A running Kafka 4.3.1 with one broker, shared by the whole run: don't kill it."""
-    return brokers.shared_broker("4.3.1")
+    return warm(brokers.shared_broker("4.3.1"))
 
 
 @pytest.fixture(scope="session")
@@ -124,18 +131,9 @@ def bootstrap(kafka: Cluster) -> str:
 
 
 @pytest.fixture(scope="session")
-def run_tool() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """``Cluster.run_tool`` without a JVM for each run: ``run_tool(kafka, "kafka-groups", …)``."""
-    with warm_tools() as tools:
-        yield tools.run
-
-
-@pytest.fixture(scope="session")
-def kafka_tool(
-    kafka: Cluster, run_tool: Callable[..., subprocess.CompletedProcess[str]]
-) -> Callable[..., subprocess.CompletedProcess[str]]:
+def kafka_tool(kafka: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Kafka's own kafka-consumer-groups on ``kafka``: ``kafka_tool("--list").stdout``."""
-    return lambda *args: run_tool(kafka, "kafka-consumer-groups", *args)
+    return lambda *args: kafka.run_tool("kafka-consumer-groups", *args)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +42,7 @@ class Seeded(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def seeded() -> Seeded:
+def seeded(warm: Callable[[Cluster], Cluster]) -> Seeded:
     root = Path(os.environ[brokers.VARIABLE])
     kept = root / "doctor-when-fresh.json"
     with locked(root / "doctor-seeded.lock", timeout=600.0):
@@ -50,7 +51,7 @@ def seeded() -> Seeded:
             fresh = separately("doctor", "-o", "json", "--bootstrap-server", cluster.bootstrap)
             seed(cluster, Silent())
             kept.write_text(json.dumps(fresh))
-    return Seeded(cluster, Result(*json.loads(kept.read_text())))
+    return Seeded(warm(cluster), Result(*json.loads(kept.read_text())))
 
 
 # ---------------------------------------------------------------------------------------------

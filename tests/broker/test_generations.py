@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgtool.sandbox.cluster import Cluster
 from tests.cli.run import Result, call
 from tests.support import clients
 from tests.support.generations import GENERATIONS, World, world
@@ -23,8 +24,9 @@ TABLE = "kgtool on brokers of every generation"
 
 
 @pytest.fixture(scope="module", params=GENERATIONS, ids=lambda generation: generation.label)
-def here(request: pytest.FixtureRequest) -> Iterator[World]:
+def here(request: pytest.FixtureRequest, warm: Callable[[Cluster], Cluster]) -> Iterator[World]:
     with world(request.param) as made:
+        warm(made.kafka)
         yield made
 
 

@@ -60,10 +60,11 @@ def address(parity: Parity) -> str:
 
 @pytest.fixture
 def tool(
-    parity: Parity, run_tool: Callable[..., subprocess.CompletedProcess[str]]
+    parity: Parity, warm: Callable[[Cluster], Cluster]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Kafka's own tool on the same broker."""
-    return lambda *argv: run_tool(parity.cluster, "kafka-consumer-groups", *argv)
+    cluster = warm(parity.cluster)
+    return lambda *argv: cluster.run_tool("kafka-consumer-groups", *argv)
 
 
 @pytest.fixture

@@ -31,10 +31,10 @@ EMPTY_GROUPS = {
 
 
 @pytest.fixture(scope="module")
-def seeded(tmp_path_factory):
+def seeded(tmp_path_factory, warm):
     with Cluster.start("seeded", root=tmp_path_factory.mktemp("seeded")) as cluster:
         seed(cluster, Silent())
-        yield cluster
+        yield warm(cluster)
 
 
 def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:

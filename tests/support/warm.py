@@ -6,8 +6,9 @@ Where a tool's main ends the JVM, its thread ends instead.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from kgtool.sandbox.broker import log_flags
@@ -22,13 +23,30 @@ EXIT = "kgtool's tests: the end of a tool"
 
 
 @contextmanager
-def warm_tools() -> Iterator[Tools]:
-    """Start the JVM, and end it."""
-    with jvm_of(VERSION, *log_flags("off")) as gateway:
-        yield Tools(gateway)
+def warm_tools() -> Iterator[Callable[[Cluster], Cluster]]:
+    """What lets ``run_tool`` of a cluster use such a JVM; the first tool starts it."""
+    with ExitStack() as stack:
+        jvms: list[_Jvm] = []
+
+        def run(cluster: Cluster, tool: str, *args: str, **options: Any) -> Any:
+            name = tool_class(tool, cluster.version)
+            # Scala's println keeps the first System.out.
+            if options or not name.startswith("org.apache.kafka.tools."):
+                return Cluster.run_tool(cluster, tool, *args, **options)
+            if not jvms:
+                jvms.append(_Jvm(stack.enter_context(jvm_of(VERSION, *log_flags("off")))))
+            done = jvms[0].run(cluster.bootstrap, name, *args)
+            return done or Cluster.run_tool(cluster, tool, *args)
+
+        def warm(cluster: Cluster) -> Cluster:
+            if cluster.version == VERSION:
+                cluster.run_tool = partial(run, cluster)  # type: ignore[method-assign]
+            return cluster
+
+        yield warm
 
 
-class Tools:
+class _Jvm:
     """Runs one tool after the other."""
 
     def __init__(self, gateway: Any) -> None:
@@ -38,17 +56,13 @@ class Tools:
         self._throw = handles.throwException(any_object, thrown.getClass()).bindTo(thrown)
         self._nothing = handles.constant(any_object, None)
 
-    def run(self, cluster: Cluster, tool: str, *args: str) -> subprocess.CompletedProcess[str]:
-        """Run a tool on a cluster, as ``Cluster.run_tool`` does."""
-        name = tool_class(tool, cluster.version)
-        # Scala's println keeps the first System.out.
-        if cluster.version != VERSION or not name.startswith("org.apache.kafka.tools."):
-            return cluster.run_tool(tool, *args)
+    def run(self, bootstrap: str, name: str, *args: str) -> subprocess.CompletedProcess[str] | None:
+        """Run the main of a class; None where it can't be told how a process would have ended."""
         given = any(word.split("=")[0] == "--bootstrap-server" for word in args)
-        words = list(args) if given else ["--bootstrap-server", cluster.bootstrap, *args]
+        words = list(args) if given else ["--bootstrap-server", bootstrap, *args]
         status, out, err = self._run(name, words)
         if status is None or EXIT in out + err:
-            return cluster.run_tool(tool, *args)
+            return None
         return subprocess.CompletedProcess([name, *words], status, out, err)
 
     def _run(self, name: str, words: list[str]) -> tuple[int | None, str, str]:

@@ -16,8 +16,8 @@ from tests.support import brokers, clients
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Cluster:
-    return brokers.shared_broker("4.3.1", name="all-types")
+def kafka(warm: Callable[[Cluster], Cluster]) -> Cluster:
+    return warm(brokers.shared_broker("4.3.1", name="all-types"))
 
 
 @pytest.fixture(scope="session")
