@@ -11,11 +11,15 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
-from kgtool.analysis.decode.blobs import Kinds, empty
+from kgtool.analysis.decode.blobs import Kinds, empty, release
 from kgtool.analysis.decode.parts import REASON_AFTER
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
 from kgtool.records.types import GROUP_TYPES
 
+_NUMBERS = (
+    "log_offset", "timestamp_ms", "producer_id", "producer_epoch", "topic_partition", "offset",
+    "commit_timestamp_ms", "expire_timestamp_ms", "bytes", "commits", "first_ms",
+)  # fmt: skip
 UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
 """Reasons whose records are not among those that were counted as read."""
 
@@ -105,21 +109,23 @@ class Log:
         )  # fmt: skip
 
     def _offsets(self, rows: dict[str, Any], group: Ints) -> tuple[Offsets, Keys]:
+        numbers = {name: ints(rows.pop(name)) for name in _NUMBERS}
+        flags = {name: bools(rows.pop(name)) for name in ("tombstone", "creates_group")}
+        release()
         topic, self.topics = texts(rows.pop("topic"))
         topic_id, self.topic_ids = texts(rows.pop("topic_id"))
-        partition = ints(rows.pop("topic_partition"))
+        partition = numbers.pop("topic_partition")
         key = codes(group, topic, partition)
         first = np.zeros(int(key.max(initial=-1)) + 1, dtype=np.int64)
         first[key[::-1]] = np.arange(len(key))[::-1]
-        at_ms, first_ms = ints(rows.pop("timestamp_ms")), ints(rows.pop("first_ms"))
-        first_ms = np.where(first_ms == NONE, at_ms, first_ms)
+        at_ms, first_ms = numbers["timestamp_ms"], numbers["first_ms"]
+        if (first_ms == NONE).any():
+            first_ms = np.where(first_ms == NONE, at_ms, first_ms)
         found = Offsets(
-            ints(rows.pop("log_offset")), at_ms, key, bools(rows.pop("tombstone")),
-            ints(rows.pop("producer_id")), ints(rows.pop("producer_epoch")),
-            ints(rows.pop("offset")), ints(rows.pop("commit_timestamp_ms")),
-            ints(rows.pop("expire_timestamp_ms")), topic_id, ints(rows.pop("bytes")),
-            ints(rows.pop("commits")), at_ms if np.array_equal(first_ms, at_ms) else first_ms,
-            bools(rows.pop("creates_group")),
+            numbers["log_offset"], at_ms, key, flags["tombstone"], numbers["producer_id"],
+            numbers["producer_epoch"], numbers["offset"], numbers["commit_timestamp_ms"],
+            numbers["expire_timestamp_ms"], topic_id, numbers["bytes"], numbers["commits"],
+            at_ms if np.array_equal(first_ms, at_ms) else first_ms, flags["creates_group"],
         )  # fmt: skip
         return found, Keys(group[first], topic[first], partition[first])
 
