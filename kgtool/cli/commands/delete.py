@@ -63,9 +63,7 @@ def command(
             _report(output, plan.rows)
             return output.finish()
         _show_plan(output, plan.rows, good, force)
-        used = None
-        if not yes:
-            used = stakes.say(session, output, good, selection)
+        used = None if yes else stakes.say(session, output, good, selection)
         _say_hidden(output, hidden, good)
         question = f"Delete {counted(len(good), 'group')}?"
         consent.ask(
