@@ -5,7 +5,7 @@ Like ``errors`` and ``model`` it imports nothing of kgtool, and everybody may im
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 DAY_MS = 86_400_000
 
@@ -39,6 +39,16 @@ def span(ms: int) -> str:
         elif parts:
             break
     return " ".join(parts[:2]) or "0s"
+
+
+def listed(items: Sequence[object], most: int, end: str = ", …") -> str:
+    """Return the first of some items, and how it goes on; ``{}`` in ``end``: how many are left.
+
+    >>> listed([1, 2, 3], 2), listed("abc", 1, " and {} more"), listed("a", 1)
+    ('1, 2, …', 'a and 2 more', 'a')
+    """
+    left = len(items) - most
+    return ", ".join(map(str, items[:most])) + (end.format(left) if left > 0 else "")
 
 
 def counted(count: int, word: str) -> str:

@@ -10,7 +10,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import pending_error
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, wrong_type
 from kgtool.queries.offsets.positions import LogRange
-from kgtool.text import counted
+from kgtool.text import counted, listed
 
 Value = CommittedOffset | KgError | None
 """What a coordinator says of one partition of a group."""
@@ -66,9 +66,8 @@ def members(description: GroupDescription, limit: int = 3) -> str:
     names = sorted({f"{member.client_id} on {member.host}" for member in description.members})
     if not names:
         return "Its members are joining or leaving."
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
     count = len(description.members)
-    return f"It has {counted(count, 'member')}: {', '.join(names[:limit])}{more}."
+    return f"It has {counted(count, 'member')}: {listed(names, limit, ' and {} more')}."
 
 
 def plan_row(

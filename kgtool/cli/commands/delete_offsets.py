@@ -30,7 +30,7 @@ from kgtool.model import (
 )
 from kgtool.protocol.codes import CODES
 from kgtool.queries.offsets.adaptive_batches import Waves
-from kgtool.text import counted, escape
+from kgtool.text import counted, escape, listed
 
 if TYPE_CHECKING:
     from kgtool.changes.offsets.delete import OffsetsPlan
@@ -284,12 +284,8 @@ def _headline(output: Output, result: GroupOffsetDeletions, is_dry: bool) -> Non
         output.text(f"Request succeeded for deleting offsets from group {group}.")
     missing = [f"{row.topic}-{row.partition}" for row in result.rows if row.status == "no-offset"]
     if missing:
-        output.note(f"Note: group {group} had no committed offset for {escape(_some(missing))}.")
-
-
-def _some(names: Sequence[str], limit: int = 10) -> str:
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
+        places = escape(listed(missing, 10, " and {} more"))
+        output.note(f"Note: group {group} had no committed offset for {places}.")
 
 
 def _table(result_rows: Sequence[OffsetDeletion]) -> str:

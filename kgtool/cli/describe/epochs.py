@@ -11,7 +11,7 @@ from collections.abc import Callable
 from kgtool.cli.describe.query import Found
 from kgtool.cli.output.output import Output
 from kgtool.model import GroupDescription, Member
-from kgtool.text import escape
+from kgtool.text import escape, listed
 
 Show = Callable[[Found], None]
 _NAMES = 5
@@ -63,9 +63,7 @@ def sentences(group: GroupDescription) -> list[str]:
 
 
 def _listed(members: list[Member]) -> str:
-    names = [_named(member) for member in members[:_NAMES]]
-    more = len(members) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+    return listed([_named(member) for member in members], _NAMES, " and {} more")
 
 
 def _named(member: Member) -> str:

@@ -29,7 +29,7 @@ from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
-from kgtool.text import counted, escape, moment
+from kgtool.text import counted, escape, listed, moment
 
 if TYPE_CHECKING:
     from kgtool.changes.cleanup.commit_times_file import KnownTimes
@@ -231,7 +231,7 @@ def say_left_out(output: Output, left_out: Iterable[LeftOut]) -> None:
     output.note(f"Skipped, not enough information: {counted(total, 'group')}.")
     by_reason = Counter({why: len(names) for why, names in groups.items()})
     for why, count in by_reason.most_common(REASONS):
-        shown = ", ".join(groups[why][:NAMES]) + (", …" if count > NAMES else "")
+        shown = listed(groups[why], NAMES)
         output.note(escape(f"  {count}: {why.rstrip('.')} ({shown})"))
     if len(by_reason) > REASONS:
         output.note(f"  and {len(by_reason) - REASONS} more reasons: the plan has all.")

@@ -8,7 +8,7 @@ from typing import Any
 from kgtool.analysis.report.summary import problem_text
 from kgtool.analysis.words import DAY_MS, about, count, duration, size, when
 from kgtool.cli.output import terminal
-from kgtool.text import escape
+from kgtool.text import escape, listed
 
 WIDTH = 80
 """Of tables that nobody looks at right now (a pipe): names are cut to fit, JSON has them whole."""
@@ -111,7 +111,7 @@ def _head(facts: dict[str, Any], page: Page) -> None:
     )
     if facts["overdue"]:
         partitions = facts["overdue_partitions"]
-        where = ", ".join(map(str, partitions[:8])) + (" …" if len(partitions) > 8 else "")
+        where = listed(partitions, 8, " …")
         page.say(
             "Overdue",
             f"{facts['overdue']:,} should be gone: see --table overdue "

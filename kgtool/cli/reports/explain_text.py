@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry as expiry_of
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.tables import draw, fit
 from kgtool.cli.output.terminal import fold
 from kgtool.cli.reports.explain_json import next_commands, offset_row
@@ -122,13 +123,7 @@ def _members(group: GroupDescription, width: int | None) -> str:
         Column("subscribes", "SUBSCRIBES-TO", NAME),
     )  # fmt: skip
     rows = [
-        {
-            "client_id": member.client_id,
-            "host": member.host,
-            "instance_id": member.instance_id,
-            "owns": member.partition_count,
-            "subscribes": _subscription(member),
-        }
+        rows_of.of(member, columns, owns=member.partition_count, subscribes=_subscription(member))
         for member in group.members
     ]
     return f"Members:\n{_table(columns, rows, width)}"
@@ -146,15 +141,10 @@ def _topics(found: Explanation, width: int | None) -> str:
         Column("topic", "TOPIC", NAME), Column("offsets", "OFFSETS"),
         Column("held", "HELD-BY", NAME), Column("delete", "DELETE-OFFSETS", NAME),
     )  # fmt: skip
-    rows = [
-        {
-            "topic": use.topic,
-            "offsets": use.offsets,
-            "held": _held(use),
-            "delete": _verdict(use.refusal) if use.offsets else None,
-        }
-        for use in found.topics
-    ]
+    rows = []
+    for use in found.topics:
+        verdict = _verdict(use.refusal) if use.offsets else None
+        rows.append(rows_of.of(use, columns, held=_held(use), delete=verdict))
     return f"Topics:\n{_table(columns, rows, width)}" if rows else ""
 
 

@@ -17,7 +17,7 @@ from kgtool.cli.reports import reset_file
 from kgtool.columns import Row
 from kgtool.columns.changes import RESET
 from kgtool.protocol import codes
-from kgtool.text import counted, escape
+from kgtool.text import counted, escape, listed
 from kgtool.timespec import shown_time
 
 if TYPE_CHECKING:
@@ -131,10 +131,9 @@ def _left_alone(reset: GroupReset, strategy: Strategy) -> Iterator[str]:
     names = [str(row.at) for row in reset.rows if row.status == "no-commit"]
     if names:
         group = strategy.like if strategy.kind == "like" else reset.group
-        more = f" and {len(names) - _LINES} more" if len(names) > _LINES else ""
         yield (
-            f"Note: group {group} has no committed offset for {', '.join(names[:_LINES])}{more}: "
-            "left alone."
+            f"Note: group {group} has no committed offset for "
+            f"{listed(names, _LINES, ' and {} more')}: left alone."
         )
 
 
@@ -237,5 +236,5 @@ def _failure(rows: list[ResetRow]) -> str:
         return sentence(error._replace(message=f"{said}{error.message} {group}"))
     if len(rows) == 1 or str(parts[0]) in error.message:
         return sentence(error)
-    names = ", ".join(map(str, parts[:_LINES])) + (", …" if len(parts) > _LINES else "")
+    names = listed(parts, _LINES)
     return sentence(error._replace(message=f"{names}: {error.message} {group}"))

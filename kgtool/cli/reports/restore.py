@@ -12,7 +12,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
-from kgtool.text import counted, escape
+from kgtool.text import counted, escape, listed
 
 if TYPE_CHECKING:
     from kgtool.model import ItemError
@@ -79,7 +79,7 @@ class Plan:
     def show_lost(self, output: Output) -> None:
         """Name the groups that can't come back."""
         if self.lost:
-            names = ", ".join(self.lost[:LINES]) + (", …" if len(self.lost) > LINES else "")
+            names = listed(self.lost, LINES)
             said = f"Note: nothing to restore, these groups had no committed offsets: {names}."
             output.note(escape(said))
 
@@ -98,7 +98,7 @@ class Plan:
         if self.unchanged:
             output.note(f"{self.unchanged} already have the right offset.")
         if self.living:
-            names = ", ".join(self.living[:5]) + (", …" if len(self.living) > 5 else "")
+            names = listed(self.living, 5)
             output.note(escape(
                 f"Note: {names}: written in a member's name. Running members keep their position: "
                 "they read the new offset only when they start or are assigned the partition, and "

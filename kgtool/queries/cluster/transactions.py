@@ -21,6 +21,7 @@ from kgtool.protocol.api import describe_transactions, list_transactions
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.offsets.fetch import Committed, fetch_selected
+from kgtool.text import listed
 
 UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 PARTITIONS_AT_ONCE = 50_000
@@ -156,10 +157,9 @@ def pending_transaction(group: str, committed: Committed | KgError) -> ItemError
     pending = pending_partitions(committed)
     if not pending:
         return None
-    shown = ", ".join(map(str, pending[:3])) + (", …" if len(pending) > 3 else "")
     error = broker_error(
         codes.UNSTABLE_OFFSET_COMMIT,
-        f"A transaction is about to change offsets of group '{group}' ({shown}).",
+        f"A transaction is about to change offsets of group '{group}' ({listed(pending, 3)}).",
         hint="Wait until it has ended, or give --force.",
     )
     return ItemError.of(error, Target(group=group))

@@ -26,7 +26,7 @@ from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
 from kgtool.queries.doctor.pending import find_pending
 from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
 from kgtool.retention import rules as r
-from kgtool.text import counted
+from kgtool.text import counted, listed
 
 __all__ = ["KINDS", "SEVERITIES", "Ask", "Diagnosis", "Finding", "diagnose"]
 
@@ -238,7 +238,7 @@ def find_in_home(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_home(kind: str, severity: str, facts: Facts, numbers: Sequence[int], what: str) -> Finding:
-    shown = ", ".join(map(str, sorted(numbers)[:5])) + (", …" if len(numbers) > 5 else "")
+    shown = listed(sorted(numbers), 5)
     detail = f"{len(numbers)} of {facts.brokers.home.size} partitions {what} ({shown})"
     rows = facts.brokers.home.partitions
     absent = sorted({b for n in numbers for b in set(rows[n].replicas) - set(rows[n].isr)})

@@ -25,6 +25,7 @@ from kgtool.protocol.api import describe_groups as describe_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.list import list_groups
 from kgtool.records.subscription import decode_assignment, subscribed_topics
+from kgtool.text import listed
 
 UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
 """Group types that have their own Kafka tool and are not deleted here."""
@@ -345,5 +346,5 @@ def holders_hint(description: GroupDescription, topic: str) -> str:
     holders = [m for m in description.members if is_held(m, topic)]
     # A static member by the name that its owner gave it: that is what remove-members takes.
     names = sorted(f"{m.client_id} on {m.host} ({m.instance_id or m.member_id})" for m in holders)
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    shown = listed(names, 3, " and {} more")
     return f"Subscribed to {topic}: {shown}." if names else "Stop the group's members first."

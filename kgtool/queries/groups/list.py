@@ -35,6 +35,7 @@ from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import list_groups as list_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.offsets_partition import TOPIC
+from kgtool.text import listed
 
 SECONDS_BETWEEN = 1.0
 COMPLETE_ROUNDS = 5
@@ -133,7 +134,7 @@ class _Look(NamedTuple):
 
 
 def _leaderless(partitions: list[int], of: int) -> ItemError:
-    shown = ", ".join(map(str, partitions[:5])) + (", …" if len(partitions) > 5 else "")
+    shown = listed(partitions, 5)
     error = broker_error(
         codes.COORDINATOR_NOT_AVAILABLE,
         f"{len(partitions)} of {of} partitions of {TOPIC} have no leader ({shown}): "
