@@ -8,6 +8,7 @@ OffsetForLeaderEpoch, which says where an epoch ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, pipelined
@@ -32,45 +33,35 @@ def log_ranges(
     One round trip per leader. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION (3),
     one without a leader LEADER_NOT_AVAILABLE (5), each after one refresh of the metadata.
     """
-    # A broker answers in this order, so the time's offset is never beyond the end.
-    wanted = [EARLIEST, LATEST] if timestamp_ms is None else [timestamp_ms, EARLIEST, LATEST]
-
-    def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
-        return _ask(broker, parts, wanted)
-
-    return (yield from by_leader(cluster, partitions, work))
+    times = [] if timestamp_ms is None else [timestamp_ms]
+    return (yield from by_leader(cluster, partitions, partial(_ask, times=times)))
 
 
 def ranges_at(
     cluster: Cluster, times: Mapping[TopicPartition, int]
 ) -> Operation[dict[TopicPartition, LogRange | KgError]]:
     """Return what ``log_ranges`` does, for a time of each partition's own."""
-
-    def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
-        found: dict[TopicPartition, Any] = {}
-        for chunk in cut(parts, PARTITIONS_PER_REQUEST):
-            asked = (times, EARLIEST, LATEST)
-            replies = yield from pipelined([Call(broker, offsets_request(chunk, t)) for t in asked])
-            time, start, end = (_read(reply, chunk) for reply in replies)
-            found.update({p: _range(start[p], end[p], time[p]) for p in chunk})
-        return found
-
-    return (yield from by_leader(cluster, times, work))
+    return (yield from by_leader(cluster, times, partial(_ask, times=[times])))
 
 
 def _ask(
-    broker: int, partitions: list[TopicPartition], wanted: Sequence[int]
-) -> Operation[dict[TopicPartition, Any]]:
-    chunks = cut(partitions, PARTITIONS_PER_REQUEST)
-    asked = [(timestamp, chunk) for timestamp in wanted for chunk in chunks]
+    broker: int, partitions: list[TopicPartition],
+    times: Sequence[int | Mapping[TopicPartition, int]],
+) -> Operation[dict[TopicPartition, Any]]:  # fmt: skip
+    """Ask for at most one time, and for both ends."""
+    # A broker answers in this order, so the time's offset is never beyond the end.
+    wanted = (*times, EARLIEST, LATEST)
+    parts = cut(partitions, PARTITIONS_PER_REQUEST)
+    asked = [(n, part) for n in range(len(wanted)) for part in parts]
     replies = yield from pipelined(
-        [Call(broker, offsets_request(chunk, at)) for at, chunk in asked]
+        [Call(broker, offsets_request(part, wanted[n])) for n, part in asked]
     )
-    found: dict[int, dict[TopicPartition, Any]] = {timestamp: {} for timestamp in wanted}
-    for (timestamp, chunk), reply in zip(asked, replies, strict=True):
-        found[timestamp].update(_read(reply, chunk))
-    time = found[wanted[0]] if len(wanted) > 2 else {}
-    return {p: _range(found[EARLIEST][p], found[LATEST][p], time.get(p)) for p in partitions}
+    found: list[dict[TopicPartition, Any]] = [{} for _ in wanted]
+    for (n, part), reply in zip(asked, replies, strict=True):
+        found[n].update(_read(reply, part))
+    *at, start, end = found
+    time = at[0] if at else {}
+    return {p: _range(start[p], end[p], time.get(p)) for p in partitions}
 
 
 def _read(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:

@@ -17,11 +17,12 @@ from kgtool.client.ops import Call, Operation, cut, grouped
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import fetch, list_offsets
+from kgtool.protocol.api import fetch
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
 from kgtool.queries.offsets.batch_times import ReadOn, Span, Timestamp, first_timestamp
 from kgtool.queries.offsets.positions import ranges_at
+from kgtool.queries.offsets.ranges import offsets_request
 
 GLANCE_BYTES = 20 * 1024
 """Of each partition in the first Fetch: more than a batch of a producer's default batch.size."""
@@ -218,7 +219,8 @@ def _offsets_at(
     for leader, mine in per_leader.items():
         for layer in _layers(mine):
             layers.append(layer)
-            calls.append(Call(leader, _time_request(layer, asked, isolation)))
+            times = {position.partition: asked[position] for position in layer}
+            calls.append(Call(leader, offsets_request(times, times, isolation)))
     replies = yield calls
     found: dict[Position, Any] = {}
     for layer, reply in zip(layers, replies, strict=True):
@@ -230,23 +232,6 @@ def _offsets_at(
             if row is not None and not row.error_code:
                 found[position] = row
     return found
-
-
-def _time_request(layer: list[Position], asked: dict[Position, int], isolation: int) -> Any:
-    topics = grouped(
-        (
-            position.partition.topic,
-            list_offsets.RequestPartition(
-                partition=position.partition.partition, timestamp=asked[position]
-            ),
-        )
-        for position in layer
-    )
-    return list_offsets.Request(
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=[list_offsets.RequestTopic(name=n, partitions=rows) for n, rows in topics.items()],
-    )
 
 
 # ---------------------------------------------------------------------------------------------
