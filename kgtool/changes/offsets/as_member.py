@@ -14,17 +14,15 @@ from typing import Any
 
 from kgtool.changes.offsets.commit import Identity, Outcome
 from kgtool.changes.offsets.verify import Write, Writes
-from kgtool.client.cluster import Cluster, fetch_metadata
-from kgtool.client.ops import Operation, grouped
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
-from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
+from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.describe import describe_groups
-from kgtool.queries.log.fetch import Range, copy_partitions
-from kgtool.queries.log.scan import GroupLog, Scan
-from kgtool.queries.offsets.positions import LogRange, log_ranges
-from kgtool.retention import rules
+from kgtool.queries.log.reader import LogReader
+from kgtool.queries.log.scan import GroupLog
 
 Found = dict[str, "Identity | ItemError"]
 
@@ -89,37 +87,8 @@ def _metadata(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, An
     """Read the newest GroupMetadataValue of classic groups (None: there is none), or the error."""
     if not groups:
         return {}
-    yield from fetch_metadata(cluster, [TOPIC])
-    topic = cluster.topics[TOPIC]
-    if topic.error is not None:
-        return dict.fromkeys(groups, topic.error)
-    homes = grouped((offsets_partition(group, len(topic.leaders)), group) for group in groups)
-    # Only the newest metadata record is asked for, which is the same by all rules.
-    scan = Scan({number: GroupLog(rules.RULES_4_1, names) for number, names in homes.items()})
-    problems = yield from _scan(cluster, list(homes), scan)
-    found: dict[str, Any] = {}
-    for number, names in homes.items():
-        problem = scan.problems.get(number) or problems[number]
-        for name in names:
-            found[name] = problem or _value(scan.logs[number], name)
-    return found
-
-
-def _scan(
-    cluster: Cluster, numbers: Sequence[int], scan: Scan
-) -> Operation[dict[int, KgError | None]]:
-    partitions = [TopicPartition(TOPIC, number) for number in numbers]
-    logs = yield from log_ranges(cluster, partitions)
-    ranges = {
-        partition: Range(log.start.offset, log.end.offset)
-        for partition, log in logs.items()
-        if isinstance(log, LogRange)
-    }
-    outcome = yield from copy_partitions(cluster, ranges, scan)
-    return {
-        partition.partition: log if isinstance(log, KgError) else outcome[partition]
-        for partition, log in logs.items()
-    }
+    found = yield from LogReader(groups, None, wants=lambda _topic: False).read(cluster, groups)
+    return {g: s if isinstance(s, KgError) else _value(s.log, g) for g, s in found.items()}
 
 
 def _value(log: GroupLog, group: str) -> Any:
