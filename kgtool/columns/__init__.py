@@ -55,6 +55,11 @@ class Column(NamedTuple):
         return escape(value) if isinstance(value, str) else str(value)
 
 
+def machine(**kinds: str) -> tuple[Column, ...]:
+    """Return columns that only the machine formats have, by their JSON types."""
+    return tuple(Column(key, json=kind) for key, kind in kinds.items())
+
+
 def keys(columns: Iterable[Column]) -> tuple[str, ...]:
     """Return the keys of rows, in their order."""
     return tuple(column.key for column in columns)

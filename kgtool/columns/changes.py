@@ -14,6 +14,7 @@ from kgtool.columns import (
     Column,
     Row,
     Text,
+    machine,
 )
 from kgtool.columns.groups import GROUP, NEVER, PARTITION, RULE, TOPIC, UNKNOWN
 from kgtool.text import moment
@@ -83,13 +84,7 @@ DIFF = (
     Column("difference", "DIFFERENCE", json=INT_OR_NULL),
     Column("status", "STATUS", json=TEXT, words=_DIFFERENCES),
 )
-BACKUP = (
-    Column("path", json=TEXT),
-    Column("groups", json=INT),
-    Column("offsets", json=INT),
-    Column("bytes", json=INT),
-    Column("seconds", json="number"),
-)
+BACKUP = machine(path=TEXT, groups=INT, offsets=INT, bytes=INT, seconds="number")
 HISTORY = (
     Column("id", "ID", json=TEXT),
     Column("at_ms", "TIME", spare=4, json=INT, text=lambda row: moment(row["at_ms"])),

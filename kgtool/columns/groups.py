@@ -10,12 +10,14 @@ from kgtool.columns import (
     NAME,
     STATUS,
     TEXT,
+    TEXT_OR_NULL,
     Column,
     Row,
     Text,
     age,
     duration,
     keys,
+    machine,
     shown,
 )
 from kgtool.text import moment
@@ -241,26 +243,18 @@ OTHER_STATES = _renamed(
 
 # -- explain --------------------------------------------------------------------------------------
 
-_ACTION = (Column("allowed", json="boolean"), Column("error", json="error?"))
+_ACTION = machine(allowed="boolean", error="error?")
 EXPLAIN = (
     GROUP,
     Column("exists", json="boolean"),
     TYPE,
-    Column("state"),
-    Column("state_since_ms", json=INT_OR_NULL),
-    Column("protocol_type"),
-    Column("coordinator", json=INT_OR_NULL),
-    Column("offsets_partition", json=INT_OR_NULL),
+    *machine(state=TEXT_OR_NULL, state_since_ms=INT_OR_NULL, protocol_type=TEXT_OR_NULL),
+    *machine(coordinator=INT_OR_NULL, offsets_partition=INT_OR_NULL),
     Column(
         "members", json="rows",
-        inner=(
-            Column("member_id", json=TEXT),
-            Column("instance_id"),
-            Column("client_id", json=TEXT),
-            Column("host", json=TEXT),
-            Column("partitions", json=INT),
-            Column("subscribed", json="strings?"),
-            Column("subscribed_regex"),
+        inner=machine(
+            member_id=TEXT, instance_id=TEXT_OR_NULL, client_id=TEXT, host=TEXT, partitions=INT,
+            subscribed="strings?", subscribed_regex=TEXT_OR_NULL,
         ),
     ),
     Column(
@@ -284,27 +278,19 @@ EXPLAIN = (
             Column("reset-offsets", json="object", inner=_ACTION),
         ),
     ),
-    Column("retention_ms", json=INT_OR_NULL),
-    Column("check_interval_ms", json=INT_OR_NULL),
-    Column("rules"),
-    Column("next_expires_at_ms", json=INT_OR_NULL),
+    *machine(retention_ms=INT_OR_NULL, check_interval_ms=INT_OR_NULL, rules=TEXT_OR_NULL),
+    *machine(next_expires_at_ms=INT_OR_NULL),
     Column(
         "removals", json="rows?",
-        inner=(
-            Column("topic"),
-            Column("partition", json=INT_OR_NULL),
-            Column("removed_at_ms", json=INT),
-            Column("cause", json=TEXT),
-            Column("expires_at_ms", json=INT_OR_NULL),
-            Column("latency_ms", json=INT_OR_NULL),
+        inner=machine(
+            topic=TEXT_OR_NULL, partition=INT_OR_NULL, removed_at_ms=INT, cause=TEXT,
+            expires_at_ms=INT_OR_NULL, latency_ms=INT_OR_NULL,
         ),
     ),
     Column("removals_since_ms", json=INT_OR_NULL),
     Column(
         "missing_acls", json="rows",
-        inner=tuple(
-            Column(key, json=TEXT) for key in ("operation", "resource_type", "resource", "purpose")
-        ),
+        inner=machine(operation=TEXT, resource_type=TEXT, resource=TEXT, purpose=TEXT),
     ),
     Column("next", json="strings"),
 )  # fmt: skip

@@ -13,9 +13,11 @@ from kgtool.columns import (
     NAME,
     PLAIN,
     TEXT,
+    TEXT_OR_NULL,
     Column,
     Row,
     Text,
+    machine,
     shown,
 )
 from kgtool.columns.changes import ERROR
@@ -109,15 +111,10 @@ PEEK_TEXT = shown(PEEK, "is_next offset timestamp_ms key headers value")
 DOCTOR = (
     Column("finding", json=TEXT),
     Column("severity", json=TEXT, words=("problem", "warning", "note")),
-    Column("group"),
-    Column("topic"),
-    Column("partition", json=INT_OR_NULL),
-    Column("broker", json=INT_OR_NULL),
-    Column("message", json=TEXT),
-    Column("evidence", json="object"),
-    Column("fix"),
+    *machine(group=TEXT_OR_NULL, topic=TEXT_OR_NULL, partition=INT_OR_NULL, broker=INT_OR_NULL),
+    *machine(message=TEXT, evidence="object", fix=TEXT_OR_NULL),
 )
-FINDINGS = tuple(Column(key, json=TEXT) for key in ("finding", "title", "meaning"))
+FINDINGS = machine(finding=TEXT, title=TEXT, meaning=TEXT)
 """Of ``doctor --findings``."""
 
 # -- request --------------------------------------------------------------------------------------
@@ -150,28 +147,15 @@ FIELDS = (
     Column("note", "NOTE", NAME, spare=1),
 )
 REQUEST = (
-    Column("api", json=TEXT),
-    Column("api_key", json=INT),
-    Column("version", json=INT),
-    Column("broker", json=INT_OR_NULL),
-    Column("request", json="any"),
-    Column("response", json="any"),
-    Column("header_hex"),
-    Column("request_hex"),
-    Column("response_hex"),
+    *machine(api=TEXT, api_key=INT, version=INT, broker=INT_OR_NULL, request="any", response="any"),
+    *machine(header_hex=TEXT_OR_NULL, request_hex=TEXT_OR_NULL, response_hex=TEXT_OR_NULL),
     ERROR,
 )
 
 # -- this machine ---------------------------------------------------------------------------------
 
-REGEX = (Column("regex", json=TEXT), Column("valid", json=FLAG), Column("message"))
-EXPORT = (
-    Column("path", json=TEXT),
-    Column("partitions", json=INT),
-    Column("bytes", json=INT),
-    Column("resumed", json=FLAG),
-    Column("seconds", json="number"),
-)
+REGEX = machine(regex=TEXT, valid=FLAG, message=TEXT_OR_NULL)
+EXPORT = machine(path=TEXT, partitions=INT, bytes=INT, resumed=FLAG, seconds="number")
 CONTEXTS = (
     Column("context", "CONTEXT", NAME, json=TEXT),
     Column("current", "CURRENT", PLAIN, lambda row: "*" if row["current"] else None, json=FLAG),
@@ -184,20 +168,11 @@ CONTEXTS = (
 )  # fmt: skip
 CONTEXT = (
     *CONTEXTS,
-    Column("user"),
-    Column("policy"),
-    Column("properties", json="object"),
-    Column("secrets", json="object"),
+    *machine(user=TEXT_OR_NULL, policy=TEXT_OR_NULL, properties="object", secrets="object"),
 )
 """Of ``context show``."""
-SANDBOX = (
-    Column("name", json=TEXT),
-    Column("state", json=TEXT),
-    Column("bootstrap"),
-    Column("kafka_version"),
-    Column("cluster_id"),
-    Column("started_at_ms", json=INT_OR_NULL),
-    Column("directory"),
-    Column("seeded", json=FLAG),
-    Column("brokers", json="rows"),
-)
+SANDBOX = machine(
+    name=TEXT, state=TEXT, bootstrap=TEXT_OR_NULL, kafka_version=TEXT_OR_NULL,
+    cluster_id=TEXT_OR_NULL, started_at_ms=INT_OR_NULL, directory=TEXT_OR_NULL, seeded=FLAG,
+    brokers="rows",
+)  # fmt: skip
