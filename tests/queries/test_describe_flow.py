@@ -95,11 +95,13 @@ ANSWERS: dict[type, Callable[[Any], Any]] = {
 
 def test_each_coordinator_and_leader_is_asked_once() -> None:
     script = Script(lambda _to, request: ANSWERS[type(request)](request))
-    found = script.run(describe_offsets(two_brokers(), ["b", "a"], kinds=CLASSIC, starts=False))
+    found = script.run(describe_offsets(two_brokers(), ["b", "a"], kinds=CLASSIC))
     assert [(g.description.group, g.rows[0].lag) for g in found] == [("b", 4), ("a", 4)]
     asked = [(to, type(request)) for to, request in script.calls]
-    for api in (describe_groups.Request, offset_fetch.Request, list_offsets.Request):
+    for api in (describe_groups.Request, offset_fetch.Request):
         assert sorted(to for to, kind in asked if kind is api) == [1, 2]
+    ends = [to for to, kind in asked if kind is list_offsets.Request]
+    assert sorted(ends) == [1, 1, 2, 2]  # the end and the beginning, in one round trip
     assert sum(kind is find_coordinator.Request for _, kind in asked) == 1
 
 
@@ -111,16 +113,16 @@ def test_a_leader_that_does_not_answer_holds_up_only_what_it_leads() -> None:
     def answer(to: int, request: Any) -> Any:
         if to == 2 and isinstance(request, list_offsets.Request):
             before_retry.append(len(emitted))
-            if len(before_retry) < 3:
+            if len(before_retry) < 5:
                 return ConnectionLost("two went away")
         return ANSWERS[type(request)](request)
 
     cluster = two_brokers()
     cluster.coordinators = {"a": 1, "b": 1}
     kept = Script(answer).run(
-        describe_offsets(cluster, ["a", "b"], emit=emitted.append, kinds=CLASSIC, starts=False)
+        describe_offsets(cluster, ["a", "b"], emit=emitted.append, kinds=CLASSIC)
     )
-    assert before_retry[1:] == [1, 1]
+    assert before_retry[2:] == [1] * 4
     assert [group.description.group for group in emitted] == ["a", "b"]
     assert [group.rows[0].lag for group in emitted] == [4, 4]
     assert kept == []

@@ -34,12 +34,13 @@ Clock = Callable[[], int]
 
 
 class Wanted(NamedTuple):
-    """What to find out, besides the committed offsets and the ends of the logs."""
+    """What to find out, besides the committed offsets and the ends of the logs; and for whom."""
 
     topics: Sequence[TopicSpec] | None = None
-    starts: bool = True
     stable: bool = False
     clock: Clock | None = None
+    emit: Emit | None = None
+    kinds: dict[str, str] | None = None
 
 
 def describe_offsets(
@@ -48,7 +49,6 @@ def describe_offsets(
     topics: Sequence[TopicSpec] | None = None,
     emit: Emit | None = None,
     *,
-    starts: bool = True,
     kinds: dict[str, str] | None = None,
     committed: bool = False,
     clock: Clock | None = None,
@@ -63,22 +63,17 @@ def describe_offsets(
 
     :param topics: only these rows.
     :param emit: called with each group as it becomes known; what is returned is empty then.
-    :param starts: read the beginnings of the logs too; without them no row is ``before-start``.
     :param kinds: group types known from a listing.
     :param committed: measure the lag against the last stable offset.
     :param clock: find out the age of the first unread record too (``lag_ms``), by this clock.
     :param share: of the time that is left, where something is to be done afterwards.
     """
-    wanted = Wanted(topics, starts, committed, clock)
-    return (yield from within(_describe(cluster, groups, wanted, emit, kinds), share))
+    wanted = Wanted(topics, committed, clock, emit, kinds)
+    return (yield from within(_describe(cluster, groups, wanted), share))
 
 
 def _describe(
-    cluster: Cluster,
-    groups: Sequence[str],
-    wanted: Wanted,
-    emit: Emit | None,
-    kinds: dict[str, str] | None,
+    cluster: Cluster, groups: Sequence[str], wanted: Wanted
 ) -> Operation[list[GroupOffsets]]:
     located = yield from find_coordinators(cluster, groups, wait=False)
     parts: dict[int, list[str]] = {}
@@ -87,12 +82,12 @@ def _describe(
         parts.setdefault(node if isinstance(node, int) else -1, []).append(group)
     found = yield from gather(
         [
-            _describe_waves(cluster, waves, wanted, emit, kinds)
+            _describe_waves(cluster, waves, wanted)
             for ids in parts.values()
             for waves in [Waves(ids)] * _lanes(ids)
         ]
     )
-    if emit is not None:
+    if wanted.emit is not None:
         return []
     by_name = {result.description.group: result for part in found for result in part}
     return [by_name[group] for group in dict.fromkeys(groups)]
@@ -104,38 +99,30 @@ def _lanes(groups: Sequence[str]) -> int:
 
 
 def _describe_waves(
-    cluster: Cluster, waves: Waves, wanted: Wanted, emit: Emit | None, kinds: dict[str, str] | None
+    cluster: Cluster, waves: Waves, wanted: Wanted
 ) -> Operation[list[GroupOffsets]]:
     """Describe groups of one coordinator, wave by wave, until none is left."""
     found: list[GroupOffsets] = []
     while groups := waves.next():
-        work = yield from _describe_wave(cluster, groups, wanted, emit, kinds)
+        work = yield from _describe_wave(cluster, groups, wanted)
         waves.learn(len(groups), work.rows)
         found += work.kept
     return found
 
 
-def _describe_wave(
-    cluster: Cluster,
-    groups: Sequence[str],
-    wanted: Wanted,
-    emit: Emit | None,
-    kinds: dict[str, str] | None,
-) -> Operation[_Work]:
+def _describe_wave(cluster: Cluster, groups: Sequence[str], wanted: Wanted) -> Operation[_Work]:
     """Describe some groups of one coordinator."""
     described, committed = yield from gather(
-        [groups_of.describe_groups(cluster, groups, kinds), fetch_committed(cluster, groups)]
+        [groups_of.describe_groups(cluster, groups, wanted.kinds), fetch_committed(cluster, groups)]
     )
     yield from _add_first_commits(cluster, described, committed)
-    described = yield from proven(described, kinds, committed)
-    work = _Work([_Group(d, committed[d.group], wanted) for d in described], wanted, emit)
-    ends = yield from log_ends(
-        cluster, work.partitions(), starts=wanted.starts, stable=wanted.stable, found=work.learn
-    )
+    described = yield from proven(described, wanted.kinds, committed)
+    work = _Work([_Group(d, committed[d.group], wanted) for d in described], wanted)
+    ends = yield from log_ends(cluster, work.partitions(), stable=wanted.stable, found=work.learn)
     work.ends.update(ends)
     beyond = work.beyond()
     if beyond:
-        again = yield from log_ends(cluster, beyond, starts=wanted.starts, stable=wanted.stable)
+        again = yield from log_ends(cluster, beyond, stable=wanted.stable)
         work.ends.update(again)
     times: Times = {}
     if wanted.clock is not None:
@@ -166,14 +153,13 @@ def _unread(cluster: Cluster, positions: list[Position], isolation: int) -> Oper
 class _Work:
     """The groups of a wave between the reading of their offsets and that of the logs."""
 
-    def __init__(self, groups: list[_Group], wanted: Wanted, emit: Emit | None) -> None:
+    def __init__(self, groups: list[_Group], wanted: Wanted) -> None:
         self.ends: dict[TopicPartition, LogEnds] = {}
         self.rows = 0
         self.kept: list[GroupOffsets] = []
         """What nobody has taken."""
         self._groups = groups
         self._wanted = wanted
-        self._emit = emit
         self._done: set[str] = set()
 
     def partitions(self) -> list[TopicPartition]:
@@ -210,8 +196,8 @@ class _Work:
             return  # to be asked once more
         self._done.add(group.name)
         self.rows += len(found.rows)
-        if self._emit is not None:
-            self._emit(found)
+        if self._wanted.emit is not None:
+            self._wanted.emit(found)
         else:
             self.kept.append(found)
 
