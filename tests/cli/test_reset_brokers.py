@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     NewTopic,
@@ -131,6 +132,12 @@ def _deny(bootstrap: str, kind: ResourceType, name: str, operation: AclOperation
     ]  # fmt: skip
     for future in admin.create_acls(rules).values():
         future.result(30)
+    every = AclBindingFilter(
+        kind, name, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    clients.wait_for(
+        lambda: set(admin.describe_acls(every).result(30)) >= set(rules), "the broker to know them"
+    )
 
 
 def test_authorisation_is_denied_per_item(

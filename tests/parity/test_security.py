@@ -13,9 +13,7 @@ from confluent_kafka.admin import (
     AclPermissionType,
     ResourcePatternType,
     ResourceType,
-    ScramCredentialInfo,
     ScramMechanism,
-    UserScramCredentialUpsertion,
 )
 
 from tests.cli import run
@@ -33,11 +31,8 @@ AsAlice = Callable[..., Result]
 @pytest.fixture(scope="module")
 def alice(parity: Parity) -> str:
     """A user whom SCRAM lets in."""
-    admin = clients.admin(parity.cluster.bootstrap)
-    kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    wanted = [UserScramCredentialUpsertion("alice", kind, PASSWORD.encode())]
-    for future in admin.alter_user_scram_credentials(wanted).values():
-        future.result(timeout=30)
+    kind = ScramMechanism.SCRAM_SHA_256
+    clients.add_scram_user(parity.cluster.bootstrap, "alice", PASSWORD, kind)
     return "alice"
 
 

@@ -16,6 +16,9 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from kgtool.sandbox import ready
@@ -197,6 +200,22 @@ def group_ids(bootstrap: str) -> set[str]:
     listed = client.list_consumer_groups(request_timeout=30).result()
     assert not listed.errors, listed.errors
     return {group.group_id for group in listed.valid}
+
+
+def add_scram_user(bootstrap: str, name: str, password: str, kind: ScramMechanism) -> None:
+    """Let a user log in, and wait until the broker knows it."""
+    client = admin(bootstrap)
+    wanted = UserScramCredentialUpsertion(name, ScramCredentialInfo(kind, 4096), password.encode())
+    client.alter_user_scram_credentials([wanted])[name].result(timeout=30)
+
+    def known() -> bool:
+        try:
+            found = client.describe_user_scram_credentials([name])[name].result(timeout=30)
+        except KafkaException:
+            return False
+        return kind in {info.mechanism for info in found.scram_credential_infos}
+
+    wait_for(known, f"the login of {name}")
 
 
 def set_topic_config(bootstrap: str, topic: str, **config: str) -> None:

@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka.admin import ScramMechanism
+
 from kgtool.sandbox import ready
 from kgtool.sandbox.broker import free_ports
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.paths import locked
-from tests.support import brokers, kerberos
+from tests.support import brokers, clients, kerberos
 from tests.support.certificates import PASSWORD as STORE_PASSWORD
 from tests.support.certificates import Certificates
 from tests.support.kerberos import Kdc
@@ -184,19 +186,6 @@ def _config(certs: Certificates, keys: Keys, kdc: Kdc, ports: dict[str, int]) ->
 
 
 def _add_scram_users(cluster: Cluster) -> None:
-    from confluent_kafka.admin import (
-        ScramCredentialInfo,
-        ScramMechanism,
-        UserScramCredentialUpsertion,
-    )
-
-    admin = ready.admin(cluster.bootstrap)
     for kind in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        credentials = ScramCredentialInfo(kind, 4096)
-        changes = [
-            UserScramCredentialUpsertion(name, credentials, password.encode())
-            for name, password in (ALICE, BOB)
-        ]
-        # One mechanism at a time: brokers refuse a user who is named twice.
-        for future in admin.alter_user_scram_credentials(changes).values():
-            future.result(timeout=30)
+        for name, password in (ALICE, BOB):
+            clients.add_scram_user(cluster.bootstrap, name, password, kind)
