@@ -238,5 +238,8 @@ def alter(
     if before is None or any(answers.values()) or not changes:
         return answers
     images = [ConfigChange(group, name, there[name].own, value) for name, value in changes.items()]
-    done = yield from alter_group_configs(cluster, {group: changes}, lambda: before(images))
+    had = {name: there[name].own for name in changes}
+    done = yield from alter_group_configs(
+        cluster, {group: changes}, {group: had}, lambda: before(images)
+    )
     return {name: done[group, name] for name in changes}

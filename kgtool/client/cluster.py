@@ -20,6 +20,7 @@ from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import find_coordinator, metadata
 from kgtool.protocol.codes import broker_error
+from kgtool.protocol.schema import changes
 
 COORDINATORS_PER_REQUEST = 1000
 """Keys in one FindCoordinator v4+: a few dozen bytes each, so a request stays under 100 kB."""
@@ -103,6 +104,7 @@ def _lacks_offsets_topic(row: Any) -> bool:
 def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
     """Ask whichever broker answers; a connection that breaks on the way is tried again.
 
+    Not so a change that was sent and not answered: it is for the caller to look what came of it.
     That no broker can be reached at all is final: the network layer has tried them all.
     """
     reply = yield from call(ANY, request, max_version)
@@ -110,6 +112,8 @@ def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
         if not (isinstance(reply, KgError) and may_get_better(reply, attempt)):
             break
         if not (reply.maybe_done or isinstance(reply, ConnectionLost)):
+            break
+        if reply.maybe_done and changes(request):
             break
         yield backoff(attempt)
         reply = keep_reason(reply, (yield from call(ANY, request, max_version)))

@@ -15,7 +15,8 @@ from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
 from tests.cli.run import Result, call
-from tests.support import clients
+from tests.support import clients, faulty
+from tests.support.proxy import Fault, Plan
 
 Kgtool = Callable[..., Result]
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
@@ -109,6 +110,36 @@ def test_somebody_elses_change_is_not_undone(kafka: Cluster, kgtool: Kgtool, gro
     assert ours(kgtool, group)[SESSION]["value"] == "55000"
     assert kgtool("undo", journal, "--yes", "--force").status == 0
     assert ours(kgtool, group)[SESSION]["source"] == "default"
+
+
+@pytest.mark.parametrize("is_raced", [False, True])
+def test_a_change_whose_answer_is_lost_is_not_made_again(tmp_path: Path, is_raced: bool) -> None:
+    """Was: sent again over what somebody else has set meanwhile, and told as done."""
+    kafka, group = faulty.shared(), clients.unique("lost")
+
+    def meanwhile() -> None:
+        kafka.cluster.run_tool(
+            "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group,
+            "--add-config", f"{SESSION}=50000",
+        )  # fmt: skip
+
+    hook = meanwhile if is_raced else None
+    # The first of these requests only lets the controller check.
+    plan = Plan(*(Fault("lost-answer", broker, api=44, at=1, hook=hook) for broker in kafka.ports))
+    with kafka.proxies() as proxies:
+        proxies.plans[group] = plan
+        done = faulty.kgtool(
+            "configs", "--group", group, "--alter", "--add-config", f"{SESSION}=60000", "--yes",
+            "-o", "json", "--bootstrap-server", proxies.bootstrap,
+            "--command-config", faulty.client_config(tmp_path, group),
+            environ={"KGTOOL_JOURNAL_DIR": str(tmp_path / "journal")},
+        )  # fmt: skip
+        assert proxies.requests[group][44] == 2, done
+    assert plan.struck == 1, done
+    assert theirs(kafka.cluster, group) == {SESSION: "50000" if is_raced else "60000"}
+    (row,) = done.document["results"]
+    expected = (1, "changed-meanwhile") if is_raced else (0, "altered")
+    assert (done.status, row["status"]) == expected, done
 
 
 def test_what_is_wrong_fails_alone_before_anything_is_changed(kgtool: Kgtool, group: str) -> None:

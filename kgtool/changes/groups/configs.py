@@ -15,8 +15,11 @@ from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, call_any
 from kgtool.client.denied import Need
+from kgtool.client.lost_replies import is_unsettled
 from kgtool.client.ops import Operation, backoff, cut, gather
-from kgtool.errors import BrokerError, ChangedMeanwhile, KgError
+from kgtool.client.retries import keep_reason
+from kgtool.errors import BrokerError, ChangedMeanwhile, KgError, OutcomeUnknown
+from kgtool.protocol import codes
 from kgtool.protocol.api import describe_configs, incremental_alter_configs
 from kgtool.protocol.codes import broker_error
 
@@ -32,6 +35,7 @@ TYPES = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double"
 
 _GROUPS_AT_ONCE = 200
 _LOOKS = 8
+_TRIES = 4
 _SET, _DELETE = 0, 1
 _DESCRIBE = Need(group="DESCRIBE_CONFIGS")
 _ALTER = Need(group="ALTER_CONFIGS")
@@ -203,50 +207,73 @@ def change_agreed_configs(
                     "change.",
                 )
     if going:
-        changed = alter_group_configs(cluster, going, lambda: before_change(going))
+        changed = alter_group_configs(cluster, going, agreed, lambda: before_change(going))
         outcomes.update((yield from changed))
     return outcomes
 
 
 def alter_group_configs(
-    cluster: Cluster, wanted: Wanted, before_change: Callable[[], None] | None = None
+    cluster: Cluster, wanted: Wanted, had: Wanted, before_change: Callable[[], None]
 ) -> Operation[Outcomes]:
     """Change configs of groups, and look until the change is seen.
 
     Needs ALTER_CONFIGS on the groups. All configs of one group change together or not at all.
 
+    :param had: what is set at the groups: where an answer got lost it tells what was done.
     :param before_change: called before the first request that changes anything; if it raises,
         nothing is sent.
     """
-    if before_change is not None:
-        before_change()
-    answers = yield from gather([_alter(group, configs) for group, configs in wanted.items()])
+    before_change()
+    changes = [_change(cluster, group, wanted[group], had[group]) for group in wanted]
     outcomes: Outcomes = {}
-    for (group, configs), answer in zip(wanted.items(), answers, strict=True):
-        outcomes.update({(group, name): answer for name in configs})
-    hopeful = {
-        group: configs
-        for (group, configs), answer in zip(wanted.items(), answers, strict=True)
-        if answer is None or answer.maybe_done
-    }
-    different = yield from _wait(cluster, hopeful)
-    for group, configs in hopeful.items():
-        if group not in different:  # an answer that got lost is known now
-            outcomes.update({(group, name): None for name in configs})
+    for group, answers in zip(wanted, (yield from gather(changes)), strict=True):
+        outcomes.update({(group, name): answer for name, answer in answers.items()})
     return outcomes
 
 
-def _wait(cluster: Cluster, wanted: Wanted) -> Operation[set[str]]:
-    """Wait until brokers show the values, a few seconds; return the groups that still differ."""
-    left = set(wanted)
-    for attempt in range(_LOOKS):
-        if not left:
+def _change(
+    cluster: Cluster, group: str, wanted: Mapping[str, str | None], had: Mapping[str, str | None]
+) -> Operation[dict[str, KgError | None]]:
+    """Change a group's configs; what may have been done is looked up before it is sent again."""
+    problem: KgError | None = None
+    for _ in range(_TRIES):
+        problem = keep_reason(problem, (yield from _alter(group, wanted)))
+        is_open = is_unsettled(problem) or (problem and problem.code == codes.UNKNOWN_SERVER_ERROR)
+        if problem is not None and not is_open:
             break
+        now = yield from _wait(cluster, group, wanted, _LOOKS if problem is None else _LOOKS // 2)
+        if problem is None:
+            break
+        if isinstance(now, KgError):
+            problem = OutcomeUnknown(
+                f"{problem.message.rstrip('.')}: it is not known whether it was set.",
+                hint="Check with kgtool configs.",
+            )
+            break
+        own = {name: now[name].own if name in now else None for name in wanted}
+        if any(own[name] != had[name] for name in wanted):
+            return {n: None if own[n] == wanted[n] else _changed_meanwhile() for n in wanted}
+    return dict.fromkeys(wanted, problem)
+
+
+def _changed_meanwhile() -> KgError:
+    return ChangedMeanwhile(
+        "The answer to the change was lost, and another value is set now.",
+        hint="Check with kgtool configs, and repeat the command if it should still change.",
+    ).after_sending()
+
+
+def _wait(
+    cluster: Cluster, group: str, wanted: Mapping[str, str | None], looks: int
+) -> Operation[Configs | KgError]:
+    """Wait until brokers show the values, a few seconds; return what they show."""
+    for attempt in range(looks):
         if attempt:
             yield backoff(attempt - 1)
-        found = yield from describe_group_configs(cluster, sorted(left))
-        left = {group for group in left if not _is_as_wanted(found[group], wanted[group])}
-    return left
+        found = (yield from describe_group_configs(cluster, [group]))[group]
+        if _is_as_wanted(found, wanted):
+            break
+    return found
 
 
 def _is_as_wanted(found: Configs | KgError, wanted: Mapping[str, str | None]) -> bool:

@@ -1,0 +1,126 @@
+"""A change of configs whose answer is lost or unclear: looked up before it is sent again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgtool.changes.groups.configs import change_agreed_configs
+from kgtool.client.cluster import Cluster, call_any
+from kgtool.client.ops import DeadlineExceeded
+from kgtool.errors import ConnectionLost, KgError
+from kgtool.protocol.api import describe_configs, incremental_alter_configs
+from tests.support.script import Script
+
+A, B = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+BEFORE, WANTED, THEIRS = {A: "1"}, {A: "10", B: "20"}, "250"
+LOST = ConnectionLost("gone").after_sending()
+LATE = DeadlineExceeded("late").after_sending()
+REQUEST_TIMED_OUT = 7
+GROUP_AT = {"resource_type": 32, "resource_name": "g"}
+
+
+class Controller:
+    """The configs of one group.
+
+    :param answers: to the first requests, errors or codes; further ones are answered with 0.
+    :param applies: whether a change is made whose answer is an error.
+    :param theirs: what somebody else sets right after such a request.
+    :param is_silent: whether nothing can be looked up from then on.
+    """
+
+    def __init__(
+        self, *answers: Any, applies: bool = True, theirs: Any = None, is_silent: bool = False
+    ) -> None:
+        self.own = dict(BEFORE)
+        self.sent = 0
+        self._answers = list(answers)
+        self._applies = applies
+        self._theirs = theirs or {}
+        self._is_silent = is_silent
+
+    def answer(self, _to: int, request: Any) -> Any:
+        if isinstance(request, describe_configs.Request):
+            is_silent = self.sent and self._is_silent
+            return LATE if is_silent else self._described()
+        answer = self._answers.pop(0) if self._answers else 0
+        self.sent += 1
+        if self._applies or not answer:
+            self.own.update({row.name: row.value for row in request.resources[0].configs})
+        if answer:
+            self.own.update(self._theirs)
+        if isinstance(answer, KgError):
+            return answer
+        row = incremental_alter_configs.Result(error_code=answer, **GROUP_AT)
+        return incremental_alter_configs.Response(results=[row])
+
+    def _described(self) -> Any:
+        rows = [
+            describe_configs.Config(
+                name=name, value=self.own.get(name), config_source=8 if name in self.own else 5
+            )
+            for name in (A, B)
+        ]
+        row = describe_configs.Result(configs=rows, **GROUP_AT)
+        return describe_configs.Response(results=[row])
+
+
+def change(controller: Controller) -> dict[str, str | None]:
+    """Change both configs; the name of each one's error."""
+    script = Script(controller.answer)
+    operation = change_agreed_configs(
+        Cluster(), {"g": WANTED}, {"g": {A: "1", B: None}}, lambda _: None
+    )
+    found = script.run(operation)
+    return {name: error and error.name for (_, name), error in found.items()}
+
+
+DONE = {A: None, B: None}
+
+
+@pytest.mark.parametrize("answer", [LOST, REQUEST_TIMED_OUT, -1])
+def test_what_was_made_is_done_and_not_sent_again(answer: Any) -> None:
+    controller = Controller(answer)
+    assert change(controller) == DONE
+    assert (controller.sent, controller.own) == (1, WANTED)
+
+
+@pytest.mark.parametrize("answer", [LOST, REQUEST_TIMED_OUT])
+def test_what_is_as_it_was_is_sent_again(answer: Any) -> None:
+    controller = Controller(answer, applies=False)
+    assert change(controller) == DONE
+    assert (controller.sent, controller.own) == (2, WANTED)
+
+
+@pytest.mark.parametrize("answer", [LOST, REQUEST_TIMED_OUT])
+@pytest.mark.parametrize("applies", [True, False])
+def test_what_somebody_else_has_set_meanwhile_stays(answer: Any, applies: bool) -> None:
+    """Was: the request was sent again over it, and read back as done."""
+    controller = Controller(answer, applies=applies, theirs={A: THEIRS})
+    found = change(controller)
+    assert controller.sent == 1
+    assert controller.own == ({A: THEIRS, B: "20"} if applies else {A: THEIRS})
+    assert found == {A: "CHANGED_MEANWHILE", B: None if applies else "CHANGED_MEANWHILE"}
+
+
+def test_what_can_not_be_looked_up_is_unknown() -> None:
+    controller = Controller(LOST, is_silent=True)
+    assert change(controller) == {A: "OUTCOME_UNKNOWN", B: "OUTCOME_UNKNOWN"}
+    assert controller.sent == 1
+
+
+def test_a_refusal_is_final() -> None:
+    controller = Controller(40, applies=False)
+    assert change(controller) == {A: "INVALID_CONFIG", B: "INVALID_CONFIG"}
+    assert controller.sent == 1
+
+
+@pytest.mark.parametrize("is_check", [True, False])
+def test_any_broker_is_asked_twice_for_what_only_asks(is_check: bool) -> None:
+    """The one place that repeats requests by itself knows which of them change something."""
+    calls: list[Any] = []
+    script = Script(lambda _to, request: calls.append(request) or LOST)
+    request = incremental_alter_configs.Request(resources=[], validate_only=is_check)
+    assert script.run(call_any(request)) is LOST
+    assert len(calls) == (4 if is_check else 1)
