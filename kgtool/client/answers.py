@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgtool.client.ops import ANY, Operation
-from kgtool.errors import BrokerError, IncompleteAnswer, KgError
+from kgtool.errors import BrokerError, IncompleteAnswer, KgError, WrongCluster
 from kgtool.protocol.codes import broker_error
 
 if TYPE_CHECKING:
@@ -35,6 +35,21 @@ def refused(cluster: Cluster, broker: int, request: Any, reply: Any) -> BrokerEr
     """Return the error of an answer as a whole; it names the broker and the request."""
     plain = broker_error(reply.error_code, getattr(reply, "error_message", None))
     return named(cluster, broker, [request.NAME], plain)
+
+
+def other_cluster(cluster: Cluster, reply: Any) -> WrongCluster | None:
+    """Return the error of Metadata that is about another cluster than all answers so far.
+
+    Addresses may lead to two clusters, or a name to another one after a while; what was looked at,
+    agreed to and written down is about the first.
+    """
+    if cluster.cluster_id is None or reply.cluster_id in (None, cluster.cluster_id):
+        return None
+    return WrongCluster(
+        f"The cluster {reply.cluster_id} answers now, and this began with the cluster "
+        f"{cluster.cluster_id}.",
+        hint="Check whether the bootstrap addresses lead to two clusters.",
+    )
 
 
 def named(

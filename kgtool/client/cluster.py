@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kgtool.client import denied
-from kgtool.client.answers import left_out, named, noting, peer_of, refused
+from kgtool.client.answers import left_out, named, noting, other_cluster, peer_of, refused
 from kgtool.client.ops import ANY, Call, Operation, Versions, backoff, call, cut, gather
 from kgtool.client.retries import PROTOCOL_TRIES, is_permanent, keep_reason, may_get_better
 from kgtool.errors import BrokerError, ConnectionLost, EncodeError, IncompleteAnswer, KgError
@@ -135,8 +135,10 @@ def ask_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operati
         if isinstance(reply, KgError):
             return reply
         if not reply.error_code and reply.brokers:
-            cluster.learn(reply)
-            return reply
+            stranger = other_cluster(cluster, reply)
+            if stranger is None:
+                cluster.learn(reply)
+            return stranger or reply
         failure = left_out(request, "the brokers")
         if reply.error_code:
             failure = refused(cluster, ANY, request, reply)

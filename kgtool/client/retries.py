@@ -14,10 +14,11 @@ from kgtool.errors import (
     ResolveFailed,
     TlsFailed,
     UnsupportedVersion,
+    WrongCluster,
 )
 
 PROTOCOL_TRIES = 3
-_SETTLED = (TlsFailed, ResolveFailed, NotKafka)
+_SETTLED = (TlsFailed, ResolveFailed, NotKafka, WrongCluster)
 
 
 def is_final(reply: object) -> bool:

@@ -18,6 +18,7 @@ from kgtool.errors import (
     ResolveFailed,
     TlsFailed,
     UnsupportedVersion,
+    WrongCluster,
 )
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
@@ -270,6 +271,28 @@ def test_metadata_without_brokers_or_with_an_error_is_asked_for_again(answer: st
     script.run(fetch_metadata(cluster, ["t"]))
     assert (cluster.topics["t"].error, list(cluster.brokers)) == (None, [1])
     assert cluster.must_bootstrap is (answer != "no brokers")
+
+
+def test_another_cluster_that_answers_in_the_middle_is_refused() -> None:
+    """Addresses that lead to two clusters: journal, locks and policy are those of the first."""
+    theirs = one_topic().replace(cluster_id="theirs", brokers=living(2))
+    left = [one_topic().replace(cluster_id="ours"), theirs]
+    cluster = Cluster()
+    script = Script(lambda _to, _request: left.pop(0))
+    script.run(fetch_metadata(cluster, ["t"]))
+    with pytest.raises(WrongCluster, match="theirs"):
+        script.run(fetch_metadata(cluster, ["t"]))
+    assert (cluster.cluster_id, list(cluster.brokers)) == ("ours", [1])
+
+
+def test_another_cluster_behind_a_leader_that_moved_ends_it() -> None:
+    theirs = one_topic().replace(cluster_id="theirs")
+    script = Script(lambda _to, _request: theirs)
+    cluster = two_brokers()
+    cluster.cluster_id = "ours"
+    (error,) = script.run(by_leader(cluster, [TopicPartition("t", 0)], ask)).values()
+    assert isinstance(error, WrongCluster)
+    assert script.pauses == []
 
 
 def test_a_topic_that_metadata_leaves_out_is_not_said_to_be_unknown() -> None:

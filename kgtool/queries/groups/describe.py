@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from kgtool.client import denied
-from kgtool.client.answers import left_out
+from kgtool.client.answers import left_out, other_cluster
 from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
@@ -127,7 +127,8 @@ def _learn_topic_ids(cluster: Cluster, replies: list[Any]) -> Operation[None]:
     if unknown:
         asked = [metadata.RequestTopic(topic_id=one, name=None) for one in unknown]
         reply = yield from call_any(metadata.Request(topics=asked, allow_auto_topic_creation=False))
-        if not isinstance(reply, KgError) and reply.brokers:
+        is_told = not isinstance(reply, KgError) and reply.brokers
+        if is_told and other_cluster(cluster, reply) is None:
             cluster.learn(reply)
 
 
