@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeGuard
 
 from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
-from kgtool.errors import KgError
+from kgtool.errors import ChangedMeanwhile, KgError
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,
@@ -269,6 +269,10 @@ def _is_missing(end: object) -> TypeGuard[KgError]:
 
 FAILED = -1
 """Instead of the digest of an offset that nobody could agree to delete; ``hash`` never is -1."""
+CHANGED_SINCE = ChangedMeanwhile(
+    "The offset has changed since the plan was shown.",
+    hint="Check with kgtool describe, and repeat the command if it should still change.",
+)
 
 
 def value_digest(value: CommittedOffset | KgError | None) -> int:

@@ -156,6 +156,35 @@ def test_all_or_nothing_looks_again_after_the_question(
     assert left == [NEW, 17]
 
 
+@pytest.mark.parametrize("more", [[], ["--all-or-nothing"], ["--force"]])
+def test_a_restore_leaves_what_is_committed_after_the_question(
+    cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path, more: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Was: overwritten, as a restore does not ask who has committed since the backup."""
+    groups = [clients.unique(name) for name in ("a", "b")]
+    for group in groups:
+        clients.commit(cluster.bootstrap, group, {(topic, 0): OLD})
+    named = [word for group in groups for word in ("--group", group)]
+    path = tmp_path / "backup.json"
+    assert kgtool("backup", *named, "--out", str(path)).status == 0
+    for group in groups:
+        clients.commit(cluster.bootstrap, group, {(topic, 0): NEW})
+
+    def meanwhile(*_: Any, **__: Any) -> None:
+        clients.commit(cluster.bootstrap, groups[1], {(topic, 0): 17})
+
+    monkeypatch.setattr(consent, "ask", meanwhile)
+    done = kgtool("restore", str(path), "--yes", "-o", "json", *more)
+    is_off = "--all-or-nothing" in more
+    assert done.status == (1 if is_off else 3), done.err
+    assert {row["group"]: row["status"] for row in done.json["results"]} == {
+        groups[0]: "skipped" if is_off else "restored", groups[1]: "changed-meanwhile",
+    }  # fmt: skip
+    left = [clients.committed(cluster.bootstrap, group)[topic, 0] for group in groups]
+    assert left == [NEW if is_off else OLD, 17]
+
+
 def test_a_living_group_is_told_of_as_member(cluster: Cluster, kgtool: Kgtool, topic: str) -> None:
     """The deletion was allowed, as the members do not subscribe to the topic; its undo is not."""
     group, other = clients.unique("living"), filled(cluster.bootstrap, clients.unique("other"))

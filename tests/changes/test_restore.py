@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kgtool.changes.restore.decide import GroupWish, Policy, PutRow, Wish, decide
+from kgtool.changes.restore.run import Putter
 from kgtool.changes.snapshot import OffsetImage, Reading
 from kgtool.model import CommittedOffset, ItemError, Target
 from tests.changes import snapshots
@@ -168,3 +170,58 @@ class TestGroups:
         found = decide(wish, empty, Policy(force=True))
         assert found.error == denied
         assert found.rows[0].status == "failed"
+
+
+# ---------------------------------------------------------------------------------------------
+# What was shown is what is done
+
+
+class Moving:
+    """A session whose groups are as the test says."""
+
+    cluster = None
+
+    def __init__(self, now: OffsetImage, **more: Any) -> None:
+        self.set(now, **more)
+
+    def set(self, now: OffsetImage, state: str = "Empty", **more: Any) -> None:
+        self._found = {"g": reading({T0: now}, state, **more)}
+
+    def run(self, operation: Any) -> Any:
+        operation.close()
+        return self._found
+
+
+def two_looks(session: Moving, then: Callable[[], None], *, is_agreed: bool = True) -> PutRow:
+    """The row of a restore to 5 at its second look, behind the question."""
+    wish = GroupWish("g", {T0: Wish(image(5), any_left=True)}, snapshots.group({T0: image(5)}))
+    putter = Putter(session, RESTORE)
+    if is_agreed:
+        putter.plan([wish])
+    then()
+    ((row,),) = [group.rows for group in putter.look([wish])]
+    return row
+
+
+@pytest.mark.parametrize(
+    "now", [image(8), image(9, metadata="x"), image(None)], ids=["offset", "metadata", "deleted"]
+)
+def test_a_commit_after_the_question_is_left_alone(now: OffsetImage) -> None:
+    """Was: overwritten, though the table had shown another offset."""
+    session = Moving(image(9))
+    row = two_looks(session, lambda: session.set(now))
+    assert (row.status, row.error and row.error.name) == ("changed-meanwhile", "CHANGED_MEANWHILE")
+    assert two_looks(Moving(now), lambda: None).status == "would-restore"
+    assert two_looks(Moving(image(9)), lambda: None, is_agreed=False).status == "would-restore"
+
+
+def test_what_had_the_offset_already_is_not_taken_for_agreed() -> None:
+    session = Moving(image(5))
+    assert two_looks(session, lambda: session.set(image(9))).status == "changed-meanwhile"
+
+
+def test_what_could_not_be_done_in_the_plan_is_not_done_later() -> None:
+    """Its range was unknown, or the group had members: nobody has agreed to it."""
+    for before in (Moving(image(9, log=(None, None))), Moving(image(9), state="Stable")):
+        row = two_looks(before, lambda before=before: before.set(image(9)))  # type: ignore[misc]
+        assert (row.status, row.error and row.error.name) == ("failed", "NOT_DONE")

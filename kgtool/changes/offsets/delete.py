@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kgtool.changes.offsets.delete_request import delete_partitions
 from kgtool.changes.snapshot import (
+    CHANGED_SINCE,
     FAILED,
     Agreed,
     BeforeChange,
@@ -19,7 +20,7 @@ from kgtool.changes.snapshot import (
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
-from kgtool.errors import ChangedMeanwhile, KgError, NotDone
+from kgtool.errors import KgError, NotDone
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,
@@ -195,12 +196,6 @@ def _is_alive(item: _Asked) -> bool:
     return item.description.error is None and not item.description.is_empty
 
 
-_CHANGED = ChangedMeanwhile(
-    "The offset has changed since the plan was shown.",
-    hint="Check with kgtool describe, and repeat the command if it should still go.",
-)
-
-
 def _agreed_to(status: str | None, value: CommittedOffset | KgError | None) -> int:
     """Return what is kept of a row of the plan until the change."""
     if status == "would-delete":
@@ -216,7 +211,7 @@ def _leave_changed(cluster: Cluster, item: _Asked, agreed: Agreed) -> None:
         if now and now == digest:
             continue
         if row.status == "would-delete":
-            row = _failed(item, partition, NotDone() if digest == FAILED else _CHANGED)
+            row = _failed(item, partition, NotDone() if digest == FAILED else CHANGED_SINCE)
         item.known[partition] = row
 
 

@@ -6,14 +6,21 @@ parts, so that a file with ten thousand of them never has to fit into memory.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from kgtool.changes.offsets.commit import Identity
 from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.changes.restore.decide import STOP_OR_SPEAK, GroupWish, Policy, PutGroup, PutRow, decide
-from kgtool.changes.snapshot import GroupChange, OffsetImage
-from kgtool.errors import ConfigError, KgError
+from kgtool.changes.snapshot import (
+    CHANGED_SINCE,
+    FAILED,
+    GroupChange,
+    OffsetImage,
+    value_digest,
+)
+from kgtool.errors import ConfigError, KgError, NotDone
 from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.protocol import codes
 from kgtool.queries.offsets.fetch import Committed
@@ -75,6 +82,16 @@ class Putter:
         self._session = session
         self._policy = policy
         self._verify = verify
+        self._agreed: dict[str, array[int]] = {}
+        """A digest of what each partition of a group had in the plan; FAILED: it could not go."""
+
+    def plan(self, part: Sequence[GroupWish]) -> list[PutGroup]:
+        """Say what is to be done for each group; later only that is, of what is as it was."""
+        groups = self.look(part)
+        for group in groups:
+            digests = (FAILED if row.error else value_digest(row.old) for row in group.rows)
+            self._agreed[group.group] = array("q", digests)
+        return groups
 
     def look(self, part: Sequence[GroupWish]) -> list[PutGroup]:
         """Say what is to be done for each group, as it is now."""
@@ -83,7 +100,18 @@ class Putter:
         partitions = {wish.group: list(wish.wishes) for wish in part}
         names = list(partitions)
         found = self._session.run(read_groups(self._session.cluster, names, partitions))
-        return [decide(wish, found[wish.group], self._policy) for wish in part]
+        return [self._as_agreed(decide(wish, found[wish.group], self._policy)) for wish in part]
+
+    def _as_agreed(self, group: PutGroup) -> PutGroup:
+        """Leave alone what the plan did not show as it is now."""
+        agreed = self._agreed.get(group.group)
+        if agreed is None:
+            return group
+        rows = [
+            row if not row.is_open or digest == value_digest(row.old) else _not_agreed(row, digest)
+            for row, digest in zip(group.rows, agreed, strict=True)
+        ]
+        return group._replace(rows=rows)
 
     def put(self, part: Sequence[GroupWish], record: Record) -> list[PutGroup]:
         """Look once more, write down what is there, and change it. The groups are to be locked.
@@ -160,6 +188,12 @@ class Putter:
         from kgtool.changes.groups.delete import delete_groups
 
         self._session.run(delete_groups(self._session.cluster, names, check=_in_use))
+
+
+def _not_agreed(row: PutRow, digest: int) -> PutRow:
+    why = NotDone() if digest == FAILED else CHANGED_SINCE
+    error = ItemError.of(why, Target(row.group, row.topic, row.partition))
+    return row._replace(status=error.status, error=error)
 
 
 def _is_all_gone(group: PutGroup) -> bool:

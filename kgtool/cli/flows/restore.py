@@ -91,7 +91,8 @@ class PutBack:
         with Meter(self._output, "Looking") as meter:
             for part in self._parts():
                 self._wait(part)
-                self._plan.add(self._putter.look(part))
+                look = self._putter.look if self._options.dry_run else self._putter.plan
+                self._plan.add(look(part))
                 total += len(part)
                 meter.add(len(part))
         self._plan.show_lost(self._output)
