@@ -72,10 +72,14 @@ class Guard:
         limits = [(policy.max_groups, policy.max_offsets) for policy in self.rules.policies]
         return any(limit is not None for pair in limits for limit in pair)
 
+    @property
+    def key(self) -> str | None:
+        """What confirms a change: the cluster's id; of one without id its protected context."""
+        return self._session.cluster_id or next(iter(self.rules.protected_by), None)
+
     def is_confirmed(self) -> bool:
         """Whether the cluster is not protected, or its id was given."""
-        cluster_id = self._session.cluster_id
-        return not self.rules.protected_by or confirmed(self._origin.confirm) == cluster_id
+        return not self.rules.protected_by or confirmed(self._origin.confirm) == self.key
 
     def check(self) -> None:
         """Judge what is known before any group is.
@@ -83,13 +87,14 @@ class Guard:
         :raises PolicyRefused: the cluster is protected and not confirmed, an option is forbidden,
             or there is no reason.
         """
-        cluster_id, origin = self._session.cluster_id, self._origin
-        if not self.is_confirmed() or origin.confirm not in (None, cluster_id):
+        key, origin = self.key, self._origin
+        if not self.is_confirmed() or origin.confirm not in (None, key):
             names = ", ".join(self.rules.protected_by)
             what = f"protected (context {names})" if names else "not the one of --confirm"
             raise PolicyRefused(
-                f"The cluster {cluster_id} is {what}: nothing was changed.",
-                hint=f"--confirm {cluster_id} (KGTOOL_CONFIRM, GroupAdmin(confirm=…)) allows it.",
+                f"The cluster {self._session.cluster_id or 'without id'} is {what}: nothing was "
+                "changed.",
+                hint=f"--confirm {key} (KGTOOL_CONFIRM, GroupAdmin(confirm=…)) allows it.",
             )
         for policy in self.rules.policies:
             for name in sorted(option_names(origin.arguments, policy.forbid)):

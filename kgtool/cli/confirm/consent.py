@@ -62,10 +62,11 @@ def ask(
 
     said = origin(output)
     names: Collection[str] = ()
-    if not yes and said.confirm is None and not Guard(session, said).is_confirmed():
-        names = Guard(session, said).rules.protected_by
-        said = said._replace(confirm=session.cluster_id)  # by the name that is typed below
     guard = Guard(session, said)
+    if not yes and said.confirm is None and not guard.is_confirmed():
+        names = guard.rules.protected_by
+        said = said._replace(confirm=guard.key)  # by the name that is typed below
+        guard = Guard(session, said)
     if is_raw:
         guard.check_unseen()
     guard.admit(groups, offsets)
