@@ -246,6 +246,9 @@ class Part:
         item = self._items[description.group]
         half = verify.left_to_restore(item, committed) if self._may_be_half(item) else None
         if half is not None:
+            problem = verify.recreated(item, half, self._topic_id)
+            if problem is not None:
+                return problem
             self._half[item.group] = half
             return ItemError(Target(group=item.group), None, verify.GONE, "It is restored only.")
         error = self._compare(description, committed)
@@ -256,13 +259,15 @@ class Part:
     def _compare(self, description: GroupDescription, committed: Any) -> ItemError | None:
         since = self._since.get(description.group)
         error = verify.changed(
-            self._items[description.group], description, committed,
-            lambda name: execute.topic_id(self._session.cluster, name),
+            self._items[description.group], description, committed, self._topic_id,
             None if isinstance(since, KgError) else since, self._sight.since_ms,
         )  # fmt: skip
         if error is None and isinstance(since, KgError) and not self._sight.allow_blind:
             return ItemError.of(_blind(since), Target(group=description.group))
         return error
+
+    def _topic_id(self, name: str) -> str | None:
+        return execute.topic_id(self._session.cluster, name)
 
     def _may_be_half(self, item: PlanItem) -> bool:
         """Whether an earlier run may have deleted a group without restoring all of it."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, PlanItem, PlannedOffset
 from kgtool.changes.reset.rows import members
-from kgtool.errors import KgError
+from kgtool.errors import KgError, TopicRecreated
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.queries.log.commit_times import CommitTimes
@@ -147,3 +147,19 @@ def left_to_restore(
         for each in item.keep
         if each.at not in committed
     }
+
+
+def recreated(
+    item: PlanItem, half: Collection[TopicPartition], topic_id: TopicId
+) -> ItemError | None:
+    """Return why what is left to restore is not: a topic that is another one by now."""
+    for offset in item.keep:
+        now = topic_id(offset.topic)
+        if offset.at in half and None not in (offset.topic_id, now) and now != offset.topic_id:
+            return ItemError(
+                Target(item.group, offset.topic, offset.partition), None, TopicRecreated.name,
+                f"Its group was deleted, and topic {offset.topic} was re-created since (id {now}): "
+                "its offsets mean other records.",
+                "kgtool undo of the earlier run restores the others.",
+            )  # fmt: skip
+    return None
