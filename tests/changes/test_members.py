@@ -8,8 +8,10 @@ import pytest
 
 from kgtool.changes.groups.members import Choice, missing, refusals, remove_members
 from kgtool.client.cluster import Cluster
+from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost
 from kgtool.model import Broker, GroupDescription, Member
+from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_heartbeat, find_coordinator, leave_group
 from tests.support.script import ALL_VERSIONS, Script
 
@@ -73,20 +75,39 @@ def test_old_brokers_remove_one_at_a_time() -> None:
     assert [row.status for row in rows] == ["removed", "removed"]
 
 
-def test_after_a_lost_answer_who_is_gone_was_removed() -> None:
-    lost = ConnectionLost("gone")
-    lost.maybe_done = True
-    replies = iter([lost, 25])
+LOST = ConnectionLost("gone").after_sending()
+
+
+def again(*replies: Any) -> Any:
+    """Remove one member; the answers to LeaveGroup, errors or codes, in turn."""
+    left_over = list(replies)
 
     def answer(request: Any) -> Any:
         if not isinstance(request, leave_group.Request):
             row = find_coordinator.Coordinator(key="g", node_id=1, host="b", port=9092)
             return find_coordinator.Response(coordinators=[row])
-        reply = next(replies)
-        return reply if isinstance(reply, Exception) else left(request, reply)
+        reply = left_over.pop(0)
+        if isinstance(reply, Exception):
+            return reply
+        return leave_group.Response(error_code=reply) if reply in MOVED else left(request, reply)
 
-    _, rows = run(answer, (DYNAMIC,))
-    assert [row.status for row in rows] == ["removed"]
+    _, (row,) = run(answer, (DYNAMIC,))
+    return row
+
+
+MOVED = (codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR)
+
+
+@pytest.mark.parametrize("first", [LOST, *MOVED])
+def test_who_is_gone_after_an_unclear_answer_was_removed(first: Any) -> None:
+    """Also where the coordinator had written it and lost its log before that was replicated."""
+    assert again(first, codes.UNKNOWN_MEMBER_ID).status == "removed"
+
+
+def test_what_nobody_has_answered_is_unknown() -> None:
+    """Was: failed, of a member that may be gone."""
+    row = again(LOST, DeadlineExceeded("late").after_sending())
+    assert (row.status, row.error.name) == ("unknown", "OUTCOME_UNKNOWN")
 
 
 def test_a_refusal_is_every_members_failure_and_names_the_acl() -> None:

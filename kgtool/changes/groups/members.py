@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, unable, version_of
+from kgtool.client.lost_replies import is_unsettled
 from kgtool.client.ops import Operation, Pause, call
-from kgtool.errors import KgError
+from kgtool.errors import KgError, OutcomeUnknown
 from kgtool.model import GroupDescription, ItemError, Member, Target
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_heartbeat, leave_group
@@ -48,7 +49,7 @@ class Choice(NamedTuple):
 
 
 class MemberRemoval(NamedTuple):
-    """One member: status ``removed``, ``would-remove`` or ``failed``."""
+    """One member: status ``removed``, ``would-remove``, ``failed`` or ``unknown``."""
 
     group: str
     member: Member
@@ -124,7 +125,7 @@ def remove_members(
     def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         outcome = yield from _leave(cluster, broker, group, members, reason)
         if isinstance(outcome, KgError):
-            if outcome.maybe_done:
+            if is_unsettled(outcome):
                 asked.add(group)
             return {group: outcome}
         if asked:
@@ -144,7 +145,13 @@ def _removal(group: str, member: Member, answer: Any) -> MemberRemoval:
     if error is None:
         return MemberRemoval(group, member, "removed")
     error = denied.explain(error, denied.COMMIT, group=group)
-    return MemberRemoval(group, member, "failed", ItemError.of(error, Target(group=group)))
+    if is_unsettled(error):
+        error = OutcomeUnknown(
+            f"{error.message.rstrip('.')}: it is not known whether the member was removed.",
+            hint="Check with kgtool describe --members.",
+        )
+    item = ItemError.of(error, Target(group=group))
+    return MemberRemoval(group, member, item.status, item)
 
 
 def _leave(
