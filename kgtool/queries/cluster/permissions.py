@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kgtool.client.answers import refused
+from kgtool.client.answers import left_out, refused
 from kgtool.client.cluster import Cluster, call_any, find_coordinators, pipelined, version_of
 from kgtool.client.ops import ANY, Call, Operation, gather
 from kgtool.errors import KgError
@@ -116,7 +116,10 @@ def _of_topics(
 ) -> Operation[dict[str, Operations | None]]:
     found: dict[str, Operations | None] = dict.fromkeys(topics)
     version = yield from version_of(cluster, ANY, metadata.Request)
-    if not topics or not isinstance(version, int) or version < 8:
+    if isinstance(version, KgError):
+        errors.append(version)
+        return found
+    if not topics or version < 8:
         return found
     request = metadata.Request(
         topics=[metadata.RequestTopic(name=name) for name in topics],
@@ -124,12 +127,17 @@ def _of_topics(
         include_topic_authorized_operations=True,
     )
     reply: Any = yield from call_any(request)
-    if isinstance(reply, KgError):
-        errors.append(reply)
+    if isinstance(reply, KgError) or reply.error_code:
+        is_answer = not isinstance(reply, KgError)
+        errors.append(refused(cluster, ANY, request, reply) if is_answer else reply)
         return found
-    for row in reply.topics:
-        if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
-            found[row.name] = frozenset()
+    told = {row.name: row for row in reply.topics}
+    for name in topics:
+        row = told.get(name)
+        if row is None:
+            errors.append(left_out(request, f"topic {name}"))
+        elif row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
+            found[name] = frozenset()
         elif row.error_code == codes.NONE:
-            found[row.name] = _operations(row.topic_authorized_operations)
+            found[name] = _operations(row.topic_authorized_operations)
     return found
