@@ -12,6 +12,7 @@ import pytest
 
 from kgtool import GroupAdmin
 from kgtool.changes.journal.journal import Journal
+from kgtool.queries.offsets import adaptive_batches
 from tests.changes.world import seen
 from tests.cli.run import Result, call
 from tests.support import clients
@@ -116,3 +117,18 @@ def test_what_is_lost_is_no_success(world: World) -> None:
     with GroupAdmin(world.bootstrap) as admin:
         done = admin.undo(path.stem)
         assert [error.name for error in done.errors] == ["JOURNAL_DAMAGED"]
+
+
+@pytest.mark.parametrize("form", ["delete", "--delete"])
+def test_what_was_deleted_before_is_told(
+    world: World, full_disk: None, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Was: nothing is told of the first wave, and status 1."""
+    monkeypatch.setattr(adaptive_batches, "FIRST", 1)
+    monkeypatch.setattr(adaptive_batches.Waves.__init__, "__defaults__", (1,))
+    words = ["--group", world.small, "--group", world.large, "-o", "json"]
+    done = world.run(form, *words, *(["--yes"] if form == "delete" else []))
+    assert world.offsets() == (0, PARTITIONS)
+    assert done.status == 3, done
+    assert [(r["group"], r["status"]) for r in done.json["results"]] == [(world.small, "deleted")]
+    assert [error["name"] for error in done.json["errors"]] == ["JOURNAL"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -151,7 +152,9 @@ def _delete(
     """
     from kgtool.changes.groups.delete import delete_groups
 
-    with Change(session, output) as change, Meter(output, "Deleting", len(groups)) as meter:
+    known: list[GroupDeletion] = []
+    change = Change(session, output)
+    with _told(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
 
         def before(changes: Sequence[GroupChange]) -> None:
             _say_hidden(output, hidden, [each.image.group for each in changes])
@@ -159,6 +162,7 @@ def _delete(
 
         def told(done: Sequence[GroupDeletion]) -> None:
             change.results(done)
+            known.extend(done)
             meter.add(len(done))
 
         def work(part: list[str]) -> list[GroupDeletion]:
@@ -184,7 +188,18 @@ def _delete(
     return change, done
 
 
-def _report(output: Output, done: Sequence[GroupDeletion]) -> None:
+@contextmanager
+def _told(output: Output, known: Sequence[GroupDeletion]) -> Iterator[None]:
+    """Put out what is known where something ends all of it, a full disk or Ctrl-C."""
+    try:
+        yield
+    except BaseException:
+        if known:
+            _report(output, known, is_all=False)
+        raise
+
+
+def _report(output: Output, done: Sequence[GroupDeletion], *, is_all: bool = True) -> None:
     """Put out the rows; in text, the sentences of Kafka's tool."""
     failed = [row for row in done if row.error is not None]
     output.done += len(done) - len(failed)
@@ -203,7 +218,7 @@ def _report(output: Output, done: Sequence[GroupDeletion]) -> None:
     names = ", ".join(f"'{escape(row.group)}'" for row in good)
     if good and good[0].status == "would-delete":
         output.text(f"Dry run: these consumer groups would be deleted: {names}")
-    elif not failed and (good or output.is_kafka_form):
+    elif is_all and not failed and (good or output.is_kafka_form):
         output.text(f"Deletion of requested consumer groups ({names}) was successful.")
     elif good:
         output.text(f"\nThese consumer groups were deleted successfully: {names}")
