@@ -7,6 +7,7 @@ Java's Krb5LoginModule and of Amazon's IAMLoginModule.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, TypeAlias
 
 from kgtool.config.jaas import LoginModule, parse_jaas
@@ -215,12 +216,23 @@ def _path_of(url: str) -> str:
     return "/" + path.lstrip("/") if path.startswith("//") else path
 
 
+def _is_http(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, or half of an IPv6 address
+        return False
+
+
 def _credentials(
     url: str, options: Properties, properties: Properties, where: str
 ) -> ClientCredentials:
-    if not url.lower().startswith(("http://", "https://")):
+    if not _is_http(url):
+        shown = re.sub("//[^/]*@", "//", url)
         raise ConfigError(
-            f"sasl.oauthbearer.token.endpoint.url={url} in {where} is not an http:, https: or "
+            f"sasl.oauthbearer.token.endpoint.url={shown} in {where} is not an http:, https: or "
             "file: URL."
         )
     # The properties are Kafka 4.1's (KIP-1139); before that they were JAAS options.

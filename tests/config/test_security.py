@@ -110,6 +110,11 @@ REFUSED = {
         "sasl.oauthbearer.token.endpoint.url=ftp://x/y",
         "ftp://x/y",
     ),
+    **{f"a token endpoint at {place}": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url=https://{place}/y",
+        "is not an http:, https: or file: URL",
+    ) for place in ("x:port", "x:70000", "[::1", "u:h1dden@x:-1", "")},
     "no service name": ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI",
                         "sasl.kerberos.service.name"),
 }  # fmt: skip
