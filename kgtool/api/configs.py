@@ -51,10 +51,13 @@ def undo(
     wanted: dict[str, dict[str, str | None]] = {}
     for change in changes:
         now = there[change.group]
-        own = None if isinstance(now, KgError) else now[change.name].own
+        own = None
         try:
             if isinstance(now, KgError):
                 raise now
+            if change.name not in now:
+                raise KgError(f"There is no config '{change.name}' of groups.")
+            own = now[change.name].own
             if not force:
                 check_config(change, own, "force=True")
         except KgError as error:

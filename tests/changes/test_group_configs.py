@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kgtool.api import configs
 from kgtool.changes.groups.configs import change_agreed_configs
+from kgtool.changes.journal.journal import ConfigChange
 from kgtool.client.cluster import Cluster, call_any
 from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost, KgError
@@ -124,3 +128,14 @@ def test_any_broker_is_asked_twice_for_what_only_asks(is_check: bool) -> None:
     request = incremental_alter_configs.Request(resources=[], validate_only=is_check)
     assert script.run(call_any(request)) is LOST
     assert len(calls) == (4 if is_check else 1)
+
+
+def test_a_config_that_is_no_more_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Was: a KeyError out of ``GroupAdmin.undo``, after a broker was downgraded."""
+    monkeypatch.setattr(configs, "changed_configs", lambda _: [ConfigChange("g", A, "1", "10")])
+    cluster: Any = Cluster()
+    session: Any = SimpleNamespace(cluster=cluster, run=lambda _: {"g": {}})
+    found = configs.undo(session, None, Path(), False, True)  # type: ignore[arg-type]
+    assert [str(error and error.message) for error in found.values()] == [
+        f"There is no config '{A}' of groups."
+    ]
