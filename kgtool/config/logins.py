@@ -181,6 +181,9 @@ def _aws(options: Properties) -> AwsLogin:
     )
 
 
+_HTTP = re.compile(
+    r"https?://([^/?#]*@)?([^/?#@:\[\]]+|\[[0-9a-f:.%]+\])(:(?P<port>[0-9]*))?([/?#]|$)", re.I
+)
 _EXTENSION = "extension_"
 _NEW = "sasl.oauthbearer.client.credentials."
 
@@ -217,13 +220,9 @@ def _path_of(url: str) -> str:
 
 
 def _is_http(url: str) -> bool:
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, or half of an IPv6 address
-        return False
+    """Whether a URL names a host, and a port that can be one."""
+    found = _HTTP.match(url)
+    return found is not None and 0 < int(found["port"] or 80) < 65536
 
 
 def _credentials(
