@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 AVOIDED = re.compile(
     r"\b(nobody|anew|all in all|for good|besides|whoever|so many|made again|made anew|all the same|"
@@ -44,6 +46,24 @@ def test_words_that_a_native_would_not_choose() -> None:
         if AVOIDED.search(text)
     ]
     assert found == []
+
+
+PAGES = [ROOT / "README.rst", ROOT / "CHANGES.rst", *sorted((ROOT / "docs").glob("*.rst"))]
+REPORT = sorted((ROOT / "kgtool/analysis/report/html").glob("[!u]*.[hj]*"))
+"""The report's page and scripts; not uPlot."""
+
+
+@pytest.mark.parametrize("path", [page for page in PAGES if page.stem != "style"] + REPORT,
+                         ids=lambda path: path.name)  # fmt: skip
+def test_the_pages_and_the_report_too(path: Path) -> None:
+    text = re.sub(r"\s+", " ", re.sub(r"(?m)//.*$", "", path.read_text(encoding="utf-8")))
+    assert [found.group() for found in AVOIDED.finditer(text)] == []
+
+
+def test_the_page_on_style_names_these_words() -> None:
+    text = (ROOT / "docs/style.rst").read_text(encoding="utf-8")
+    (words,) = re.findall(r"(?s)Words to avoid in what a user reads: (.*?);", text)
+    assert [word for word in re.split(r",\s+", words) if not AVOIDED.fullmatch(word)] == []
 
 
 def test_the_walk_sees_a_sentence(tmp_path: Path) -> None:
