@@ -76,7 +76,7 @@ def test_the_tiles_tell_it_without_any_script(file: Path) -> None:
     assert {tiles[number]: number for number in tiles} == {
         "Live offsets": "2,494", "Groups with offsets": "318", "Expire within 24 h": "40",
         "Expire within 7 days": "455", "Never, as things stand": "39", "Expired so far": "8,400",
-        "Longest from due to gone": "10m 12s", "Overdue": "5",
+        "Longest expiry delay": "10m 12s", "Overdue": "5",
     }  # fmt: skip
 
 
@@ -392,7 +392,7 @@ def test_little_is_enough_for_a_report(chromium: Page, tmp_path: Path) -> None:
     html_page.write(path, data, report_facts.rows)
     chromium.open(path.as_uri())
     assert chromium.complaints == []
-    assert "It can't tell transactions; when <b>: what" in chromium.texts(".about")[0]
+    assert "The input lacks transactions; when <b>: what" in chromium.texts(".about")[0]
     assert "Overdue" not in chromium.texts(".tile span")
     assert chromium.texts("main .card:not([hidden]) h2") == ["Expiring in the days ahead"]
     assert chromium.texts("#days .empty") == ["Nothing expires within a day as things stand."]

@@ -90,6 +90,38 @@ def test_the_report_of_a_real_broker(engine: Make, chromium: Page, tmp_path: Pat
     assert rows == ["4.1", "2.4"]
 
 
+def test_a_partition_of_the_log_leads_to_its_groups(
+    engine: Make, chromium: Page, tmp_path: Path
+) -> None:
+    recorded = truth(RUN)
+    path = tmp_path / "page.html"
+    written(
+        engine, DATA / "retention-truth" / RUN / "segments", recorded.stop_ms, path,
+        retention_ms=RETENTION_MS, interval_ms=INTERVAL_MS, bucket_ms=10_000,
+    )  # fmt: skip
+    chromium.open(f"{path.as_uri()}#partitions?sort=log_partition")
+    assert chromium.texts("[aria-selected=true]")[0].startswith("Partitions ")
+    head = chromium.texts("#tables th button")
+    shown = [
+        dict(zip(head, texts, strict=True))
+        for texts in chromium.run(
+            "[...document.querySelectorAll('#tables tbody tr')].map(row => [...row.cells]"
+            ".map(cell => cell.textContent))"
+        )
+    ]
+    assert len(shown) == len({row["log partition"] for row in shown}) >= 1
+    assert sum(int(row["records"].replace(",", "")) for row in shown) == len(recorded.records)
+    row = max(shown, key=lambda row: int(row["groups"]))
+    chromium.run(f"location.hash = 'partitions?log_partition={row['log partition']}'")
+    chromium.wait_for("document.querySelectorAll('#tables tbody tr').length === 1")
+    chromium.click("#tables tbody td a")
+    assert chromium.texts(".chip") == [f"log partition: {row['log partition']} ✕"]
+    live = chromium.texts("#tables tbody td:nth-child(12)")  # dead ones are there as well
+    assert sum(offsets != "0" for offsets in live) == int(row["groups"]) > 0
+    chromium.click("#tables tbody td:first-child a")
+    assert chromium.texts("[aria-selected=true]")[0].startswith("Live offsets ")
+
+
 def test_an_input_that_tells_little(engine: Make, chromium: Page, tmp_path: Path) -> None:
     """What the console consumer printed: no times, no groups. Nothing is made up for it."""
     path = tmp_path / "page.html"
@@ -104,7 +136,7 @@ def test_an_input_that_tells_little(engine: Make, chromium: Page, tmp_path: Path
     assert "can't be told" in text and "Growth" not in text and "Overdue" not in text
     chromium.open(path.as_uri())
     assert chromium.complaints == []
-    assert "It can't tell the groups' records" in chromium.texts(".about")[0]
+    assert "The input lacks the groups' records" in chromium.texts(".about")[0]
     assert "Overdue" not in chromium.texts(".tile span")
     shown = chromium.texts("main .card:not([hidden]) h2")
     assert shown == ["Largest families of groups", "Tables"]

@@ -115,7 +115,7 @@ def _about(data: Mapping[str, Any]) -> str:
     )
     skipped = f", {quality['skipped']:,} of them not decoded" if quality["skipped"] else ""
     unknown = (
-        f" It can't tell {'; '.join(data['untold'])}: what follows from that is left out."
+        f" The input lacks {'; '.join(data['untold'])}: what depends on that is left out."
         if data["untold"]
         else ""
     )
@@ -139,13 +139,13 @@ def _tiles(summary: Mapping[str, Any]) -> list[str]:
         ("Expire within 7 days", f"{summary['next_7d']:,}", ""),
         ("Never, as things stand", f"{summary['never']:,}", ""),
         ("Expired so far", f"{expired:,}", ""),
-        ("Longest from due to gone", about(latest), ""),
+        ("Longest expiry delay", about(latest), ""),
     ]
     if summary["overdue"] is not None:
         kind = "bad" if summary["overdue"] else "good"
         tiles.append(("Overdue", f"{summary['overdue']:,}", kind))
     if summary["untold"]:
-        tiles.append(("Can't be told", f"{summary['untold']:,}", ""))
+        tiles.append(("Expiry unknown", f"{summary['untold']:,}", ""))
     return [
         f'<div class="tile {kind}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
         for label, value, kind in tiles

@@ -39,7 +39,7 @@ function columnOf(table, name) {
   return table.columns.find((column) => column.name === name);
 }
 
-// A family leads to its groups, a group to its offsets.
+// A family leads to its groups, a group to its offsets, a partition of the log to its groups.
 function linkOf(table) {
   const has = (name, column) => data.tables.some((each) => each.name === name && columnOf(each, column));
   return (column, value) => {
@@ -49,7 +49,9 @@ function linkOf(table) {
       return has(target, "group") ? linkTo(target, { group: value }) : null;
     }
     if (column.name === "topic" && has("live", "topic")) return linkTo("live", { topic: value });
-    return column.name === "log_partition" && has("partitions", "log_partition") ? linkTo("partitions", { log_partition: value }) : null;
+    if (column.name !== "log_partition") return null;
+    const target = table.name === "partitions" ? "groups" : "partitions";
+    return has(target, "log_partition") ? linkTo(target, { log_partition: value }) : null;
   };
 }
 
