@@ -432,16 +432,41 @@ class TestTables:
         shown = [column for column in OFFSETS if column.key in ("group", "lag")]
         text = tables.draw(shown, rows, colored=True)
         assert "\x1b[31m" not in text
-        assert "red \\x1b[31m\\r\\n\\u202e  \x1b[33m1\x1b[0m\n" in text
+        assert "red \\x1b[31m\\r\\n\\u202e  \x1b[38;5;166m1\x1b[0m\n" in text
 
     def test_colours_are_around_the_word_only(self) -> None:
         shown = [Column("status", "STATUS", columns.STATUS), Column("lag", "LAG")]
         rows = [{"status": "ok", "lag": 1}, {"status": "beyond-end", "lag": 2}]
         plain = tables.draw(shown, rows)
         colored = tables.draw(shown, rows, colored=True)
-        assert re.sub(r"\x1b\[\d*m", "", colored) == plain
-        assert "\x1b[32mok\x1b[0m          1" in colored
+        assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
+        assert "\x1b[38;5;64mok\x1b[0m          1" in colored
         assert "\x1b[31mbeyond-end\x1b[0m  2" in colored
+
+    @pytest.mark.parametrize("color", [terminal.GREEN, terminal.ORANGE, terminal.RED])
+    @pytest.mark.parametrize("ground", [(255, 255, 255), (0, 0, 0)], ids=["light", "dark"])
+    def test_a_colour_is_readable_on_light_and_dark(
+        self, color: str, ground: tuple[int, int, int]
+    ) -> None:
+        light, dark = sorted((luminance(ground), luminance(rgb(color))), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3.5
+
+
+def rgb(sgr: str) -> tuple[int, int, int]:
+    """What xterm shows: of its 16 colours, or of the cube of 216."""
+    *_, number = map(int, sgr.split(";"))
+    if number < 40:
+        red, green, blue = (205 * (number - 30 >> bit & 1) for bit in range(3))
+    else:
+        levels = (0, 95, 135, 175, 215, 255)
+        red, green, blue = (levels[(number - 16) // 6**power % 6] for power in (2, 1, 0))
+    return red, green, blue
+
+
+def luminance(color: tuple[int, int, int]) -> float:
+    """As WCAG 2 defines it, 0 to 1."""
+    linear = (c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in color)
+    return sum(part * each for part, each in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 class TestWatch:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kgtool.cli.output.pager import Pager
 
 ENVELOPE_VERSION = 1
-_WORDS = {"Error:": terminal.RED, "Warning:": terminal.YELLOW, "Note:": terminal.BOLD}
+_WORDS = {"Error:": terminal.RED, "Warning:": terminal.ORANGE, "Note:": terminal.BOLD}
 
 
 class Sink(Protocol):

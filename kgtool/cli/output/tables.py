@@ -20,10 +20,10 @@ _LEAST, _READABLE = 8, 24
 _COLORS = {
     "ok": terminal.GREEN, "Stable": terminal.GREEN,
     "Empty": terminal.DIM, "no-commit": terminal.DIM,
-    "before-start": terminal.YELLOW, "pending-transaction": terminal.YELLOW,
-    "no-leader": terminal.YELLOW, "unknown-topic": terminal.YELLOW,
-    "PreparingRebalance": terminal.YELLOW, "CompletingRebalance": terminal.YELLOW,
-    "Assigning": terminal.YELLOW, "Reconciling": terminal.YELLOW, "NotReady": terminal.YELLOW,
+    "before-start": terminal.ORANGE, "pending-transaction": terminal.ORANGE,
+    "no-leader": terminal.ORANGE, "unknown-topic": terminal.ORANGE,
+    "PreparingRebalance": terminal.ORANGE, "CompletingRebalance": terminal.ORANGE,
+    "Assigning": terminal.ORANGE, "Reconciling": terminal.ORANGE, "NotReady": terminal.ORANGE,
     "beyond-end": terminal.RED, "denied": terminal.RED, "error": terminal.RED,
     "Dead": terminal.RED,
 }  # fmt: skip
@@ -198,7 +198,7 @@ def _shrink(fitting: Fit, width: int, names: Sequence[Column], least: int) -> No
 
 def _color(column: Column, cell: str) -> str | None:
     if column.kind == LAG and cell != "-":
-        return terminal.RED if cell[0] == "-" else terminal.DIM if cell == "0" else terminal.YELLOW
+        return terminal.RED if cell[0] == "-" else terminal.DIM if cell == "0" else terminal.ORANGE
     return _COLORS.get(cell) if column.kind == STATUS else None
 
 

@@ -6,7 +6,8 @@ import os
 import sys
 from typing import TextIO
 
-GREEN, YELLOW, RED, DIM, BOLD = "32", "33", "31", "2", "1"
+GREEN, ORANGE, RED, DIM, BOLD = "38;5;64", "38;5;166", "31", "2", "1"
+"""SGR numbers. Of the 256 colours, because ANSI's green and yellow can't be read on white."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -31,7 +32,7 @@ def size() -> tuple[int, int]:
 
 
 def paint(text: str, color: str | None) -> str:
-    """Wrap text in a colour (an SGR number) and back to normal."""
+    """Wrap text in a colour (SGR numbers) and back to normal."""
     return f"\x1b[{color}m{text}\x1b[0m" if color and text else text
 
 

@@ -25,7 +25,7 @@ MOST = 20
 WIDTH = 80
 _TARGET, _DETAIL = 36, 40
 """A longer name gets a line of its own, and so does what is said of it where there is less room."""
-_COLORS = {"problem": terminal.RED, "warning": terminal.YELLOW, "note": terminal.BOLD}
+_COLORS = {"problem": terminal.RED, "warning": terminal.ORANGE, "note": terminal.BOLD}
 
 
 YOU = "User:YOU"
