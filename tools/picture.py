@@ -1,4 +1,4 @@
-"""Draws README.rst's picture: what a terminal shows, as an SVG made by rich."""
+"""Draws the pages' pictures: what a terminal shows, as an SVG made by rich, and the report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import os
 import pty
 import re
 import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 COMMANDS = (
     "kgtool lag 'report*' --by group",
@@ -16,6 +18,8 @@ COMMANDS = (
     "kgtool undo last --yes",
 )
 WIDTH = 100
+REPORT = 1200, 900
+"""Pixels of the report's picture."""
 _PIECE = re.compile(r'<text[^>]* y="([\d.]+)"[^>]*clip-path="[^"]*line-\d+\)">([^<]*)</text>')
 
 
@@ -30,6 +34,16 @@ def draw(environ: Mapping[str, str]) -> str:
         console.print(Text.from_ansi(_terminal(command, environ).strip("\n")))
         console.print()
     return console.export_svg(title="kgtool")
+
+
+def report(page: Path, target: Path) -> None:
+    """Take a picture of the top of a report, in Chromium."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.support.browser import browser
+
+    with browser() as chromium:
+        chromium.open(page.as_uri(), *REPORT)
+        chromium.screenshot(target)
 
 
 def text_of(svg: str) -> str:

@@ -30,6 +30,8 @@ PAGES = tuple(
 )  # fmt: skip
 """The pages with console blocks, in the order in which they are run."""
 PICTURE = ROOT / "docs/session.svg"
+REPORT = ROOT / "docs/report.png"
+"""A picture of the report that docs/analysis.rst writes."""
 BIN = Path(sys.executable).parent
 INDENT = "   "
 
@@ -151,6 +153,8 @@ def main() -> int:
                     drawn = picture.draw(environment(cluster.bootstrap, work))
                     if not same_picture(drawn):
                         PICTURE.write_text(drawn, encoding="utf-8")
+                if page.stem == "analysis":
+                    picture.report(work / "offsets.html", REPORT)
     return 0
 
 

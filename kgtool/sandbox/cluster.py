@@ -30,6 +30,7 @@ from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
 from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, State
 from kgtool.sandbox.tools import tool_class
 from kgtool.sandbox.watcher import Silent, Watcher
+from kgtool.text import counted
 
 
 def new_cluster_id() -> str:
@@ -118,7 +119,8 @@ class Cluster:
         state.save(self._folder, self._state)
         try:
             make_dir(self._state.directory)
-            self._watcher.say(f"starting Kafka {self.version} ({len(self.nodes)} broker(s))")
+            nodes = counted(len(self.nodes), "broker")
+            self._watcher.say(f"Starting Kafka {self.version}: {nodes}")
             for node in self.nodes:
                 self._format(node)
             for node in self.nodes:
@@ -301,7 +303,7 @@ class Cluster:
         flags = archive.record_flags(self.java, self.version)
         if not flags:
             return
-        self._watcher.say("preparing faster starts, once")
+        self._watcher.say("Preparing faster starts, once")
         node = self.nodes[0]
         processes.end([self._dir(node.id)], grace=15.0)
         self._launch(node, flags)

@@ -11,6 +11,7 @@ from kgtool.sandbox.install.jars import DEFAULT_VERSION, pins
 from kgtool.sandbox.paths import locked, sandbox_dir
 from kgtool.sandbox.state import RUNNING, STOPPED
 from kgtool.sandbox.watcher import Watcher
+from kgtool.text import counted
 
 
 def up(
@@ -43,10 +44,10 @@ def up(
             )
         _refuse_another(found, brokers, version, config, directory)
         if found.dead():
-            watcher.say(f"starting the brokers of {name!r} again, with the data they had")
+            watcher.say(f"Starting the brokers of {name!r} again, with the data they had")
             found.resume()
         else:
-            watcher.say(f"the sandbox {name!r} is already running")
+            watcher.say(f"The sandbox {name!r} is already running")
         return found
 
 
@@ -55,7 +56,7 @@ def _is_rubble(cluster: Cluster, watcher: Watcher) -> bool:
     alive = len(cluster.dead()) < len(cluster.nodes)
     if cluster.phase == STOPPED or (cluster.phase == RUNNING and alive):
         return False
-    watcher.say(f"the sandbox {cluster.name!r} was killed: removing what is left of it")
+    watcher.say(f"The sandbox {cluster.name!r} was killed: removing what is left of it")
     cluster.stop()
     return True
 
@@ -74,8 +75,9 @@ def _refuse_another(
         and (directory is None or directory.absolute() == cluster.state.directory.parent)
     )
     if not same:
+        brokers_there = counted(len(cluster.nodes), "broker")
         raise SandboxError(
-            f"The sandbox {cluster.name!r} exists already, as {len(cluster.nodes)} broker(s) of "
-            f"Kafka {cluster.version} at {cluster.bootstrap}, and can't become another one",
+            f"The sandbox {cluster.name!r} exists already, as {brokers_there} of Kafka "
+            f"{cluster.version} at {cluster.bootstrap}, and can't become another one",
             hint=f"Run kgtool sandbox down --name {cluster.name}, or choose another --name.",
         )

@@ -76,7 +76,7 @@ def test_up_status_down(shell):
     assert again.stdout.strip() == address
     assert "already running" in again.stderr
     other = shell("up", "--brokers", "3", status=1)
-    assert "exists already, as 1 broker(s) of Kafka 4.3.1" in other.stderr
+    assert "exists already, as 1 broker of Kafka 4.3.1" in other.stderr
     assert shell.state()["brokers"] == state["brokers"]
 
     with Cluster.attach("default", root=shell.root) as cluster:

@@ -132,7 +132,7 @@ def down(output: Output, name: str, keep_data: bool) -> int:
     else:
         cluster.stop(keep_data=keep_data)
         kept = f"; its data stays in {cluster.state.directory}" if keep_data else ""
-        output.note(f"the sandbox {name!r} is stopped{kept}")
+        output.note(f"The sandbox {name!r} is stopped{kept}.")
     output.row(facts)
     return output.finish()
 

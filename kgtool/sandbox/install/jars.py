@@ -103,7 +103,7 @@ def _publish(version: str, wanted: Sequence[Pin], libs: Path, watcher: Watcher) 
     with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=root) as folder:
         work = Path(folder)
         size = sum(pin.size for pin in wanted) / 1e6
-        watcher.say(f"downloading Kafka {version} once ({len(wanted)} jars, {size:.0f} MB)")
+        watcher.say(f"Downloading Kafka {version}, once: {len(wanted)} jars, {size:.0f} MB")
         download(version, wanted, work, watcher)
         verify(version, work / "libs")
         if libs.parent.exists():

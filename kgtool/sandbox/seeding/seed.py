@@ -35,7 +35,7 @@ def seed(cluster: Cluster, watcher: Watcher) -> None:
     SandboxError when a part can't be made; running it again goes on from there.
     """
     if cluster.state.seeded and processes.pid_of(cluster.state.members_dir) is not None:
-        watcher.say(f"the sandbox {cluster.name!r} is already seeded")
+        watcher.say(f"The sandbox {cluster.name!r} is already seeded")
         return
     from confluent_kafka import KafkaException
 
@@ -64,16 +64,16 @@ class Seeder:
     def run(self) -> None:
         """Everything, in an order in which each step finds what it needs."""
         ready.wait_for_coordinators(self._cluster.state)
-        self._say("topics and records")
+        self._say("Creating topics and records")
         for topic, (partitions, records) in world.TOPICS.items():
             self._fill(topic, partitions, records)
         self._trim_audit()
-        self._say("groups: standalone, beyond the end, transactional, console consumers")
+        self._say("Creating groups: standalone, beyond the end, transactional, console consumers")
         self._standalone()
         self._recreate_inventory()
         self._transactions()
         self._console_consumers()
-        self._say("groups with members")
+        self._say("Starting groups with members")
         members = self._start_members()
         self._went_empty()
         self._await_members(members)
