@@ -161,6 +161,9 @@ def test_a_family_leads_to_its_groups_and_a_group_to_its_offsets(page: Page, fil
     assert page.texts(".chip") == ["family: billing ✕"]
     page.click(".chip")
     assert page.texts(".chip") == [] and "12,008 rows" in page.texts(".count")[0]
+    page.type("input[type=search]", "group-11999")
+    page.click("#tables tbody td:nth-child(2) a")  # from a row as well
+    assert page.texts(".chip") == ["family: group-* ✕"] and "12,000 of" in page.texts(".count")[0]
     for number in range(2, 6):  # names of the worst kind lead there as well
         page.click(f"#families .name:nth-of-type({number})")
         assert page.texts("#tables tbody td:first-child") == [SHOWN[number - 1]]
@@ -175,6 +178,8 @@ def test_what_is_shown_has_a_link(chromium: Page, file: Path) -> None:
     link = chromium.run("location.href")
     rows = chromium.texts("#tables tbody tr")
     assert link.endswith("#live?q=commit+0&sort=-partition") and len(rows) == len(NAMES)
+    chromium.click(".link")
+    chromium.wait_for(f"document.getElementById('said').textContent === 'Copied: {link}'")
     chromium.open("about:blank", ready=False)
     chromium.open(link)
     assert chromium.texts("#tables tbody tr") == rows
@@ -306,6 +311,11 @@ def test_one_bucket_of_time_is_a_bar(chromium: Page, tmp_path: Path) -> None:
     ends = "charts.slice(-2).flatMap(draw => [draw.plot.scales.x.min, draw.plot.scales.x.max])"
     for least, most in [chromium.run(ends)[:2], chromium.run(ends)[2:]]:
         assert hour - 6 * 3600 <= least <= hour and hour + 3600 <= most <= hour + 7 * 3600
+    colours = chromium.run(  # at half the height of the one bar, in its middle
+        "(({plot: p}) => [...p.ctx.getImageData(p.valToPos(data.metrics[0][0] + 1800, 'x', true),"
+        "p.valToPos(3.5, 'y', true), 1, 1).data])(charts.at(-2))"
+    )
+    assert colours[3] > 0
     assert chromium.texts("#commits details") == ["As a table"]
     assert chromium.texts("#loss .empty")[0].startswith("One retention makes no curve: kgtool")
 
