@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +22,14 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Cluster.start("readme", root=tmp_path_factory.mktemp("readme")) as cluster:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The user's folder of states."""
+    return tmp_path_factory.mktemp("readme")
+
+
+@pytest.fixture(scope="module")
+def seeded(home: Path) -> Iterator[str]:
+    with Cluster.start("default", root=home / "kgtool" / "sandbox") as cluster:
         seed(cluster, Silent())
         yield cluster.bootstrap
 
@@ -41,6 +49,20 @@ def test_every_block_shows_what_it_prints(seeded: str, tmp_path: Path) -> None:
             drawn = readme.picture.draw(readme.environment(seeded, work))
             assert readme.same_picture(drawn), "docs/session.svg is old: make readme"
     assert count >= 15
+
+
+def test_the_first_sixty_seconds(seeded: str, home: Path, tmp_path: Path) -> None:
+    text = (ROOT / "README.rst").read_text(encoding="utf-8")
+    (block,) = re.findall(r"(?s)\nSixty seconds\n.*?::\n\n(.*?)\n\S", text)
+    *lines, last = [line.strip() for line in block.split("\n") if line]
+    assert last == "kgtool sandbox down"
+    environ = {**readme.environment("", tmp_path), "XDG_STATE_HOME": str(home)}
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)], cwd=tmp_path, env=environ, text=True, timeout=300,
+        stdin=subprocess.DEVNULL, capture_output=True, check=True,
+    )  # fmt: skip
+    assert "Error" not in done.stderr
+    assert "PROBLEM beyond-end" in done.stdout and "before-start" in done.stdout.split("LAG")[-1]
 
 
 def test_every_page_with_commands_is_run() -> None:

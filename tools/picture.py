@@ -18,7 +18,7 @@ COMMANDS = (
     "kgtool undo last --yes",
 )
 WIDTH = 100
-REPORT = 1200, 900
+REPORT = 1200, 1075
 """Pixels of the report's picture."""
 _PIECE = re.compile(r'<text[^>]* y="([\d.]+)"[^>]*clip-path="[^"]*line-\d+\)">([^<]*)</text>')
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kgtool.sandbox.cluster import Cluster
+from tests.cli.pseudo import Terminal
 from tests.support import clients
 
 pytestmark = pytest.mark.broker
@@ -74,7 +75,11 @@ def test_up_status_down(shell):
 
     again = shell("up")
     assert again.stdout.strip() == address
-    assert "already running" in again.stderr
+    assert "already running" in again.stderr and "Next" not in again.stderr
+    argv = [sys.executable, "-c", MAIN, "sandbox", "up"]
+    with Terminal(argv, env={"XDG_STATE_HOME": shell.environ["XDG_STATE_HOME"]}) as terminal:
+        assert terminal.read_all() == 0
+        assert f"Next: export KGTOOL_BOOTSTRAP_SERVER={address}" in terminal.output
     other = shell("up", "--brokers", "3", status=1)
     assert "exists already, as 1 broker of Kafka 4.3.1" in other.stderr
     assert shell.state()["brokers"] == state["brokers"]

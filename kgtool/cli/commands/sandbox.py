@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -34,7 +35,8 @@ name_option = click.option(
 @click.group(
     "sandbox",
     epilog=examples(
-        "kgtool sandbox up && kgtool sandbox seed",
+        "export KGTOOL_BOOTSTRAP_SERVER=$(kgtool sandbox up)",
+        "kgtool sandbox seed",
         "kgtool sandbox up --name old --kafka-version 3.9.1 --brokers 3",
         "kgtool sandbox status -o json",
         "kgtool sandbox down",
@@ -143,6 +145,8 @@ def _report(output: Output, cluster: Cluster) -> int:
     output.begin(keys(SANDBOX), facts["cluster_id"])
     output.item(facts)
     output.text(cluster.bootstrap)
+    if output.is_terminal and os.environ.get("KGTOOL_BOOTSTRAP_SERVER") != cluster.bootstrap:
+        output.note(f"Next: export KGTOOL_BOOTSTRAP_SERVER={cluster.bootstrap}")
     return output.finish()
 
 

@@ -9,7 +9,7 @@ from kgtool.changes.restore.decide import PutGroup, PutRow
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.output.tables import draw
+from kgtool.cli.output.tables import preview
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
 from kgtool.text import counted, escape, listed
@@ -89,14 +89,15 @@ class Plan:
         output.note(f"To restore: {self.words} of {groups}.")
         if self.deletions:
             output.note(f"{self.deletions} of them did not exist then and are deleted.")
-        output.note(draw(shown(RESTORE), [row_of(row) for row in self._rows]), end="")
+        preview(output, shown(RESTORE), [row_of(row) for row in self._rows])
         if self.count > len(self._rows):
             output.note(f"… and {self.count - len(self._rows)} more.")
         if self.made:
             what = "group does" if self.made == 1 else "groups do"
             output.note(f"{self.made} {what} not exist and will be created.")
         if self.unchanged:
-            output.note(f"{self.unchanged} already have the right offset.")
+            has = "has" if self.unchanged == 1 else "have"
+            output.note(f"{self.unchanged} already {has} the right offset.")
         if self.living:
             names = listed(self.living, 5)
             output.note(escape(
