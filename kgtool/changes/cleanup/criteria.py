@@ -235,12 +235,12 @@ def _decide_offsets(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decis
     gone = {p: problem for p, problem in found.items() if problem in _GONE}
     rest = {p: problem for p, problem in found.items() if problem not in _GONE}
     if gone and is_empty and criteria.rebuild:
-        return Decision((_rebuild(facts, found, now_ms),), left_out)
+        return Decision((_rebuild(facts, found),), left_out)
     items = []
     if rest:
-        items.append(_items(facts, DELETE_OFFSETS, rest, now_ms))
+        items.append(_items(facts, DELETE_OFFSETS, rest))
     if gone:
-        items.append(_items(facts, WAIT, gone, now_ms))
+        items.append(_items(facts, WAIT, gone))
     return Decision(tuple(items), left_out)
 
 
@@ -277,17 +277,15 @@ def _passes(
     return not criteria.no_lag or _is_read(partition, offset)
 
 
-def _rebuild(facts: GroupFacts, found: Mapping[TopicPartition, str], now_ms: int) -> PlanItem:
+def _rebuild(facts: GroupFacts, found: Mapping[TopicPartition, str]) -> PlanItem:
     keep = [partition for partition in facts.offsets if partition not in found]
     if not keep:
-        return _items(facts, DELETE_GROUP, found, now_ms)
-    item = _items(facts, REBUILD_GROUP, found, now_ms)
+        return _items(facts, DELETE_GROUP, found)
+    item = _items(facts, REBUILD_GROUP, found)
     return item._replace(keep=_planned(facts, keep))
 
 
-def _items(
-    facts: GroupFacts, action: str, found: Mapping[TopicPartition, str], now_ms: int
-) -> PlanItem:
+def _items(facts: GroupFacts, action: str, found: Mapping[TopicPartition, str]) -> PlanItem:
     topics: dict[tuple[str, str], None] = {
         (problem, partition.topic): None for partition, problem in found.items()
     }

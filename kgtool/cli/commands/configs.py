@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 _TYPES = ("consumer", "share", "streams")
 
 
-class Wanted(NamedTuple):
-    """What to set (None: no longer at the group), and whatever group type it is for."""
-
-    changes: dict[str, str | None]
-    force: bool
-
-
 @click.command(
     "configs",
     epilog=examples(
@@ -81,7 +74,7 @@ def command(
         groups = choose(session, output, selection, keys).groups
         found = _look(session, groups)
         if alter:
-            items = _items(found, Wanted(changes, given["force"]))
+            items = _items(found, changes, given["force"])
             _say_classic(output, found)
             work = Work(session, output, dry_run=given["dry_run"], yes=given["yes"])
             work.run(items, "Change {}?")
@@ -225,11 +218,11 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
 # -- alter ------------------------------------------------------------------------------------
 
 
-def _items(found: Sequence[Found], wanted: Wanted) -> list[Item]:
+def _items(found: Sequence[Found], changes: dict[str, str | None], force: bool) -> list[Item]:
     return [
-        _checked(one, configchange.item(one.group, name, one.configs, value), wanted.force)
+        _checked(one, configchange.item(one.group, name, one.configs, value), force)
         for one in found
-        for name, value in wanted.changes.items()
+        for name, value in changes.items()
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -41,15 +41,6 @@ def _catalogue(output: Output) -> int:
     for kind, (title, meaning) in KINDS.items():
         output.item({"finding": kind, "title": title, "meaning": meaning})
     return output.finish()
-
-
-class Wanted(NamedTuple):
-    """What to look at, and what to be warned of."""
-
-    selection: Selection
-    within_ms: int
-    fail_on: str
-    ignored: tuple[str, ...]
 
 
 # fmt: off
@@ -97,10 +88,10 @@ def command(
     if selection.is_given:
         selection.check("doctor")
     selection.predicate()
-    wanted = Wanted(selection, within, fail_on, ignored)
     connection = _connection(click.get_current_context(), settings)
-    found = _examine(settings, output, wanted)
-    _show(output, wanted, found, connection)
+    found = _examine(settings, output, selection, within)
+    found = found._replace(findings=[f for f in found.findings if f.kind not in ignored])
+    _show(output, found, connection)
     status = output.finish()
     until = -1 if fail_on == NEVER else SEVERITIES.index(fail_on)
     is_found = any(SEVERITIES.index(each.severity) <= until for each in found.findings)
@@ -132,21 +123,21 @@ def _principal(settings: Settings) -> str:
     return YOU
 
 
-def _examine(settings: Settings, output: Output, wanted: Wanted) -> Diagnosis:
+def _examine(
+    settings: Settings, output: Output, selection: Selection, within_ms: int
+) -> Diagnosis:
     from kgtool.cli.options.choose import choose
     from kgtool.net.session import Session
     from kgtool.queries.doctor.examine import Ask, diagnose
-    selection = wanted.selection
+
     is_whole = selection.all_groups or not selection.is_given
     if not selection.is_given:  # --exclude and --state alone narrow all groups here
         selection = selection._replace(all_groups=True)
     with Session(settings) as session:
         chosen = choose(session, output, selection, keys(DOCTOR))
         family = _family_but(selection.groups)
-        ask = Ask(now_ms(), wanted.within_ms, is_whole, family, _waiting(output))
-        operation = diagnose(session.cluster, chosen.groups, chosen.kinds, ask)
-        found = session.run(operation)
-    return found._replace(findings=[f for f in found.findings if f.kind not in wanted.ignored])
+        ask = Ask(now_ms(), within_ms, is_whole, family, _waiting(output))
+        return session.run(diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
 
 
 def _waiting(output: Output) -> Callable[[int], None]:
@@ -179,7 +170,7 @@ def _fail(output: Output, errors: Sequence[ItemError]) -> None:
             output.failed(error, quiet=True)
 
 
-def _show(output: Output, wanted: Wanted, found: Diagnosis, connection: Connection) -> None:
+def _show(output: Output, found: Diagnosis, connection: Connection) -> None:
     for finding in found.findings:
         output.row(doctor.row(finding, connection))
     _fail(output, [error for error in found.errors if error not in output.errors])
