@@ -182,3 +182,27 @@ def test_escape_keeps_ordinary_names() -> None:
 )
 def test_cell(value: object, expected: str) -> None:
     assert cell(value) == expected
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_of_many_errors_alike_a_terminal_shows_ten(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file or a pipe gets each of them, and so does the document."""
+    output, out, err = _output("json")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(err, "isatty", lambda: is_terminal)
+    output.begin(("group",))
+    for number in range(13):
+        target = Target(group=f"g{number}")
+        output.failed(NOT_FOUND._replace(target=target, message=f"Group g{number} not found."))
+    output.failed(DOWN)
+    output.finish()
+    told = err.getvalue().splitlines()
+    assert told[:10] == [f"Error: Group g{number} not found. Look." for number in range(10)]
+    if is_terminal:
+        more = "Error: GROUP_ID_NOT_FOUND 3 times more: -o json names each."
+        assert told[10:] == ["Error: broker 2: No answer.", more]
+    else:
+        assert len(told) == 14
+    assert len(_documents("json", out.getvalue())["errors"]) == 14

@@ -18,6 +18,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
 from kgtool.columns.tools import SANDBOX
+from kgtool.text import moment
 
 if TYPE_CHECKING:
     from kgtool.sandbox.cluster import Cluster
@@ -108,8 +109,9 @@ def status(output: Output, name: str) -> int:
     facts = _facts(Cluster.attach(name), name)
     output.begin(keys(SANDBOX), facts["cluster_id"])
     output.item(facts)
-    for key, value in facts.items():
-        if key != "brokers" and value is not None:
+    shown = {**facts, "started_at": facts["started_at_ms"] and moment(facts["started_at_ms"])}
+    for key, value in shown.items():
+        if key not in ("brokers", "started_at_ms") and value is not None:
             output.text(f"{key.replace('_', ' '):<14} {value}")
     for row in facts["brokers"]:
         alive = f"pid {row['pid']}" if row["pid"] else "dead"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from kgtool.cli.output.pager import Pager
 
 ENVELOPE_VERSION = 1
+ALIKE = 10
+"""Errors with the same name and hint that a terminal shows one by one."""
 _WORDS = {"Error:": terminal.RED, "Warning:": terminal.ORANGE, "Note:": terminal.BOLD}
 
 
@@ -76,6 +79,7 @@ class Output:
         self._stdout, self._stderr = stdout, stderr
         self._pager: Pager | None = None
         self._said: set[str] = set()
+        self._alike: Counter[tuple[str, str | None]] = Counter()
         self._columns: tuple[str, ...] = ()
         self._form: Form | None = None
         self._document: list[Row] = []
@@ -177,7 +181,7 @@ class Output:
         ``quiet`` is for failures that the command itself has put into words already.
         """
         self.errors.append(error)
-        if not quiet:
+        if not quiet and self._is_told(error):
             self.note(sentence(error))
         if row is not None:
             self.row(row)
@@ -186,6 +190,13 @@ class Output:
             # None fills itself in; partition 0 is a partition.
             known = {key: target[key] for key in self._columns if target.get(key) is not None}
             self.row({**known, "error": error_object(error)})
+
+    def _is_told(self, error: ItemError) -> bool:
+        """Whether to put it into words: of many alike, a terminal shows the first ones."""
+        if self.is_kafka_form or not terminal.is_terminal(self.stderr):
+            return True
+        self._alike[error.name, error.hint] += 1
+        return self._alike[error.name, error.hint] <= ALIKE
 
     def item(self, row: Row, error: ItemError | None = None, *, quiet: bool = False) -> None:
         """Put out one result: it is done, or has failed for this reason."""
@@ -278,6 +289,10 @@ class Output:
             elif self.format == "csv" and not self._has_rows and self._columns:
                 self._write_csv(None)
         self._flush()
+        more = {name: count - ALIKE for (name, _), count in self._alike.items() if count > ALIKE}
+        self._alike.clear()
+        for name, count in more.items():
+            self.note(f"Error: {name} {count:,} times more: -o json names each.")
 
     def _open_json(self) -> None:
         if not self._is_open:
