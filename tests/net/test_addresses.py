@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -25,6 +26,9 @@ from tests.support.secure import ALICE, SecureKafka, plain
 pytestmark = pytest.mark.timed
 
 NAME = "many.example.org"
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+FIRST, SECOND, THIRD = (f"127.0.{WORKER + 1}.{number}" for number in (98, 97, 96))
+"""Other addresses of this machine, for the ports of brokers that all workers share."""
 
 
 @pytest.fixture
@@ -94,7 +98,8 @@ class WebServer(Silent):
             while True:
                 peer = self._listener.accept()[0]
                 self.accepted.append(peer)
-                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                with contextlib.suppress(OSError):  # who came may have gone again
+                    peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 @pytest.mark.broker
@@ -104,9 +109,9 @@ def test_a_bad_first_address_does_not_hide_the_second(
 ) -> None:
     """Was: the whole patience (10 s) spent on the first, and the second never tried."""
     port = parse_bootstrap(bootstrap)[0][1]
-    names[NAME] = ["127.0.0.98", "127.0.0.1"]
+    names[NAME] = [FIRST, "127.0.0.1"]
     with (
-        contextlib.closing(kind("127.0.0.98", port)),
+        contextlib.closing(kind(FIRST, port)),
         Session(Settings(((NAME, port),), 20_000)) as session,
     ):
         began = time.monotonic()
@@ -119,8 +124,8 @@ def test_a_bad_first_address_does_not_hide_the_second(
 def test_a_bad_address_is_remembered(names: dict[str, list[str]], bootstrap: str) -> None:
     """Another connection to the same host goes to the good address at once."""
     port = parse_bootstrap(bootstrap)[0][1]
-    names[NAME] = ["127.0.0.98", "127.0.0.1"]
-    silent = Silent("127.0.0.98", port)
+    names[NAME] = [FIRST, "127.0.0.1"]
+    silent = Silent(FIRST, port)
     with contextlib.closing(silent), Session(Settings(((NAME, port),), 20_000)) as session:
         session.connect()
         assert len(silent.accepted) == 1
@@ -140,14 +145,14 @@ def test_an_address_with_a_wrong_certificate_makes_way_for_the_next(
 ) -> None:
     """A stale record of DNS leads to somebody else's TLS listener."""
     properties = trust(secure)
-    wrong, right = Ear(secure.ports["OTHER"], "127.0.0.97"), None
+    wrong, right = Ear(secure.ports["OTHER"], SECOND), None
     try:
-        right = Ear(secure.ports["TLS"], "127.0.0.96", wrong.port)
-        names["localhost"] = ["127.0.0.97", "127.0.0.96", "127.0.0.1"]
+        right = Ear(secure.ports["TLS"], THIRD, wrong.port)
+        names["localhost"] = [SECOND, THIRD, "127.0.0.1"]
         result = list_groups("TLS", "--bootstrap-server", f"localhost:{wrong.port}", **properties)
         assert result.status == 0, result
         assert wrong.heard and right.heard
-        names["localhost"] = ["127.0.0.97"]
+        names["localhost"] = [SECOND]
         result = list_groups("TLS", "--bootstrap-server", f"localhost:{wrong.port}", **properties)
         assert result.status == 4 and "is not for the host name" in result.err
     finally:
@@ -162,8 +167,8 @@ def test_a_password_goes_to_one_address_only(
     case: str, secure: SecureKafka, names: dict[str, list[str]], list_groups: Run
 ) -> None:
     """Two tries with a wrong password may lock an account: only who answers first hears it."""
-    first = Ear(secure.ports["SASL"], "127.0.0.97")
-    second = Ear(secure.ports["SASL"], "127.0.0.96", first.port)
+    first = Ear(secure.ports["SASL"], SECOND)
+    second = Ear(secure.ports["SASL"], THIRD, first.port)
     third = Ear(secure.ports["SASL"], "127.0.0.1", first.port)
     first.delay = 0.6 if case == "first is slow" else 0.0
     first.hangs_up_at = b"wr0ng-password" if case == "hangs up" else None
@@ -171,7 +176,7 @@ def test_a_password_goes_to_one_address_only(
     if case == "two brokers":
         at = f"{first.address},{second.address}"
     try:
-        names["localhost"] = ["127.0.0.97", "127.0.0.96", "127.0.0.1"]
+        names["localhost"] = [SECOND, THIRD, "127.0.0.1"]
         result = list_groups(
             "SASL", "--bootstrap-server", at,
             security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
@@ -274,9 +279,9 @@ def test_several_bad_addresses_are_told_by_the_most_telling_reason(
     names: dict[str, list[str]],
 ) -> None:
     """One refuses, one is a web server: that is what somebody has to know."""
-    web = WebServer("127.0.0.98", 0)
+    web = WebServer(FIRST, 0)
     port = web._listener.getsockname()[1]
-    names[NAME] = ["127.0.0.98", "127.0.0.97"]
+    names[NAME] = [FIRST, SECOND]
     with contextlib.closing(web), Session(Settings(((NAME, port),), 8000)) as session:
         began = time.monotonic()
         with pytest.raises(NotKafka):
@@ -293,11 +298,11 @@ def test_what_is_wrong_at_a_coordinator_is_told_at_once(
     """Bootstrap is fine; the address that the broker advertises leads elsewhere."""
     port, group = secure.ports["TLS"], unique("g")
     commit(secure.cluster.bootstrap, group, {(create_topic(secure.cluster.bootstrap, group), 0): 0})
-    names["localhost"] = [] if what == "name" else ["127.0.0.97"]
+    names["localhost"] = [] if what == "name" else [SECOND]
     said = {"certificate": "is not for the host name", "name": "can't be resolved",
             "port": "is a web server"}[what]  # fmt: skip
-    made = {"certificate": lambda: Ear(secure.ports["OTHER"], "127.0.0.97", port),
-            "port": lambda: WebServer("127.0.0.97", port),
+    made = {"certificate": lambda: Ear(secure.ports["OTHER"], SECOND, port),
+            "port": lambda: WebServer(SECOND, port),
             "name": contextlib.ExitStack}[what]()  # fmt: skip
     argv = ["describe", "--group", group, "--bootstrap-server", f"127.0.0.1:{port}"]
     argv += ["--command-config", client_file(**trust(secure))]
