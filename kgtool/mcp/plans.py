@@ -10,14 +10,38 @@ import csv
 import io
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.errors import UsageError
+from kgtool.errors import ChangedMeanwhile, UsageError
 
 KEPT_S = 15 * 60
 MOST = 100
+
+
+class Old(NamedTuple):
+    """What a group had committed when its plan was made, for changes that don't compare."""
+
+    group: str = ""
+    values: Mapping[tuple[str, int], tuple[Any, ...] | None] = {}
+    """Offset, epoch and metadata by topic and partition."""
+
+    def only(self, places: Iterable[tuple[str, int]]) -> Old:
+        """Return that of some partitions; of one that had nothing, that."""
+        return self._replace(values={place: self.values.get(place) for place in places})
+
+    def check(self, now: Old) -> None:
+        """:raises ChangedMeanwhile: something has been committed, or is gone, since then."""
+        for place, value in self.values.items():
+            if now.values.get(place) != value:
+                raise ChangedMeanwhile(
+                    f"Nothing was sent: {place[0]}-{place[1]} has changed since the plan was made",
+                    hint="Make a plan again.",
+                )
+
+
+NOTHING = Old()
 
 
 class Plan(NamedTuple):
@@ -27,6 +51,7 @@ class Plan(NamedTuple):
     words: tuple[str, ...]
     text: str | None
     until_s: float
+    old: Old = NOTHING
 
 
 class Plans:
@@ -39,13 +64,15 @@ class Plans:
         self._clock = clock
         self._known: dict[str, Plan] = {}
 
-    def keep(self, command: str, words: tuple[str, ...], text: str | None) -> str:
+    def keep(
+        self, command: str, words: tuple[str, ...], text: str | None, old: Old = NOTHING
+    ) -> str:
         """Keep a plan; return its id."""
         now = self._clock()
         alive = {key: plan for key, plan in self._known.items() if plan.until_s > now}
         self._known = dict(list(alive.items())[-MOST + 1 :])
         key = secrets.token_hex(8)
-        self._known[key] = Plan(command, words, text, now + KEPT_S)
+        self._known[key] = Plan(command, words, text, now + KEPT_S, old)
         return key
 
     def take(self, key: str) -> Plan:
@@ -90,7 +117,7 @@ def what_to_send(
         return (("cleanup", "apply", "{file}"), text) if document["results"] else None
     if name == "undo":
         return ("undo", str(given["journal"])), None
-    rows = [row for row in document["results"] if str(row["status"]).startswith("would-")]
+    rows = planned(document)
     if not rows:
         return None
     if name == "delete-offsets":
@@ -102,6 +129,19 @@ def what_to_send(
     )
     group = f"--group={given['group']}"
     return ("reset-offsets", group, "--from-file={file}", "--execute"), lines.getvalue()
+
+
+def planned(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a dry run that would be changed."""
+    return [row for row in document["results"] if str(row["status"]).startswith("would-")]
+
+
+def committed(group: str, document: Mapping[str, Any]) -> Old:
+    """Return what ``describe`` shows of a group's offsets."""
+    names = ("current_offset", "leader_epoch", "metadata")
+    rows = document.get("results", ())
+    return Old(group, {(row["topic"], row["partition"]): tuple(row[name] for name in names)
+                       for row in rows})  # fmt: skip
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -23,11 +23,22 @@ from mcp.server.stdio import stdio_server
 from kgtool import __version__
 from kgtool.errors import KgError, UsageError
 from kgtool.mcp import tools
-from kgtool.mcp.plans import Plans, command_of, parse, what_to_send
+from kgtool.mcp.plans import (
+    NOTHING,
+    Old,
+    Plans,
+    command_of,
+    committed,
+    parse,
+    planned,
+    what_to_send,
+)
 from kgtool.mcp.tools import APPLY, CHANGES, READS, REQUEST, Rights, Tool
 
 _READS = {tool.name: tool for tool in READS}
 _CHANGES = {tool.name: tool for tool in CHANGES}
+_BLIND = ("delete-offsets", "reset-offsets")
+"""Changes whose command does not know what the plan has seen."""
 _FOUND = (0, 3, 5)
 """Exit statuses with something to show: all, some, and a condition that was met."""
 
@@ -87,21 +98,28 @@ class Service:
             raise UsageError(f"There is no tool 'plan_{command}'.")
         self._check(command)
         words = _CHANGES[command].words(given)
+        old = NOTHING
+        if command in _BLIND:
+            old = await self._committed(given["group"])
         with tempfile.TemporaryDirectory(prefix="kgtool-mcp-") as folder:
             file = Path(folder, "plan.json")
             done = await self._run(command_of(command, given, words, file))
             document = parse(done.stdout)
-            planned = None
+            change = None
             is_here = document.get("cluster_id") == self._cluster_id
             if done.returncode in _FOUND and is_here:
-                planned = what_to_send(command, given, document, file)
-        key = None if planned is None else self._plans.keep(command, *planned)
+                change = what_to_send(command, given, document, file)
+            if command in _BLIND and change is not None:
+                old = old.only((row["topic"], row["partition"]) for row in planned(document))
+        key = None if change is None else self._plans.keep(command, *change, old)
         return _result(done, plan_id=key)
 
     async def _apply(self, given: Mapping[str, Any]) -> types.CallToolResult:
         APPLY.words(given)
         plan = self._plans.take(given["plan_id"])
         words = [*plan.words, "--yes", *self._check(plan.command).binding]
+        if plan.command in _BLIND:
+            plan.old.check(await self._committed(plan.old.group))
         if "reason" in given:
             words.append(f"--reason={given['reason']}")
         with tempfile.TemporaryDirectory(prefix="kgtool-mcp-") as folder:
@@ -109,6 +127,10 @@ class Service:
             if plan.text is not None:
                 file.write_text(plan.text, encoding="utf-8")
             return _result(await self._run([word.replace("{file}", str(file)) for word in words]))
+
+    async def _committed(self, group: str) -> Old:
+        done = await self._run(["describe", f"--group={group}"])
+        return committed(group, parse(done.stdout))
 
     async def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "kgtool", *words, "--output=json", *self._connection]

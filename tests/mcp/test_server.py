@@ -173,6 +173,24 @@ def test_only_the_planned_rows_are_sent(
     talk(ask, 'mcp = ["delete-offsets", "reset-offsets"]')
 
 
+@pytest.mark.parametrize("command", ["delete-offsets", "reset-offsets"])
+def test_what_was_committed_since_the_plan_is_left_alone(
+    talk: Call, group: tuple[str, str], bootstrap: str, command: str
+) -> None:
+    name, topic = group
+    more: dict[str, Any] = {"to_earliest": True} if command == "reset-offsets" else {}
+
+    async def ask(client: Client) -> None:
+        plan = await said(client, f"plan_{command}", group=name, topic=[topic], **more)
+        clients.commit(bootstrap, name, {(topic, 0): 4})
+        told = await refused(client, "apply", plan_id=plan["plan_id"])
+        assert f"{topic}-0 has changed since the plan" in told
+        assert "no such plan" in await refused(client, "apply", plan_id=plan["plan_id"])
+
+    talk(ask, f'mcp = ["{command}"]')
+    assert clients.committed(bootstrap, name) == {(topic, 0): 4}
+
+
 def test_a_policy_that_is_changed_meanwhile_holds(
     talk: Call, group: tuple[str, str], bootstrap: str, tmp_path: Path
 ) -> None:
