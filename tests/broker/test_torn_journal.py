@@ -12,6 +12,7 @@ import pytest
 
 from kgtool import GroupAdmin
 from kgtool.changes.journal.journal import Journal
+from kgtool.cli.flows.course import Course
 from kgtool.queries.offsets import adaptive_batches
 from tests.changes.world import seen
 from tests.cli.run import Result, call
@@ -131,4 +132,38 @@ def test_what_was_deleted_before_is_told(
     assert world.offsets() == (0, PARTITIONS)
     assert done.status == 3, done
     assert [(r["group"], r["status"]) for r in done.json["results"]] == [(world.small, "deleted")]
+    assert [error["name"] for error in done.json["errors"]] == ["JOURNAL"]
+
+
+@pytest.mark.parametrize("name", ["configs", "remove-members"])
+def test_what_the_canary_changed_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The disk is full once the canary is done. Was: nothing of it was told, and status 1."""
+    groups = [clients.unique("canary"), clients.unique("canary")]
+    topic = clients.create_topic(world.bootstrap, clients.unique("canary"))
+    members = [clients.join(world.bootstrap, group, [topic]) for group in groups]
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    real = Course.goes_on
+
+    def goes_on(course: Course, *args: Any, **given: Any) -> bool:
+        (journal,) = (world.folder / "journal").glob("*.jsonl")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 10, hard))
+        return real(course, *args, **given)
+
+    monkeypatch.setattr(Course, "goes_on", goes_on)
+    words = {
+        "configs": ["--alter", "--add-config", "consumer.session.timeout.ms=50000"],
+        "remove-members": ["--all"],
+    }
+    named = [word for group in groups for word in ("--group", group)]
+    try:
+        done = world.run(name, *named, *words[name], "--canary", "1", "--yes", "-o", "json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+        for member in members:
+            member.close()
+    assert done.status == 3, done
+    assert {row["group"] for row in done.json["results"]} == {groups[0]}
+    assert {row["status"] for row in done.json["results"]} <= {"altered", "removed"}
     assert [error["name"] for error in done.json["errors"]] == ["JOURNAL"]

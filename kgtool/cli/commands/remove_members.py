@@ -161,6 +161,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
                 row._replace(status="failed", error=not_reached(group))
                 for row in _foreseen(*found[group])
             ],
+            lambda done: _report(output, [row for rows in done for row in rows]),
         )  # fmt: skip
     change.say()
     return [row for rows in removed for row in rows]

@@ -162,7 +162,10 @@ class Work:
                 return [one._replace(status="failed", error=error) for one in left]
 
             change.lock(groups)
-            outcomes = course.run(groups, work, lambda rows: any(one.error for one in rows), leave)
+            outcomes = course.run(
+                groups, work, lambda rows: any(one.error for one in rows), leave,
+                lambda done: self._report([one for rows in done for one in rows]),
+            )  # fmt: skip
         outcome = {one.key: one for rows in outcomes for one in rows}
         done = [outcome.get(one.key, one) for one in items]
         self.journal_id = change.journal_id

@@ -59,18 +59,25 @@ class Course:
     def run(
         self, items: Sequence[T], work: Callable[[list[T]], Sequence[R]],
         failed: Callable[[R], bool], leave: Callable[[T], R],
+        tell: Callable[[list[R]], None] | None = None,
     ) -> list[R]:  # fmt: skip
         """Work on the canary and then on the rest, an item for each group; wave by wave.
 
         :param failed: whether something failed in a group.
         :param leave: makes the outcome of a group that is not reached.
+        :param tell: puts out what is done where something ends all of it: a full disk, Ctrl-C.
         """
         done: list[R] = []
         at = 0
         for part in self.parts([items]):
             if self._is_stopped:
                 break
-            found = work(part)
+            try:
+                found = work(part)
+            except BaseException:
+                if done and tell is not None:
+                    tell(done)
+                raise
             done += found
             at += len(part)
             self._done += len(part)
