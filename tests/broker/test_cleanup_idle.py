@@ -112,6 +112,23 @@ def test_a_plan_of_a_broker_whose_clock_is_ahead_of_the_others(scene: Scene) -> 
     assert f"Somebody has committed {scene.topic}-0 again since" in rows[used]["reason"]
 
 
+def test_a_plan_that_does_not_know_when_offsets_were_committed(scene: Scene) -> None:
+    """The log of a large cluster is read from a time on: older commits are only older than that.
+
+    One that was committed again since, unchanged, as an idle consumer does, was deleted.
+    """
+    used, dead = scene.group(), scene.group()
+    plan, _ = scene.plan("--group", used, "--group", dead)
+    for item in plan["items"]:
+        item["offsets"] = [{**each, "committed_at_ms": None} for each in item["offsets"]]
+    scene.path.write_text(json.dumps(plan))
+    clients.commit(scene.bootstrap, used, {(scene.topic, 0): 0})
+    rows = scene.apply()
+    assert (rows[used]["status"], rows[dead]["status"]) == ("skipped", "deleted")
+    assert f"Somebody has committed {scene.topic}-0 again since" in rows[used]["reason"]
+    assert clients.committed(scene.bootstrap, used) == {(scene.topic, 0): 0}
+
+
 def test_clocks_that_agree(scene: Scene) -> None:
     _, said = scene.plan("--group", scene.group(), "--idle", "1s")
     assert "Warning" not in said

@@ -48,7 +48,7 @@ def changed(
         or _topics_changed(item, topic_id)
     )
     if reason is None and since is not None:
-        reason = _committed_since(item, since) or _members_since(item, since, since_ms)
+        reason = _committed_since(item, since, since_ms) or _members_since(item, since, since_ms)
     return None if reason is None else _skip(item, reason)
 
 
@@ -107,13 +107,15 @@ def _topics_changed(item: PlanItem, topic_id: TopicId) -> str | None:
     return None
 
 
-def _committed_since(item: PlanItem, since: CommitTimes) -> str | None:
-    """Find commits of the same offsets, which OffsetFetch can't tell from the old ones."""
+def _committed_since(item: PlanItem, since: CommitTimes, since_ms: int) -> str | None:
+    """Find commits of the same offsets, which OffsetFetch can't tell from the old ones.
+
+    Where the plan does not know when an offset was committed, it was before the plan.
+    """
     for offset in (*item.offsets, *item.keep):
         found = since.at.get(offset.at)
-        if found is None or offset.committed_at_ms is None:
-            continue
-        if found.at_ms > offset.committed_at_ms:
+        known_ms = since_ms if offset.committed_at_ms is None else offset.committed_at_ms
+        if found is not None and found.at_ms > known_ms:
             return f"Somebody has committed {offset.at} again since, at {moment(found.at_ms)}."
     return None
 
