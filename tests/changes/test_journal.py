@@ -207,6 +207,16 @@ class TestWriting:
         found = read(tmp_path)
         assert (made.groups, made.changes, made.failed, found.changes) == (1, 2, 1, 1)
 
+    def test_configs_that_were_not_going_to_be_changed_do_not_count(self, tmp_path: Path) -> None:
+        """Was: their failures were taken off the changes, and a journal with -1 is unreadable."""
+        made = Journal(tmp_path, header())
+        made.before_configs([ConfigChange("g", "a", None, "1")])
+        made.config_result("g", "a", "altered", None)
+        for name in ("a", "b"):
+            made.config_result("other", name, "failed", DENIED)
+        made.close("done", 2000)
+        assert (read(tmp_path).changes, made.failed) == (1, 0)
+
 
 class TestDamage:
     """The disk is full, and has room again before the end is written."""

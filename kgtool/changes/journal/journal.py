@@ -133,6 +133,7 @@ class Journal:
         self.unknown = 0
         self.problem: OSError | None = None
         self._items: dict[str, Collection[TopicPartition]] = {}
+        self._configs: set[tuple[str, str]] = set()
         self._folder = folder
         self._is_safe = self._is_closed = False
         self._copy, self._copied = copy, 0
@@ -186,6 +187,7 @@ class Journal:
         :raises JournalError: they aren't there; the caller must not change anything then.
         """
         with self._part():
+            self._configs = {(change.group, change.name) for change in changes}
             for change in changes:
                 self._file.write(dump({"kind": "config", **change._asdict()}))
             self.groups += len({change.group for change in changes})
@@ -242,8 +244,9 @@ class Journal:
         self._outcome(line, status, error, count)
 
     def config_result(self, group: str, name: str, status: str, error: ItemError | None) -> None:
-        """Write down what came of one config of a group."""
-        self._outcome({"kind": "result", "group": group, "config": name}, status, error, 1)
+        """Write down what came of one config of the last ``before_configs``, or of another."""
+        line = {"kind": "result", "group": group, "config": name}
+        self._outcome(line, status, error, int((group, name) in self._configs))
 
     def _outcome(
         self, line: dict[str, Any], status: str, error: ItemError | None, count: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from kgtool import GroupAdmin, KgError, TopicPartition
 from kgtool.changes.restore.decide import PutGroup
 from kgtool.errors import UsageError
+from tests.cli.run import call
 from tests.support import clients
 
 KEY = "consumer.session.timeout.ms"
@@ -59,6 +61,29 @@ class TestUndo:
         assert [error.name for error in done.errors] == ["CHANGED_MEANWHILE"]
         assert admin.undo(force=True).errors == []
         assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+
+    def test_configs_that_the_controller_takes_no_more(
+        self, bootstrap: str, admin: GroupAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:  # fmt: skip
+        """Was: each refusal was taken off the changes, and the undo's journal was unreadable."""
+        monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
+        one, two = sorted(clients.unique("configured") for _ in range(2))
+        added = f"{KEY}=50000,consumer.heartbeat.interval.ms=6000"
+        done = call(
+            capsys, "configs", one, two, "--bootstrap-server", bootstrap, "--alter",
+            "--add-config", added, "--yes",
+        )  # fmt: skip
+        assert done.status == 0, done
+        entry = admin.history()[0]
+        lines = [json.loads(line) for line in entry.path.read_text().splitlines()]
+        for line in lines:
+            if line["kind"] == "config" and line["group"] == two:
+                line["before"] = "1"  # below the least that the broker allows
+        entry.path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        assert len(admin.undo(entry.id).errors) == 2
+        undone = admin.history()[0]
+        assert (undone.undoes, undone.changes) == (entry.id, 2)
 
     def test_configs(self, admin: GroupAdmin) -> None:
         name = clients.unique("configured")
