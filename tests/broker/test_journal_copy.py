@@ -72,6 +72,16 @@ def test_the_copy_is_the_journal(pod: Pod) -> None:
     assert again.status == 1 and "was undone already" in again.stderr, again
 
 
+def test_an_undo_from_what_can_only_be_read(pod: Pod, tmp_path: Path) -> None:
+    """Was: everything is back, and the status said that nothing could be done."""
+    assert pod.run(*pod.argv).status == 0
+    archive = shutil.make_archive(str(tmp_path / "copies"), "zip", pod.bucket)
+    (folder,) = pod.bucket.iterdir()
+    undone = pod.run("undo", "--from", f"zip://{folder.name}::file://{archive}", "--yes")
+    assert pod.left == 3
+    assert undone.status == 0 and "can't be marked as undone" in undone.stderr, undone
+
+
 def _apply_slowly(pod: Pod) -> subprocess.Popen[str]:
     """A cleanup with a wait of seconds behind each group; returns behind the first."""
     plan = pod.disk.parent / "plan.json"

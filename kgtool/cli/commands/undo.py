@@ -106,10 +106,19 @@ def _run(
         status = _undo(session, output, entry, options)
     marks = entry.path.read_bytes()[size:] if url is not None else b""
     if url is not None and marks:
-        from kgtool.changes.journal.remote import Copy
-
-        Copy(url, goes_on=True).put(marks)
+        _mark_copy(output, url, marks)
     return status
+
+
+def _mark_copy(output: Output, url: str, marks: bytes) -> None:
+    """Store the mark beside the journal; if it can't be, that takes nothing from what was done."""
+    from kgtool.changes.journal.journal import JournalError
+    from kgtool.changes.journal.remote import Copy
+
+    try:
+        Copy(url, goes_on=True).put(marks)
+    except JournalError as error:
+        output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
 
 
 def _entry(journal: str | None, path: str | None) -> Entry | None:
