@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from kgtool.client.ops import Operation, Pause, call, gather
 from kgtool.config import settings
 from kgtool.config.logins import ClientCredentials, OAuthLogin, Secret
 from kgtool.config.properties import Properties
-from kgtool.errors import AuthenticationError, ConfigError
+from kgtool.errors import AuthenticationError, ConfigError, KgError
 from kgtool.net.auth.tokens import TokenSource
 from kgtool.net.session import Session
+from kgtool.protocol.api import metadata
+from kgtool.protocol.sasl.oauthbearer import unsecured_token
 from tests.net.conftest import Refused, Run
 from tests.support.oidc import CLIENT, Endpoint, serve
 from tests.support.secure import SecureKafka, oauth
@@ -221,6 +224,38 @@ def test_one_token_serves_all_connections_until_most_of_its_time_is_over(
         time.sleep(0.9)
         source.get("a")
         assert len(endpoint.requests) == 2
+
+
+def test_nothing_is_asked_while_a_token_for_a_new_login_is_fetched(
+    secure: SecureKafka, client_file: Callable[..., str]
+) -> None:
+    """The session may end meanwhile (KIP-368), and what is asked then ends the connection."""
+    endpoint = Endpoint(secure.keys)
+
+    def answer(headers: object, form: object) -> tuple[int, object]:
+        endpoint.requests.append({})
+        if len(endpoint.requests) > 1:
+            time.sleep(1.5)  # past the end of a session of 2 s
+        token = unsecured_token({"unsecuredLoginStringClaim_sub": "alice"}, time.time())
+        return 200, {"access_token": token, "expires_in": 1}
+
+    endpoint.answer = answer  # type: ignore[method-assign]
+    with serve(endpoint):
+        made = settings(secure.at("SHORT"), client_file(**credentials(endpoint)))
+        assert made is not None
+        with Session(made) as session:
+            session.connect()
+            (connection,) = session.loop._pool._connections.values()
+            (broker,) = session.cluster.brokers
+            replies = session.run(gather([_ask(broker, number / 4) for number in range(20)]))
+            assert [str(reply) for reply in replies if isinstance(reply, KgError)] == []
+            assert len(endpoint.requests) > 1
+            assert list(session.loop._pool._connections.values()) == [connection]
+
+
+def _ask(broker: int, seconds: float) -> Operation[object]:
+    yield Pause(seconds)
+    return (yield from call(broker, metadata.Request(topics=[])))
 
 
 def _source(endpoint: Endpoint, **changes: object) -> TokenSource:
