@@ -407,6 +407,16 @@ class TestTables:
         assert {fitting.sizes[column] for column in (GROUP, TOPIC)} == {33, 19}
         assert {"LAG", "STATUS", "PARTITION"} <= {column.header for column in fitting.sizes}
 
+    def test_names_that_are_cut_can_be_told_apart(self) -> None:
+        names = [f"console-consumer-of-payments-{i}" for i in (10007, 10011)]
+        rows = [{**ROW, "group": name, "topic": "t" * 60} for name in names]
+        drawn = tables.draw(SHOWN, rows, sizes=tables.fit(SHOWN, rows, 80).sizes)
+        shown = [line.split()[0] for line in drawn.splitlines()[1:]]
+        assert shown[0].endswith("10007") and shown[1].endswith("10011") and "…" in shown[0]
+        status = next(column for column in SHOWN if column.key == "status")
+        said = tables.draw([status], [{"status": "Error: GONE: moved"}], sizes={status: 12})
+        assert said.splitlines()[1] == "Error: GONE…"
+
     def test_columns_that_say_nothing_go_first(self) -> None:
         idle = {**ROW, "member_id": None, "host": None, "client_id": None}
         lines, fitting = self._lines(100, idle)

@@ -67,6 +67,8 @@ def test_remarks_break_between_words_on_a_terminal() -> None:
     long = "Warning: " + "these groups were not looked at, " * 4
     assert all(len(line) <= 80 for line in terminal.fold(long, 80).splitlines())
     assert terminal.fold(long, 80).split() == long.split()
-    for whole in (f"Wrote /{'a' * 90}", f"{long} kgtool undo last --wait-empty 60s"):
-        assert terminal.fold(whole, 80) == whole
+    path, command = f"Wrote /{'a' * 90}", "kgtool undo last --wait-empty 60s"
+    assert terminal.fold(path, 80) == path
+    folded = terminal.fold(f"{long} ({command}) {long}", 80).splitlines()
+    assert max(map(len, folded)) <= 80 and sum(command in line for line in folded) == 1
     assert terminal.fold(long, None) == long

@@ -208,7 +208,8 @@ def _line(
     parts = []
     for column, size in sizes.items():
         cell = cells[column]
-        text = terminal.shorten(cell, size, mark)
+        cut = terminal.shorten if column.kind == STATUS else terminal.shorten_name
+        text = cut(cell, size, mark)
         room = " " * (size - terminal.columns_of(text))
         if color == "status":
             text = terminal.paint(text, _color(column, cell))

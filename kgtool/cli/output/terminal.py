@@ -52,10 +52,10 @@ def columns_of(text: str) -> int:
 
 
 def shorten(text: str, size: int, mark: str = "…") -> str:
-    """Cut text to a number of columns; ``mark`` says where something is missing.
+    """Cut a sentence to a number of columns; ``mark`` says that something is missing.
 
-    >>> shorten("console-consumer-12345", 10)
-    'console-c…'
+    >>> shorten("Group billing is not known.", 10)
+    'Group bil…'
     """
     if columns_of(text) <= size:
         return text
@@ -68,10 +68,23 @@ def shorten(text: str, size: int, mark: str = "…") -> str:
     return "".join(kept) + mark
 
 
+def shorten_name(name: str, size: int, mark: str = "…") -> str:
+    """Cut a name to a number of columns in its middle: many differ in their last characters.
+
+    >>> shorten_name("console-consumer-12345", 12)
+    'console…2345'
+    """
+    if columns_of(name) <= size:
+        return name
+    head = shorten(name, size - size // 3, mark)
+    tail = shorten(name[::-1], size - columns_of(head), "")[::-1]
+    return head + tail[next((i for i, char in enumerate(tail) if columns_of(char)), 0) :]
+
+
 def fold(text: str, width: int | None) -> str:
     """Break lines between words, which a terminal breaks anywhere; None: as they are.
 
-    Lines with the options of a command, or with a long path, stay whole: they are to be copied.
+    Commands stay whole, and lines with a long path: they are to be copied.
 
     >>> fold("- one two or three", 12).split("\\n")
     ['- one two or', '  three']
@@ -86,10 +99,14 @@ def _folded(line: str, width: int) -> list[str]:
     from textwrap import wrap
 
     has_path = max(map(len, line.split(" "))) > width // 2
-    if len(line) <= width or has_path or re.search(r"kgtool [a-z-]+ [^).;,]*--", line):
+    if len(line) <= width or has_path:
         return [line]
-    margin = len(line) - len(line.lstrip(" -"))
-    return wrap(line, width, subsequent_indent=" " * margin, break_on_hyphens=False)
+    whole = re.sub(r"kgtool [a-z-]+ [^).;,]*--[^).;,]*", lambda m: m[0].replace(" ", "\0"), line)
+    margin = " " * (len(line) - len(line.lstrip(" -")))
+    parts = wrap(
+        whole, width, subsequent_indent=margin, break_on_hyphens=False, break_long_words=False
+    )
+    return [part.replace("\0", " ") for part in parts]
 
 
 def mark_for(stream: TextIO | None = None) -> str:

@@ -59,7 +59,7 @@ class Page:
         numeric = [all(isinstance(row[i], int | None) for row in rows) for i in range(len(head))]
         self.lines += ["", self._bold(title)]
         for row in [list(head), *cells]:
-            row[0] = terminal.shorten(row[0], sizes[0], self.mark)
+            row[0] = terminal.shorten_name(row[0], sizes[0], self.mark)
             parts = []
             for cell, wide, right in zip(row, sizes, numeric, strict=True):
                 room = " " * (wide - terminal.columns_of(cell))

@@ -123,4 +123,4 @@ def _cell(name: str, value: Any, mark: str | None) -> str:
     if name.endswith("_ms"):
         return when(value)
     text = escape(str(value))
-    return text if mark is None else terminal.shorten(text, WIDEST, mark)
+    return text if mark is None else terminal.shorten_name(text, WIDEST, mark)
