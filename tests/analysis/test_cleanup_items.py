@@ -1,15 +1,20 @@
-"""What could be deleted, of a log partition that has nothing any more."""
+"""What could be deleted, of logs that have nothing any more, or don't tell all of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.find import find
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.tables.cleanup import decisions
+from kgtool.changes.cleanup.plan_file import LeftOut
 from tests.analysis import writer
 from tests.analysis.writer import Raw
+from tests.retention.truth import DATA
 
 AT_MS = 1_795_265_000_000
 
@@ -22,3 +27,13 @@ def test_a_log_partition_without_a_living_offset(tmp_path: Path) -> None:
     files = find([str(tmp_path)]).files
     analysis = Analysis(Local(), files, basis, None, Wanted(plan=True, idle_ms=10_000))
     assert list(analysis.decisions()) == []
+
+
+@pytest.mark.parametrize("idle_ms", [None, 10_000])
+def test_an_input_that_does_not_tell_when_offsets_were_committed(idle_ms: int | None) -> None:
+    dump = DATA / "export-samples" / "2.1.1.dump-log-offsets-decoder.txt"
+    basis = sources.basis(None, "2.4", None, None)
+    wanted = Wanted(plan=True, idle_ms=idle_ms)
+    analysis = Analysis(Local(), find([str(dump)]).files, basis, None, wanted)
+    why = "when its offsets were committed is not in the log"
+    assert list(decisions(analysis.decisions())) == [LeftOut("inj-gm2-empty", why)]

@@ -87,9 +87,11 @@ def _is_wanted(row: Mapping[str, Any], latest_ms: int | None) -> bool:
     is_empty = row["state"] == EMPTY
     if row["state"] is not None and not is_empty and row["all_subscribed"]:
         return False
-    last_ms = row["last_used_ms"]
-    is_recent = latest_ms is not None and (last_ms is None or last_ms > latest_ms)
-    return not (is_empty and is_recent)
+    return not (is_empty and _is_after(row["last_used_ms"], latest_ms))
+
+
+def _is_after(at_ms: int | None, latest_ms: int | None) -> bool:
+    return at_ms is not None and latest_ms is not None and at_ms > latest_ms
 
 
 def _decide(
@@ -98,9 +100,10 @@ def _decide(
     group, offsets = row["group"], row["offsets"]
     living = row["state"] != EMPTY
     if living and row["state"] is not None:
-        offsets = [each for each in offsets if not each["subscribed"]]
-        if latest_ms is not None:
-            offsets = [each for each in offsets if each["commit_timestamp_ms"] <= latest_ms]
+        offsets = [
+            each for each in offsets
+            if not each["subscribed"] and not _is_after(each["commit_timestamp_ms"], latest_ms)
+        ]  # fmt: skip
         if not offsets:
             return
     problem = _problem(row, offsets, living)
@@ -129,6 +132,8 @@ def _problem(
         return "a transaction is about to change its offsets"
     if living and any(each["subscribed"] is None for each in offsets):
         return "to what its members subscribe is not in the log"
+    if any(each["commit_timestamp_ms"] is None for each in offsets):
+        return "when its offsets were committed is not in the log"
     return None
 
 
