@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from kgtool.analysis.input import scenarios, sources
@@ -71,6 +73,36 @@ def test_every_odd_character(engine: Make, tmp_path: Path) -> None:
         **{("g", name): len(NAMES) + at for at, name in enumerate(NAMES)},
     }
     assert {row["group"] for row in found["groups"]} == {*NAMES, "g"}
+
+
+def test_parquet_with_rows_that_have_no_place(engine: Make, tmp_path: Path) -> None:
+    places = [(0, 0), (0, None), (1, 0), (None, 1), (0, 1), (1, 1)]
+    keys = [writer.offset_key("a"), writer.offset_key("b"), writer.offset_key("c"),
+            writer.offset_key("d"), b"?", b"?"]  # fmt: skip
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(
+        pa.table(
+            {
+                "key": keys, "value": [writer.offset_value(1, NOW_MS)] * len(keys),
+                "topic": ["__consumer_offsets"] * len(keys),
+                "partition": pa.array([partition for partition, _ in places], pa.int32()),
+                "offset": pa.array([offset for _, offset in places], pa.int64()),
+                "timestamp": pa.array([NOW_MS] * len(keys), pa.timestamp("ms", "UTC")),
+            }
+        ),
+        path,
+    )  # fmt: skip
+    basis = sources.basis(None, "4.1", 7 * DAY_MS, None)
+    analysis = Analysis(engine(), find([str(path)]).files, basis)
+    assert [row["group"] for row in dicts(analysis, "live")] == ["a", "c"]
+    # Each reason once, however many partitions the file has, and no row of the file's own.
+    (file,) = dicts(analysis, "quality")
+    assert [(each["reason"], each["records"]) for each in file["problems"]] == [
+        ("malformed key", 2), ("record without a partition or an offset", 2),
+    ]  # fmt: skip
+    assert (file["records"], file["skipped"]) == (6, 4)
+    rows = dicts(analysis, "partitions")
+    assert sorted((row["log_partition"], row["records"]) for row in rows) == [(0, 3), (1, 2)]
 
 
 def test_invalid_utf_8(engine: Make, tmp_path: Path) -> None:

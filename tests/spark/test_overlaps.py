@@ -22,7 +22,7 @@ def tables(engine: Make, *paths: Path) -> dict[str, Any]:
     basis = sources.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
     files = sources.find([str(path) for path in paths]).files
     analysis = Analysis(engine(), files, basis, None, Wanted(bucket_ms=10_000))
-    names = ("live", "removals", "groups", "metrics")
+    names = ("live", "removals", "groups", "metrics", "partitions")
     return {name: sorted(map(str, dicts(analysis, name))) for name in names}
 
 

@@ -154,10 +154,29 @@ class Log:
         return int(ints(rows["timestamp_ms"])[first])
 
     @cached_property
+    def read(self) -> Any:
+        """What was read of this partition, a row a chunk of a file."""
+        return self.notes.filter(pc.is_null(self.notes["reason"]))
+
+    @property
+    def size_in_log(self) -> tuple[int, int]:
+        """Bytes and records; of chunks that overlap, as those of replicas do, once."""
+        names = ("log_offset", "offset", "bytes", "records")
+        first, last, size, records = (ints(self.read[name]) for name in names)
+        share = np.ones(len(first))
+        if self._doubled:
+            order = np.lexsort((last, first))
+            order = order[first[order] != NONE]
+            start, end = first[order], last[order] + 1
+            behind = np.maximum.accumulate(np.append(0, end))[:-1]
+            share[order] = np.maximum(end - np.maximum(start, behind), 0) / (end - start)
+        some = records > 0
+        return round((share * size)[some].sum()), round((share * records)[some].sum())
+
+    @cached_property
     def is_complete(self) -> bool:
         """Whether every record since offset 0 was read."""
-        read = self.notes.filter(pc.is_null(self.notes["reason"]))
-        chunks = zip(*(read[name].to_pylist() for name in ("log_offset", "offset", "records")),
+        chunks = zip(*(self.read[name].to_pylist() for name in ("log_offset", "offset", "records")),
                      strict=True)  # fmt: skip
         known = sorted(chunk for chunk in chunks if chunk[0] is not None)
         if not self._doubled:

@@ -13,7 +13,7 @@ from kgtool.analysis.fold.log import UNREAD_BATCHES
 _FIELDS = ("path", "partition", "reason", "records", "bytes", "position", "damage", "log_offset",
            "offset")  # fmt: skip
 
-_Reasons = dict[tuple[int, str | None], list[dict[str, Any]]]
+_Reasons = dict[str | None, list[dict[str, Any]]]
 
 
 def quality(notes: Any) -> Any:
@@ -21,7 +21,7 @@ def quality(notes: Any) -> Any:
     files: dict[str, _Reasons] = {}
     for note in notes.select(_FIELDS).to_pylist():
         of_file = files.setdefault(note["path"], defaultdict(list))
-        of_file[note["partition"], note["reason"]].append(note)
+        of_file[note["reason"]].append(note)
     rows = [_row(path, of_file) for path, of_file in files.items()]
     return pa.Table.from_pylist(rows, schema=schema.arrow(schema.QUALITY))
 
@@ -29,7 +29,7 @@ def quality(notes: Any) -> Any:
 def _row(path: str, by_reason: _Reasons) -> dict[str, Any]:
     size = total = skipped = 0
     problems, firsts, lasts = [], [], []
-    for (_, reason), notes in by_reason.items():
+    for reason, notes in by_reason.items():
         records, length = (_sum(notes, name) for name in ("records", "bytes"))
         if reason is None or reason in UNREAD_BATCHES:
             total += records or 0
@@ -49,7 +49,7 @@ def _row(path: str, by_reason: _Reasons) -> dict[str, Any]:
                     "damage": any(note["damage"] for note in notes),
                 }
             )
-    partitions = {partition for partition, _ in by_reason}
+    partitions = {note["partition"] for notes in by_reason.values() for note in notes}
     one = partitions.pop() if len(partitions) == 1 else -1
     return {
         "path": path,

@@ -22,11 +22,12 @@ from kgtool.analysis.decode.parts import Piece, decode_part
 from kgtool.analysis.decode.rows import Source
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import TOPIC, unquoted
+from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, unquoted
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 INPUT = ("path", "partition", "offset", "timestamp_ms", "key", "value")
 REASON_KEYLESS = "record without a key"
+REASON_PLACELESS = "record without a partition or an offset"
 
 
 def refusal(path: str) -> str | None:
@@ -119,7 +120,7 @@ def _by_partition(table: Any) -> Iterator[tuple[str, int, Any]]:
     ordered = table.sort_by([(name, "ascending") for name in ("path", "partition", "offset")])
     paths = ordered["path"].combine_chunks().dictionary_encode()
     path_code = paths.indices.to_numpy()
-    partition = ordered["partition"].to_numpy()
+    partition = ordered["partition"].fill_null(NO_PARTITION).to_numpy()
     changes = (path_code[1:] != path_code[:-1]) | (partition[1:] != partition[:-1])
     starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(partition)]
     for start, end in zip(starts[:-1], starts[1:], strict=True):
@@ -128,12 +129,15 @@ def _by_partition(table: Any) -> Iterator[tuple[str, int, Any]]:
 
 
 def _piece(rows: Any) -> Piece:
-    offset = rows["offset"].to_numpy().astype(np.int64)
+    notes = []
+    placed = rows.filter(pc.and_(pc.is_valid(rows["partition"]), pc.is_valid(rows["offset"])))
+    if len(placed) < len(rows):
+        notes.append(Note(REASON_PLACELESS, 0, 0, len(rows) - len(placed)))
+    rows, offset = placed, placed["offset"].to_numpy().astype(np.int64)
     # A dump that was made twice has its rows twice.
     first = np.ones(len(offset), dtype=np.bool_)
     first[1:] = offset[1:] != offset[:-1]
     has_key = pc.is_valid(rows["key"]).to_numpy()
-    notes = []
     if not has_key[first].all():
         notes.append(Note(REASON_KEYLESS, 0, 0, int((~has_key[first]).sum())))
     rows = rows.filter(pa.array(first & has_key))
