@@ -75,8 +75,19 @@ class Plan:
 
     def __init__(self, *faults: Fault) -> None:
         self.left = {fault: fault.times for fault in faults}
-        self.struck = 0
+        self.hook_failed: Exception | None = None
+        self._struck = 0
         self._asked: Counter[tuple[int, int]] = Counter()
+
+    @property
+    def struck(self) -> int:
+        """How many faults have struck.
+
+        :raises Exception: what a hook has raised: the fault was another one than was meant.
+        """
+        if self.hook_failed is not None:
+            raise self.hook_failed
+        return self._struck
 
     def fault_for(self, broker: int) -> Fault | None:
         return next(
@@ -102,7 +113,7 @@ class Plan:
         if self.left[fault] <= 0:
             return False
         self.left[fault] -= 1
-        self.struck += 1
+        self._struck += 1
         return True
 
 
@@ -255,7 +266,7 @@ class _Conversation:
             self._proxies.trace.setdefault(self._client, []).append(came)
             fault = self._plan.fault_of_request(self._broker, key) if self._plan else None
             if fault is not None and fault.kind in ("swallow", "stall"):
-                await _call(fault)
+                await self._call(fault)
                 if fault.kind == "stall":
                     # The broker may have it before the connection behind this one ends.
                     self._proxies.deliver_later(frame, self._target, fault.seconds)
@@ -285,7 +296,7 @@ class _Conversation:
         (correlation,) = struct.unpack_from(">i", frame, 4)
         asked = self._due.pop(correlation, None)
         if asked is not None:
-            await _call(asked)
+            await self._call(asked)
             if asked.kind == "rewrite":
                 assert asked.rewrite is not None
                 yield asked.rewrite(frame)
@@ -310,6 +321,17 @@ class _Conversation:
         assert fault is not None
         async for piece in self._spoilt(fault, frame, writer):
             yield piece
+
+    async def _call(self, fault: Fault) -> None:
+        """Run the fault's hook to its end, while the other conversations go on."""
+        if fault.hook is None:
+            return
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, fault.hook)
+        except Exception as error:
+            assert self._plan is not None
+            self._plan.hook_failed = error
+            raise _Ended from None
 
     async def _spoilt(
         self, fault: Fault, frame: bytes, writer: asyncio.StreamWriter
@@ -347,12 +369,6 @@ class _Conversation:
             return noise(self._random.randrange(1, 40)) + frame
         assert kind == "twice", kind
         return frame + frame
-
-
-async def _call(fault: Fault) -> None:
-    """Run the fault's hook to its end, while the other conversations go on."""
-    if fault.hook is not None:
-        await asyncio.get_running_loop().run_in_executor(None, fault.hook)
 
 
 async def _deliver(frame: bytes, target: int, seconds: float) -> None:
