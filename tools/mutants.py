@@ -165,6 +165,7 @@ class Copy:
                 self.said, _ = process.communicate(timeout=limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
+                self.said = f"no end within {limit:g} s (--limit)"
                 return 1
         return process.returncode
 

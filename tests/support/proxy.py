@@ -328,7 +328,7 @@ class _Conversation:
             return
         try:
             await asyncio.get_running_loop().run_in_executor(None, fault.hook)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a hook may raise
             assert self._plan is not None
             self._plan.hook_failed = error
             raise _Ended from None
