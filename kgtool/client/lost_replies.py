@@ -36,13 +36,16 @@ Step = Callable[[int, list[str]], Operation[dict[str, Any]]]
 
 
 def change_by_coordinator(
-    cluster: Cluster, groups: Sequence[str], send: Step, look: Step, what: str
-) -> Operation[dict[str, Any]]:
+    cluster: Cluster, groups: Sequence[str], send: Step, look: Step, what: str,
+    first_look: Step | None = None,
+) -> Operation[dict[str, Any]]:  # fmt: skip
     """Run ``send(broker, groups)`` on each group's coordinator; return each group's answer.
 
     :param look: called instead where an earlier answer got lost: per group, ``SEND_AGAIN``, the
         answer that was lost, or a ``KgError``.
     :param what: the end of the sentence "it is not known whether …".
+    :param first_look: called just before the first ``send``; returns the groups of which nothing
+        is to be sent, with their answers.
     """
     lost: dict[str, KgError] = {}
     silent: dict[str, int] = {}
@@ -59,6 +62,9 @@ def change_by_coordinator(
             yield from hang_up(doubtful)
             found = yield from look(broker, doubtful)
             answers = {g: verdict for g, verdict in found.items() if verdict is not SEND_AGAIN}
+        fresh = [group for group in ids if group not in lost]
+        if fresh and first_look is not None:
+            answers.update((yield from first_look(broker, fresh)))
         rest = [group for group in ids if group not in answers]
         if rest:
             replies = yield from send(broker, rest)

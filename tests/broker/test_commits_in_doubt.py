@@ -27,7 +27,8 @@ from tests.support.outcomes import Outcome
 from tests.support.proxy import Fault, Plan, Proxies
 
 TABLE, DELETIONS = "A commit in doubt", "A deletion in doubt"
-OFFSET_COMMIT, OFFSET_FETCH, DELETE_GROUPS, OFFSET_DELETE, FIND_COORDINATOR = 8, 9, 42, 47, 10
+LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 2, 8, 9, 10
+DELETE_GROUPS, OFFSET_DELETE = 42, 47
 OLD, NEW, FOREIGN = 5, 10, 250
 CODES = {"7": 7, "14": 14, "15": 15, "16": 16, "100": 100}
 FAULTS = ("lost-answer", "swallow", *CODES)
@@ -334,6 +335,25 @@ class TestDeletionsInDoubt:
             (line,) = done.journaled
             assert (done.status, line["outcome"]) == (1, "unknown"), (done.text, line)
             cell.says(f"the other commit, status {done.status}")
+
+
+@pytest.mark.parametrize(
+    ("command", "api", "at"), [("delete", DELETE_GROUPS, 0), ("delete-offsets", OFFSET_DELETE, 1)]
+)
+def test_a_commit_between_the_look_and_the_deletion(
+    scene: Scene, command: str, api: int, at: int
+) -> None:
+    """Images and the journal lie between them: a silent leader or a slow disk, and it is long.
+
+    The commit was deleted, and undo restored the one before it.
+    """
+    plan = scene.fault("watch", lambda: scene.commit(FOREIGN), api=LIST_OFFSETS, at=at)
+    done = scene.run(command, plan)
+    assert done.struck == 1, done.text
+    assert (done.offset, done.status, done.error) == (FOREIGN, 1, "CHANGED_MEANWHILE"), done.text
+    assert scene.proxies.requests[scene.name][api] == 0, "nothing was sent"
+    (line,) = done.journaled
+    assert (line["status"], line["outcome"]) == ("changed-meanwhile", "failed"), line
 
 
 def test_the_pages_have_no_cell_that_no_test_fills() -> None:

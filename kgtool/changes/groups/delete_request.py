@@ -14,7 +14,7 @@ from kgtool.changes.offsets.batches import (
     tombstone_bytes,
 )
 from kgtool.changes.offsets.delete_request import delete_partitions
-from kgtool.changes.snapshot import group_digest
+from kgtool.changes.snapshot import group_digest, value_digest
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
@@ -122,17 +122,38 @@ def _send(
         parts = split(ids, lambda group: _bytes(group, had[group]), limit)
         return (yield from send_parts(parts, lambda part: _request(broker, part), read))
 
+    def first_look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        now = yield from fetch_on(cluster, broker, ids)
+        found = {group: _changed(group, had[group], now[group]) for group in ids}
+        return {group: error for group, error in found.items() if error is not None}
+
     def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         now = yield from fetch_on(cluster, broker, ids)
         is_bare = any(now[group] == {} == had[group] for group in ids)
         listed = (yield from listed_on(broker)) if is_bare else ()
         return {group: _verdict(group, had[group], now[group], listed) for group in ids}
 
-    return (yield from change_by_coordinator(cluster, list(had), send, look, "it was deleted"))
+    changed = change_by_coordinator(cluster, list(had), send, look, "it was deleted", first_look)
+    return (yield from changed)
 
 
 def _request(broker: int, groups: list[str]) -> Call:
     return Call(broker, delete_groups_api.Request(group_ids=groups))
+
+
+def _changed(group: str, before: Committed, now: Committed | KgError) -> KgError | None:
+    """Return why a group is left alone: somebody has committed since it was read.
+
+    Between the two lie the images and the journal, which may take their time.
+    """
+    if isinstance(now, KgError):
+        return now if before else None  # share groups keep their offsets elsewhere
+    if all(value_digest(value) in (0, value_digest(before.get(at))) for at, value in now.items()):
+        return None
+    return ChangedMeanwhile(
+        f"Somebody has committed to it meanwhile: '{group}' is left alone.",
+        hint="Check with kgtool describe, and repeat the command if it should still go.",
+    )
 
 
 def _verdict(

@@ -7,6 +7,7 @@ from typing import Any
 
 from kgtool.changes.offsets.batches import batch_bytes, send_parts, split
 from kgtool.changes.offsets.batches import tombstone_bytes as _bytes
+from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.changes.snapshot import value_digest
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
@@ -30,8 +31,9 @@ def delete_partitions(
     The answer of each group is an error code (or a ``KgError``) for each partition, or the error
     of all of it.
 
-    :param had: what was there before. Where an answer got lost it tells what has been deleted;
-        without it nothing is sent twice.
+    :param had: what was there before. It is compared with what is there just before the request,
+        and where an answer got lost it tells what has been deleted; without it nothing is sent
+        twice.
     """
     left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
     settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
@@ -48,12 +50,19 @@ def delete_partitions(
         found = yield from send_parts(parts, lambda part: Call(broker, _request(part)), _read)
         return {group: _sort(group, left, settled[group], found) for group in ids}
 
+    def first_look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        now = yield from fetch_on(cluster, broker, ids)
+        found = {g: _unchanged(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
+        return {group: answer for group, answer in found.items() if answer is not SEND_AGAIN}
+
     def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         now = yield from fetch_on(cluster, broker, ids)
         return {g: _verdict(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
 
     what = "its offsets were deleted"
-    answers = yield from change_by_coordinator(cluster, list(left), send, look, what)
+    answers = yield from change_by_coordinator(
+        cluster, list(left), send, look, what, first_look if had is not None else None
+    )
     for group, answer in answers.items():
         if isinstance(answer, dict):
             settled[group].update(answer)
@@ -63,6 +72,31 @@ def delete_partitions(
             continue
         answers[group] = settled[group]
     return {**settled, **answers}
+
+
+def _unchanged(
+    left: dict[str, list[TopicPartition]],
+    settled: dict[TopicPartition, Any],
+    group: str,
+    before: Committed | None,
+    now: Committed | KgError,
+) -> Any:
+    """Leave only those of a group's partitions that nobody has committed to since they were read.
+
+    Between the two lie the images and the journal, which may take their time.
+    """
+    if isinstance(now, KgError):
+        return now
+    known = before or {}
+    same = []
+    for partition in left[group]:
+        value, old = now.get(partition), known.get(partition)
+        if value_digest(value) in (0, value_digest(old)):
+            same.append(partition)
+        else:
+            settled[partition] = changed_meanwhile(old, value)  # type: ignore[arg-type]
+    left[group] = same
+    return SEND_AGAIN if same else {}
 
 
 def _verdict(
