@@ -11,6 +11,7 @@ from kgtool.api.reads import Looking
 from kgtool.api.targets import Topics
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.protocol.schema import changes
 from kgtool.text import DAY_MS
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ class Asking(Looking):
         """Send one raw request; return the answers of the brokers it went to.
 
         It goes to the coordinator, leader or controller that it is for by itself, in parts if need
-        be, and is sent once. There is no journal and no undo for what it changes.
+        be, and is sent once. There is no journal and no undo for what it changes: on a protected
+        cluster that takes ``confirm``, and a policy about groups refuses it.
 
         :param api: Kafka's name of it, as ``kgtool request --list`` shows them.
         :param body: names as in Kafka's message JSON, bytes in Base64; defaults are filled in.
@@ -141,7 +143,9 @@ class Asking(Looking):
         :param broker: the id of the broker to send it to, wherever it belongs.
         :raises UsageError: there is no such API, version or field, or a value is of another type.
         :raises KgError: nobody could tell for whom it is.
+        :raises PolicyRefused: it may not be made.
         """
+        from kgtool.changes.policy import Guard
         from kgtool.changes.raw import message as raw_message
         from kgtool.changes.raw import request as raw
 
@@ -157,6 +161,9 @@ class Asking(Looking):
             parts = [raw.Part(to, message)]
             if broker is None:
                 parts = session.run(raw.route(cluster, message))
+            if changes(message):
+                session.connect()
+                Guard(session, self._origin("request")).check_unseen()
             answers = session.run(raw.send_parts(cluster, parts, version))
         return [_reply(one, version) for one in answers]
 

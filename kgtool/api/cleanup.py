@@ -94,7 +94,7 @@ class Cleaning(Connected):
                     f"{len(going)} groups are to be changed, and max_delete allows {max_delete}."
                 )
             sight = sight_for(wanted, warn, allow_blind=allow_blind)
-            with self._recorder(session, "cleanup_apply") as recorder:
+            with self._recorder(session, "cleanup_apply", allow_blind=allow_blind) as recorder:
                 if dry_run:
                     return list(_foreseen(session, sight, wanted, going))
                 folder = journal_folder(self._journal)

@@ -136,11 +136,14 @@ class Connected:
     ) -> Recorder:
         """Begin a change; ``flags`` are those that the commands have as options."""
         session.connect()
-        given = [f"--{name.replace('_', '-')}" for name, is_on in flags.items() if is_on]
-        origin = Origin(
-            operation, ("GroupAdmin", operation, *given), self._reason, undoes, self._confirm
-        )
+        origin = self._origin(operation, undoes, **flags)
         return Recorder(session, origin, self._journal, self._remember)
+
+    def _origin(self, operation: str, undoes: str | None = None, **flags: bool) -> Origin:
+        """Return what a policy judges of a change before its groups are known."""
+        given = [f"--{name.replace('_', '-')}" for name, is_on in flags.items() if is_on]
+        words = ("GroupAdmin", operation, *given)
+        return Origin(operation, words, self._reason, undoes, self._confirm)
 
     def _remember(self, journal_id: str) -> None:
         self._last.journal_id = journal_id

@@ -133,7 +133,10 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         request = ResetRequest(tuple(groups), strategy, scope, options.create, options.force)
         with self._lock:
             session = self._ready()
-            with self._recorder(session, operation, force=options.force) as recorder:
+            with self._recorder(
+                session, operation, force=options.force, create=options.create,
+                all_or_nothing=options.all_or_nothing,
+            ) as recorder:  # fmt: skip
                 if not options.dry_run:
                     recorder.lock(groups)
                 plan = session.run(plan_resets(session.cluster, request))
@@ -252,7 +255,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         names = list(dict.fromkeys(groups))
         with self._lock:
             session = self._ready()
-            with self._recorder(session, "keep") as recorder:
+            with self._recorder(session, "keep", join=join) as recorder:
                 plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
                 touched = {(row.group, row.at) for row in open_rows(plan.groups)}
                 if dry_run or not touched:
@@ -288,7 +291,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         choice = Choice(tuple(instance_ids), tuple(member_ids), tuple(client_ids), all_members)
         with self._lock:
             session = self._ready()
-            with self._recorder(session, REMOVE_MEMBERS) as recorder:
+            with self._recorder(session, REMOVE_MEMBERS, all=all_members) as recorder:
                 members, image = session.run(targets.members(session.cluster, group, choice))
                 if dry_run or not members:
                     return [MemberRemoval(group, member, "would-remove") for member in members]

@@ -186,7 +186,9 @@ class Restoring(Connected):
             session.connect()
             if not (force or other_cluster):
                 check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
-            with self._recorder(session, "restore", force=force, as_member=as_member) as recorder:
+            with self._recorder(
+                session, "restore", force=force, as_member=as_member, other_cluster=other_cluster
+            ) as recorder:
                 return _put_back(
                     session, recorder, lambda: wishes(found, selecting), policy, dry_run
                 )

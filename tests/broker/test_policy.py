@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool import GroupAdmin
+from kgtool import GroupAdmin, TopicPartition
 from kgtool.changes.restore import run as restoring
 from kgtool.config import contexts
 from kgtool.errors import ConfigError, KgError
@@ -273,6 +273,58 @@ def test_undo_does_not_wait_for_idle_groups(world: World, monkeypatch: pytest.Mo
     with GroupAdmin(world.bootstrap) as admin:
         assert admin.undo("last").errors == []
     assert len(seen(world.bootstrap, world.groups[0])[world.groups[0]]) == 2
+
+
+def _raw(world: World, **given: Any) -> None:
+    with GroupAdmin(world.bootstrap, **given) as admin:
+        admin.request("OffsetFetch", {"groups": []})
+        admin.request("DeleteGroups", {"groupsNames": [world.groups[0]]})
+
+
+def test_a_raw_request_of_a_program_passes_the_same_door(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Was: GroupAdmin.request asked nobody, on a protected cluster either."""
+    world.context("--protected")
+    with pytest.raises(KgError, match="is protected"):
+        _raw(world)
+    assert world.are_there()
+    monkeypatch.setenv("KGTOOL_POLICY", world.policy("max_groups = 5"))
+    with pytest.raises(KgError, match="which groups a raw request changes is unknown"):
+        _raw(world, confirm=world.cluster_id)
+    assert world.are_there()
+    monkeypatch.delenv("KGTOOL_POLICY")
+    _raw(world, confirm=world.cluster_id)
+    assert not world.are_there()
+
+
+def test_options_of_a_program_are_forbidden_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Was: only --force and --as-member were known of its calls."""
+    options = ("allow-blind", "join", "create", "all", "other-cluster", "all-or-nothing")
+    named = ", ".join(f'"--{name}"' for name in options)
+    saved = world.folder / "backup.jsonl"
+    group, at = world.groups[0], TopicPartition(world.topic, 0)
+    with GroupAdmin(world.bootstrap) as admin:
+        plan = admin.cleanup_plan([group])
+        admin.backup([group], saved)
+        member = clients.join(world.bootstrap, living := clients.unique("policy"), [world.topic])
+        monkeypatch.setenv("KGTOOL_POLICY", world.policy(f"forbid = [{named}]"))
+        tries = {
+            "allow-blind": lambda: admin.cleanup_apply(plan, allow_blind=True),
+            "join": lambda: admin.keep([group], join=True),
+            "create": lambda: admin.commit_offsets(clients.unique("policy"), {at: 0}, create=True),
+            "all": lambda: admin.remove_members(living, all_members=True),
+            "other-cluster": lambda: admin.restore(saved, other_cluster=True),
+            "all-or-nothing": lambda: admin.reset_offsets([group], "latest", all_or_nothing=True),
+        }
+        assert set(tries) == set(options)
+        for name, change in tries.items():
+            with pytest.raises(KgError, match=f"--{name} is forbidden"):
+                change()
+        member.close()
+    assert world.are_there()
 
 
 def test_a_raw_request_can_not_be_judged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
