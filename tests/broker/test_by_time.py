@@ -92,6 +92,9 @@ def test_what_has_no_time_is_left_out_and_named(
             del line["time_ms"]
     saved.write_text("".join(json.dumps(line) + "\n" for line in lines))
     argv = ["restore", str(saved), "--by-time", "--map-group", f"{group}={group}-new"]
+    done = kgtool(*argv, "--all-or-nothing", "--yes", *at)
+    assert done.status == 1 and done.stderr.count("does not say when") == 1, done
+    assert clients.committed(bootstrap, f"{group}-new") == {}
     done = kgtool(*argv, "--yes", *at)
     assert done.status == 3 and "does not say when its last record was written" in done.stderr
     assert done.stderr.count("does not say when") == 1, done

@@ -75,6 +75,27 @@ def test_all_or_nothing_has_no_canary(world: World, name: str) -> None:
     assert world.offsets() == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [(["reset-offsets", "--topic", "{topic}", "--to-latest", "--execute"], "nosuch-*"),
+     (["restore", "{backup}"], "--group=nosuch")],
+    ids=["reset-offsets", "restore"],
+)  # fmt: skip
+def test_all_or_nothing_counts_what_is_in_no_plan(
+    world: World, words: list[str], more: str
+) -> None:
+    """Was: what is not found, and so is in no plan, did not keep the rest from being changed."""
+    place, chosen = world.folder / "backup.jsonl", f"--group={world.groups[0]}"
+    assert world.run("backup", chosen, "--out", str(place)).status == 0
+    clients.commit(world.bootstrap, world.groups[0], {(world.topic, 0): 2})
+    line = [word.format(topic=world.topic, backup=place) for word in words]
+    refused = world.run(*line, chosen, more, "--all-or-nothing", "--yes", "-o", "json")
+    assert (refused.status, len(refused.json["errors"]), world.offsets()[0]) == (1, 1, 2), refused
+    assert [row["status"] for row in refused.json["results"]] == ["skipped"]
+    done = world.run(*line, chosen, more, "--yes")
+    assert (done.status, world.offsets()[0] in (1, 5)) == (3, True), done
+
+
 @pytest.fixture
 def joined(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Consumer]]:
     """A consumer joins the first group that a change writes down, before it is changed."""

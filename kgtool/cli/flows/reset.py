@@ -119,6 +119,8 @@ class _Run:
 
         reset = self._reset
         request = ResetRequest((), reset.strategy, reset.topics, reset.create, reset.force)
+        # A pattern that matches nothing, or a broker that did not tell its groups.
+        self._is_off = reset.all_or_nothing and bool(self._output.errors)
         waves = Waves(self._groups)
         with Meter(self._output, "Looking", len(self._groups)) as meter:
             while names := waves.next():

@@ -100,7 +100,8 @@ class PutBack:
             self._only_report()
             return
         self._plan.show(self._output)
-        if self._options.all_or_nothing and self._plan.failed:
+        # Among the errors: what is not in the file, or can't be translated, and so in no plan.
+        if self._options.all_or_nothing and (self._plan.failed or self._output.errors):
             self._only_report(skip=True)
             return
         consent.ask(
@@ -191,7 +192,8 @@ class PutBack:
                 self._report(group)
         if skip and late and not self.failed:
             self.failed += 1
-            self._output.failed(_not_done(Target()))
+            if not self._output.errors:
+                self._output.failed(_not_done(Target()))
 
     def _report(self, group: PutGroup) -> None:
         output = self._output
