@@ -248,6 +248,8 @@ def _put_back(
         rows = [row for group in groups for row in group.rows if row.is_open]
         return [row.group for row in rows], len(rows)
 
+    for _ in parts(wishes()):
+        pass  # what is wrong in the file is known before the first part is changed
     if not dry_run:
         recorder.foresee(count)
     done: list[PutGroup] = []

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kgtool import GroupAdmin, KgError, TopicPartition
+from kgtool.changes.restore import run as restoring
 from kgtool.changes.restore.decide import PutGroup
-from kgtool.errors import UsageError
+from kgtool.errors import ConfigError, UsageError
 from tests.cli.run import call
 from tests.support import clients
 
@@ -137,6 +138,26 @@ class TestBackups:
         assert clients.committed(bootstrap, other) == {(topic, 0): 4, (topic, 1): 0}
         assert admin.undo().errors == []
         assert clients.committed(bootstrap, other) == {}
+
+    def test_what_is_wrong_in_the_file_is_known_before_anything_is_restored(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """Was: the parts of a large file before it were restored."""
+        monkeypatch.setattr(restoring, "_GROUPS_AT_ONCE", 1)
+        (name, topic), two, other = at_four, clients.unique("two"), clients.unique("other")
+        clients.commit(bootstrap, two, {(topic, 0): 2})
+        path = tmp_path / "saved.jsonl"
+        assert admin.backup([name, two], path).groups == 2
+        with pytest.raises(ConfigError, match="appears twice"):
+            admin.restore(path, group_names={name: other, two: other})
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join([*lines[:-2], lines[-1]]))
+        clients.commit(bootstrap, name, {(topic, 0): 8})
+        with pytest.raises(ConfigError, match="something is missing"):
+            admin.restore(path)
+        assert clients.committed(bootstrap, other) == {}
+        assert clients.committed(bootstrap, name)[topic, 0] == 8
 
     def test_nothing_saved_is_no_file(self, admin: GroupAdmin, tmp_path: Path) -> None:
         saved = admin.backup(["nobody"], tmp_path / "none.jsonl")
