@@ -102,7 +102,10 @@ class Restoring(Connected):
                 done = _take_back(session, recorder, entry, policy, dry_run)
             if not dry_run and not done.errors:
                 by = recorder.journal.id if recorder.journal else None
-                mark_undone(entry, by, now_ms())
+                try:
+                    mark_undone(entry, by, now_ms())
+                except OSError as error:
+                    warn(f"{entry.path} can't be marked as undone: {error.strerror}.")
             return done
 
     def _entry(self, journal: str, cluster_id: str | None) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,25 @@ class TestUndo:
             admin.undo()
         with pytest.raises(KgError, match="undone already"):
             admin.undo(older.id)
+
+    def test_a_journal_that_can_not_be_marked(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]
+    ) -> None:
+        """Was: everything is back, and an OSError instead of a result."""
+        name, topic = at_four
+        admin.reset_offsets([name], "earliest")
+        (entry,) = admin.history()
+        with entry.path.open("a") as file:
+            file.write('{"kind": "note"}\n' * 2000)
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (entry.path.stat().st_size, limit[1]))
+        try:
+            with pytest.warns(UserWarning, match="can't be marked as undone"):
+                done = admin.undo(entry.id)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert (done.errors, statuses(done.groups)[name, 0]) == ([], "restored")
+        assert clients.committed(bootstrap, name)[topic, 0] == 4
 
     def test_what_somebody_has_committed_since_is_left_alone(
         self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]
