@@ -135,14 +135,19 @@ def test_what_was_deleted_before_is_told(
     assert [error["name"] for error in done.json["errors"]] == ["JOURNAL"]
 
 
-@pytest.mark.parametrize("name", ["configs", "remove-members"])
+@pytest.mark.parametrize("name", ["configs", "remove-members", "reset-offsets", "keep"])
 def test_what_the_canary_changed_is_told(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The disk is full once the canary is done. Was: nothing of it was told, and status 1."""
     groups = [clients.unique("canary"), clients.unique("canary")]
     topic = clients.create_topic(world.bootstrap, clients.unique("canary"))
-    members = [clients.join(world.bootstrap, group, [topic]) for group in groups]
+    members = []
+    for group in groups:
+        if name in ("configs", "remove-members"):
+            members.append(clients.join(world.bootstrap, group, [topic]))
+        else:
+            clients.commit(world.bootstrap, group, {(topic, 0): 0})
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     real = Course.goes_on
 
@@ -155,6 +160,8 @@ def test_what_the_canary_changed_is_told(
     words = {
         "configs": ["--alter", "--add-config", "consumer.session.timeout.ms=50000"],
         "remove-members": ["--all"],
+        "reset-offsets": ["--topic", topic, "--to-latest", "--execute"],
+        "keep": [],
     }
     named = [word for group in groups for word in ("--group", group)]
     try:
@@ -165,5 +172,7 @@ def test_what_the_canary_changed_is_told(
             member.close()
     assert done.status == 3, done
     assert {row["group"] for row in done.json["results"]} == {groups[0]}
-    assert {row["status"] for row in done.json["results"]} <= {"altered", "removed"}
+    assert {row["status"] for row in done.json["results"]} <= {
+        "altered", "removed", "reset", "kept",
+    }  # fmt: skip
     assert [error["name"] for error in done.json["errors"]] == ["JOURNAL"]

@@ -131,7 +131,8 @@ class _Run:
                 for wave in self._plan:
                     going = [group for group in wave if group.description.group in self.going]
                     done = course.run(going, self._work(change), has_failed,
-                                      lambda g: leave(g, g.description.group))  # fmt: skip
+                                      lambda g: leave(g, g.description.group),
+                                      self.report)  # fmt: skip
                     outcome = {group.description.group: group for group in done}
                     self.report([outcome.get(g.description.group, g) for g in wave])
                     meter.add(len(going))

@@ -185,7 +185,9 @@ class _Run:
         with Meter(self._output, "Resetting", total) as meter:
             for wave in self._plan:
                 going = [g for g in wave if reset.all_or_nothing or g.group in self._going]
-                done = course.run(going, work, has_failed, lambda g: leave(g, g.group))
+                done = course.run(
+                    going, work, has_failed, lambda g: leave(g, g.group), self._report
+                )
                 outcome = {group.group: group for group in done}
                 self._report([outcome.get(group.group, group) for group in wave])
                 meter.add(len(going))
