@@ -101,6 +101,26 @@ def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
+def shell_word(text: str) -> str:
+    """Quote a name for a command line that is shown; what ``escape`` escapes stays as it is then.
+
+    >>> shell_word("a b"), shell_word("it's\\n")
+    ("'a b'", "$'it\\\\'s\\\\n'")
+    """
+    if text.isprintable():
+        import shlex
+
+        return shlex.quote(text)
+    quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{''.join(map(_in_shell, quoted))}'"
+
+
+def _in_shell(char: str) -> str:
+    if char.isprintable():
+        return char
+    return _escaped(char) if char.isascii() else f"\\U{ord(char):08x}"  # \x85 would be a byte
+
+
 def cell(value: object) -> str:
     """Return a value for CSV: empty for None, strings escaped and never the start of a formula."""
     if value is None:

@@ -131,11 +131,17 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         snapshot,
         _uses(description, values, snapshot, offset_refusals) if exists else [],
         delete_refusal,
-        refusal(description, can_create=False),
+        refusal(description, can_create=False) or _pending(delete_refusal),
         past if isinstance(past, GroupPast) else None,
         missing,
         _errors([*errors, *unasked, *_unknown(broker, node)], expiries.errors, past),
     )
+
+
+def _pending(delete_refusal: ItemError | None) -> ItemError | None:
+    """Return the refusal of a deletion, if a reset is refused for it too: a transaction."""
+    is_pending = delete_refusal is not None and delete_refusal.code == codes.UNSTABLE_OFFSET_COMMIT
+    return delete_refusal if is_pending else None
 
 
 def _unknown(broker: BrokerRules | None, node: int | KgError) -> list[ItemError]:

@@ -23,6 +23,7 @@ from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.ranges import log_ends
 from kgtool.records import control
 from kgtool.records.batch import Batch, Headers, batches, read_records, read_whole_records
+from kgtool.text import shell_word
 
 _BYTES = 1 << 20
 _EMPTY_TRIES = 3
@@ -146,7 +147,7 @@ def _nothing(cluster: Cluster, group: str, is_partial: bool) -> Operation[KgErro
     if isinstance(found, OtherGroup) and found.description.type == "share":
         return NoCommit(
             f"Group '{group}' is a share group: it has no committed offsets.",
-            hint=f"kgtool describe --group {group} shows its start offsets.",
+            hint=f"kgtool describe --group {shell_word(group)} shows its start offsets.",
         )
     return NoCommit(
         f"Group '{group}' has no committed offset{' there' if is_partial else ''}.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -76,7 +77,7 @@ def test_an_empty_group_and_then_none(cluster: Cluster, kgtool: Kgtool) -> None:
         "reset-offsets": {"allowed": True, "error": None},
     }
     assert row["next_expires_at_ms"] == min(o["expires_at_ms"] for o in row["offsets"])
-    assert f"kgtool keep {group}" in row["next"]
+    assert f"kgtool keep --group {group}" in row["next"]
     assert row["removals"] == []
     shown = kgtool("coordinator", group, "-o", "json")
     assert (shown.status, shown.json["results"][0]["partition"]) == (0, row["offsets_partition"])
@@ -117,7 +118,23 @@ def test_names_are_quoted_for_the_shell(cluster: Cluster, kgtool: Kgtool) -> Non
     group = f"{clients.unique('odd')} 'x'; rm -rf $HOME"
     clients.commit(cluster.bootstrap, group, {(held, 0): 0})
     quoted = "'" + group.replace("'", "'\"'\"'") + "'"
-    assert f"kgtool keep {quoted}" in explained(kgtool, group)["next"]
+    assert f"kgtool keep --group {quoted}" in explained(kgtool, group)["next"]
+
+
+def test_printed_commands_mean_their_group_in_a_shell(cluster: Cluster, kgtool: Kgtool) -> None:
+    """Also where the name looks like an option, and where the terminal can't show it."""
+    held, _ = topics(cluster)
+    group = f"--all\n{clients.unique('odd')}\x85'\\n"
+    clients.commit(cluster.bootstrap, group, {(held, 0): 0})
+    printed = kgtool("explain", "--group", group).out.split("Next:\n")[1]
+    told = subprocess.run(
+        ["bash", "-c", f"kgtool() {{ printf '%s\\0' \"$@\"; }}\n{printed}"],
+        env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    commands = ("keep", "reset-offsets", "delete")
+    assert told.stdout.count(f"--group\0{group}\0") == len(commands) == len(printed.splitlines())
+    argv = told.stdout.split("\0")
+    assert kgtool(*argv[:3], "--dry-run").status == 0
 
 
 # ---------------------------------------------------------------------------------------------

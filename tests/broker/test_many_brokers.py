@@ -181,6 +181,20 @@ def test_what_a_killed_broker_had_is_found_again_without_a_storm(
         assert session.loop.requests_sent - before < 40
 
 
+def test_a_full_disk_is_no_reader_who_has_seen_enough(settled: Three) -> None:
+    """Several leaders answer at once: it shows in the middle of one answer, and others follow."""
+    argv = ["describe", "--match", "known-*", "-o", "ndjson", "-b", settled.bootstrap]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kgtool.cli", *argv], stdout=full, stderr=subprocess.PIPE,
+            text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr == (
+        "Error: The output can't be written: No space left on device. Output is incomplete.\n"
+    )
+
+
 def test_coordinators_that_do_not_answer_are_followed(settled: Three, outcome: Outcome) -> None:
     with outcome(TABLE, "describe", "SIGSTOP") as cell, paused(settled, 3):
         # Half of it is for listing, and the others take over after seven to ten seconds.

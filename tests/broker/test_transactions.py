@@ -103,6 +103,15 @@ def test_groups_are_not_deleted(pending: Open, bootstrap: str, outcome: Outcome)
         cell.says("refused; done with --force")
 
 
+def test_explain_says_of_both_that_they_are_refused(pending: Open) -> None:
+    rows = pending.run("explain", *pending.named).json["results"]
+    assert len(rows) == 2
+    for row in rows:
+        for action in ("delete", "reset-offsets"):
+            assert row["actions"][action]["error"]["name"] == "UNSTABLE_OFFSET_COMMIT", row
+        assert not any("reset-offsets" in command for command in row["next"])
+
+
 def test_a_large_cluster_is_asked_for_all_its_partitions(
     pending: Open, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

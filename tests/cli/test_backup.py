@@ -66,6 +66,18 @@ def place(bootstrap: str, tmp_path: Path) -> Place:
     return Place(bootstrap, tmp_path)
 
 
+def test_a_pattern_that_matches_nothing_leaves_an_older_backup(place: Place) -> None:
+    place.backup()
+    before = Path(place.file).read_bytes()
+    typo = place.run("backup", f"nothing-{place.match}", "--out", place.file, "--overwrite")
+    assert (typo.status, typo.out) == (1, "")
+    assert "No group matches 'nothing-" in typo.err
+    assert Path(place.file).read_bytes() == before
+    partly = place.run("backup", "nothing-*", place.one, "--out", place.file, "--overwrite")
+    assert partly.status == 3
+    assert [line["group"] for line in lines(place.file) if line["kind"] == "group"] == [place.one]
+
+
 def lines(path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 

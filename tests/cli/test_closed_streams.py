@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import clients
+
 ROOT = Path(__file__).parents[2]
 NOBODY = "--list --bootstrap-server 127.0.0.1:1 --timeout 300"
 
@@ -38,7 +40,44 @@ def test_a_closed_stream_changes_no_status(redirection: str) -> None:
 
 @pytest.mark.broker
 def test_results_on_a_full_disk(bootstrap: str) -> None:
+    topic = clients.create_topic(bootstrap, clients.unique("full"))
+    clients.commit(bootstrap, clients.unique("full"), {(topic, 0): 0})
     done = _run(f"list --bootstrap-server {bootstrap} -o json", ">/dev/full")
     assert done.returncode == 3
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    "line",
+    [
+        "delete-offsets {group} --topic {topic} --yes",
+        "--delete-offsets --group {group} --topic {topic}",
+        "reset-offsets {group} --all-topics --to-latest --execute --yes",
+        "keep {group} --yes",
+        "configs {group} --alter --add-config consumer.session.timeout.ms=50000 --yes",
+        "delete {group} --yes",
+    ],
+)
+def test_a_change_on_a_full_disk_has_happened(
+    bootstrap: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status 3, not 1, which says that nothing was done."""
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path))
+    topic = clients.create_topic(bootstrap, clients.unique("full"), 1)
+    clients.produce(bootstrap, topic, 3)
+    group = clients.unique("full")
+    clients.commit(bootstrap, group, {(topic, 0): 1})
+    changed = _run(
+        f"{line.format(group=group, topic=topic)} --bootstrap-server {bootstrap}", ">/dev/full"
+    )
+    assert "The output can't be written: No space left on device." in changed.stderr
+    assert changed.returncode == 3
+    (journal,) = tmp_path.glob("*.jsonl")
+    assert '"outcome": "done"' in journal.read_text()
+    refused = _run(
+        f"delete-offsets {group} --topic no-{topic} --yes --bootstrap-server {bootstrap}",
+        ">/dev/full",
+    )
+    assert refused.returncode == 1

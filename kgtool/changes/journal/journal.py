@@ -129,6 +129,7 @@ class Journal:
         self.path = folder / f"{header.id}{SUFFIX}"
         self.groups = 0
         self.changes = 0
+        self.done = 0
         self.failed = 0
         self.unknown = 0
         self.problem: OSError | None = None
@@ -253,6 +254,7 @@ class Journal:
     ) -> None:
         """Write a result; ``count`` is for how many changes it stands."""
         outcome = outcome_of(status, error)
+        self.done += count if outcome == DONE else 0
         self.failed += count if outcome == FAILED else 0
         self.unknown += count if outcome == UNKNOWN else 0
         line |= {"status": status, "outcome": outcome}

@@ -27,7 +27,7 @@ from kgtool.client.ops import Operation
 from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import ItemError, Target
-from kgtool.text import moment
+from kgtool.text import moment, shell_word
 
 VERSION = 1
 TAIL_BYTES = 64 * 1024
@@ -211,7 +211,7 @@ def _elsewhere(group: str) -> ItemError:
         Target(group), None, "WRONG_GROUP_TYPE",
         f"Group '{group}' is a share group: its start offsets are not committed offsets, and "
         "can't be saved or restored.",
-        f"kgtool describe --group {group} shows them.",
+        f"kgtool describe --group {shell_word(group)} shows them.",
     )  # fmt: skip
 
 

@@ -89,9 +89,7 @@ def finish(command: click.Command) -> click.Command:
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
         finish(inner)
     add_short_options(command)
-    for parameter in command.params:
-        if isinstance(parameter.type, click.Path):
-            _refuse_empty(parameter)
+    refuse_empty(command)
     parse = command.parse_args
 
     def parse_args(ctx: click.Context, args: Sequence[str]) -> list[str]:
@@ -110,14 +108,29 @@ def finish(command: click.Command) -> click.Command:
     return command
 
 
+_CHOOSING = {"match", "exclude", "regex", "state", "type_", "paths"}
+"""Parameters that choose what a command is about."""
+
+
+def refuse_empty(command: click.Command) -> None:
+    """Refuse ``""``, as an unset variable leaves it, where it would widen what is meant.
+
+    ``pathlib`` takes it for the current folder; ``--exclude ''`` spares no group.
+    """
+    for parameter in command.params:
+        is_optional = isinstance(parameter, click.Option) and takes(parameter) == MAYBE
+        chooses = isinstance(parameter.type, click.Path) or parameter.name in _CHOOSING
+        if chooses and not is_optional:
+            _refuse_empty(parameter)
+
+
 def _refuse_empty(parameter: click.Parameter) -> None:
-    """Refuse ``""`` as a file, which ``pathlib`` takes for the current folder."""
     cast = parameter.type_cast_value
 
     def checked(ctx: click.Context, value: Any) -> Any:
         if "" in (value if isinstance(value, (tuple, list)) else (value,)):
             is_option = isinstance(parameter, click.Option)
-            name = parameter.opts[-1] if is_option else parameter.metavar or "FILE"
+            name = parameter.opts[-1] if is_option else (parameter.metavar or "FILE").rstrip("…")
             raise UsageError(f"{name} is empty: is a variable unset?")
         return cast(ctx, value)
 

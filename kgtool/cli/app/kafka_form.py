@@ -13,7 +13,7 @@ import click
 
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.app.argv import ACTIONS, Scan
-from kgtool.cli.app.help import add_short_options
+from kgtool.cli.app.help import add_short_options, refuse_empty
 from kgtool.cli.app.overview import KAFKA_OPTIONS, kafka_help, long_name
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
@@ -103,6 +103,7 @@ def kafka_form(ctx: click.Context, /, **given: Any) -> int:
 
 
 add_short_options(kafka_form)
+refuse_empty(kafka_form)
 
 
 def _list(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:

@@ -19,6 +19,7 @@ from kgtool.cli.output.progress import Meter
 from kgtool.columns import keys
 from kgtool.columns.changes import BACKUP
 from kgtool.errors import ConfigError, UsageError
+from kgtool.text import shell_word
 
 if TYPE_CHECKING:
     from kgtool.changes.restore.backup import BackupWriter
@@ -70,8 +71,8 @@ def command(
                 writer.error(error)
             with Meter(output, "Saving", len(groups), count=lambda: writer.groups):
                 save(session, writer, groups, output.failed, times=times)
-            if not writer.groups and (groups or missing):
-                return output.finish()  # nothing could be read: no file
+            if not writer.groups and output.errors:
+                return output.finish()  # nothing could be read: no file, and an older one stays
             writer.finish()
     output.done += writer.groups
     _report(output, writer, time.monotonic() - began, is_stream)
@@ -117,4 +118,5 @@ def _report(output: Output, writer: BackupWriter, seconds: float, is_stream: boo
         f"Saved {writer.offsets:,} committed offsets of {writer.groups:,} groups to {writer.path} "
         f"({writer.bytes:,} bytes, {seconds:.1f} s)."
     )
-    output.text(f"Next: kgtool diff {writer.path}, or kgtool restore {writer.path}")
+    path = shell_word(str(writer.path))
+    output.text(f"Next: kgtool diff {path}, or kgtool restore {path}")

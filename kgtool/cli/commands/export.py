@@ -17,7 +17,7 @@ from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
 from kgtool.columns.tools import EXPORT
 from kgtool.errors import MissingExtra
-from kgtool.text import counted
+from kgtool.text import counted, shell_word
 
 if TYPE_CHECKING:
     from kgtool.queries.log.export import Exported
@@ -83,7 +83,7 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
             f"{what} {done.partitions} partitions of __consumer_offsets: "
             f"{done.bytes:,} bytes in {seconds:.1f} s to {out}"
         )
-        output.text(f"Next: kgtool analyze {out}")
+        output.text(f"Next: kgtool analyze {shell_word(str(out))}")
     else:
         output.note(
             f"The export is not complete: {len(done.errors)} of {done.partitions} partitions "
@@ -128,7 +128,7 @@ def _finish_parquet(
             f"Note: {counted(written.undecoded, 'record')} could not be decoded: of an unknown "
             "type, or damaged. Key and value are there as bytes."
         )
-    output.text(f"Next: kgtool analyze {out}")
+    output.text(f"Next: kgtool analyze {shell_word(str(out))}")
     return output.finish()
 
 

@@ -19,7 +19,7 @@ from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column, groups
 from kgtool.errors import KgError
 from kgtool.model import Assignment, ItemError, OffsetRow, TopicPartition
-from kgtool.text import escape
+from kgtool.text import escape, shell_word
 
 if TYPE_CHECKING:
     from kgtool.cli.describe.view import View
@@ -57,7 +57,7 @@ def find(session: Session, sink: Sink, missing: Mapping[str, ItemError], view: V
             sink.failed(error)
         elif view.kafka_form:
             kind = other.description.type
-            hint = f"It is a {kind} group: kgtool describe --group {name} shows it."
+            hint = f"It is a {kind} group: kgtool describe --group {shell_word(name)} shows it."
             sink.failed(error._replace(hint=hint))
     return [] if view.kafka_form else _FIND[view.name](session, sink, view, others)
 

@@ -86,3 +86,9 @@ class Change(change.Change):
         timer = change.Timer(now_ms, time.monotonic, time.sleep, lambda: secrets.token_hex(4))
         super().__init__(session, origin(output, undoes), folder(), timer,
                          say=lambda text: output.note(escape(text)))  # fmt: skip
+        self._output = output
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # Where the output is lost, a command may not get to count what it has changed.
+        self._output.has_changed |= self.journal is not None and self.journal.done > 0
+        super().__exit__(kind, error, trace)

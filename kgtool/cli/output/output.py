@@ -63,6 +63,8 @@ class Output:
         self.cluster_id: str | None = None
         self.errors: list[ItemError] = []
         self.done = 0
+        self.has_changed = False
+        """Whether the journal has something that was changed."""
         self.is_debug = False
         self.reason: str | None = None
         self.journal_copy: str | None = None
@@ -85,6 +87,7 @@ class Output:
         self._document: list[Row] = []
         self._one_place: bool | None = None
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
+        self._lost: KgError | None = None
 
     @property
     def is_text(self) -> bool:
@@ -242,8 +245,13 @@ class Output:
             self.note(text)
 
     def finish(self) -> int:
-        """Close the document; return the exit status."""
+        """Close the document; return the exit status.
+
+        :raises KgError: results could not be put out, and who showed them went on.
+        """
         self._close()
+        if self._lost is not None:
+            raise self._lost
         return exits.status(self.done, self.errors)
 
     def abort(self, error: KgError) -> int:
@@ -257,7 +265,8 @@ class Output:
         self.note(sentence(item, prefix="" if is_verbatim else "Error: "))
         self.failed(item, quiet=True)
         self._close()
-        is_partial = self.done and error.exit_code in (exits.NOTHING_DONE, exits.UNREACHABLE)
+        has_done = self.done or self.has_changed
+        is_partial = has_done and error.exit_code in (exits.NOTHING_DONE, exits.UNREACHABLE)
         return exits.PARTLY_DONE if is_partial else error.exit_code
 
     def _line(self, row: Row) -> str:
@@ -361,7 +370,12 @@ class Output:
 
     @property
     def reader_gone(self) -> bool:
-        """Whether nobody reads stdout any more (``| head``): reading commands may stop."""
+        """Whether nobody reads stdout any more (``| head``): reading commands may stop.
+
+        :raises KgError: it can't be written to.
+        """
+        if self._lost is not None:
+            raise self._lost
         return self._reader_gone
 
     def _lose_reader(self, stream: TextIO, error: OSError) -> None:
@@ -369,7 +383,8 @@ class Output:
         self._reader_gone = True
         _point_at_nothing(stream)
         if not isinstance(error, BrokenPipeError):
-            raise unwritable(error) from error
+            self._lost = unwritable(error)
+            raise self._lost from error
 
 
 def unwritable(error: OSError) -> KgError:

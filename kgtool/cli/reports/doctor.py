@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +13,7 @@ from kgtool.cli.output.terminal import columns_of
 from kgtool.client.ops import grouped
 from kgtool.columns.tools import DOCTOR
 from kgtool.model import Target
-from kgtool.text import counted, escape
+from kgtool.text import counted, escape, shell_word
 
 if TYPE_CHECKING:
     from kgtool.queries.doctor.examine import Diagnosis
@@ -63,9 +62,10 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
 
 def row(finding: Finding, connection: Connection) -> dict[str, Any]:
     """Return a finding as a row of the machine formats: the same keys always."""
+    fix = " ".join(map(shell_word, fix_of(finding, connection)))
     return rows_of.of(
         finding, DOCTOR, finding=finding.kind, message=_message(finding),
-        evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
+        evidence=dict(finding.evidence), fix=fix or None,
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _command(words: Iterable[str], width: int) -> Iterator[str]:
     indent = "    "
     line = indent
     for word in words:
-        text = escape(shlex.quote(word))
+        text = shell_word(word)
         if line.strip() and len(line) + len(text) + 3 > width:
             yield f"{line}\\"
             line = indent + "  "

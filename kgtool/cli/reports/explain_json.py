@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.output.errors import error_object
 from kgtool.model import ItemError, Member
 from kgtool.retention import rules as r
+from kgtool.text import shell_word
 
 if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation, TopicUse
@@ -33,14 +33,14 @@ def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
 
 def next_commands(found: Explanation) -> list[str]:
     """Return commands that make sense now, the most likely one first."""
-    name = shlex.quote(found.description.group)
+    name = shell_word(found.description.group)
     commands = [_acl(acl.operation, acl.resource_type, acl.resource) for acl in found.missing]
     if not found.exists:
         return [*commands, *_after_the_end(found, name)]
     if found.description.is_empty:
         if any(expiry.expires_at_ms is not None for expiry in found.expiries.values()):
             join = " --join" if found.description.protocol_type and _is_classic(found) else ""
-            commands.append(f"kgtool keep {name}{join}")
+            commands.append(f"kgtool keep --group {name}{join}")
         if found.committed and found.reset_refusal is None:
             commands.append(f"kgtool reset-offsets --group {name} --all-topics --to-earliest")
         if found.delete_refusal is None:
@@ -49,7 +49,7 @@ def next_commands(found: Explanation) -> list[str]:
         commands.append(f"kgtool describe --group {name} --members --verbose")
         for use in found.topics:
             if use.offsets and use.subscribed is False and use.refusal is None:
-                topic = shlex.quote(use.topic)
+                topic = shell_word(use.topic)
                 commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
     return commands
 
@@ -68,7 +68,7 @@ def _after_the_end(found: Explanation, name: str) -> list[str]:
 
 
 def _acl(operation: str, kind: str, resource: str) -> str:
-    where = "--cluster" if kind == "cluster" else f"--{kind} {shlex.quote(resource)}"
+    where = "--cluster" if kind == "cluster" else f"--{kind} {shell_word(resource)}"
     name = "".join(part.capitalize() for part in operation.split("_"))
     return f"kafka-acls.sh --add --allow-principal User:YOU --operation {name} {where}"
 

@@ -26,7 +26,7 @@ from kgtool.queries.doctor.offsets import find_in_offsets, no_leader
 from kgtool.queries.doctor.pending import find_pending
 from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
 from kgtool.retention import rules as r
-from kgtool.text import counted, listed
+from kgtool.text import counted, listed, shell_word
 
 __all__ = ["KINDS", "SEVERITIES", "Ask", "Diagnosis", "Finding", "diagnose"]
 
@@ -121,7 +121,7 @@ def _with_type(error: ItemError, other: OtherGroup | KgError | None) -> ItemErro
     return ItemError(
         error.target, None, "WRONG_GROUP_TYPE",
         f"Group '{name}' is a {kind} group, and only consumer groups are examined.",
-        f"kgtool describe --group {name} shows it.",
+        f"kgtool describe --group {shell_word(name or '')} shows it.",
     )  # fmt: skip
 
 
