@@ -217,12 +217,12 @@ def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[B
     read = partial(parts, settings=None)
     found: list[Blob] = list(pack(decode_splits(splits, as_of_ms, detail, read)))
     if row["format"] == formats.PARQUET.name:
-        tables = _parquet(row["path"])
+        tables = parquet_tables(row["path"])
         found += pack(parquet_rows.decode_rows(tables, as_of_ms, detail))
     return found
 
 
-def _parquet(path: str) -> Iterable[Any]:
+def parquet_tables(path: str) -> Iterable[Any]:
     """Batches of ``parquet_rows.INPUT``."""
     import pyarrow.dataset as ds
 

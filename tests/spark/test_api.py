@@ -148,6 +148,10 @@ def test_bad_arguments_are_one_sentence(
 def test_frames_that_are_no_log(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"needs the columns .* \(it has id bigint\)"):
         analyze(spark, spark.range(3))
+    # A number may be of any unit.
+    numbers = COLUMNS.replace("timestamp timestamp", "timestamp bigint")
+    with pytest.raises(UsageError, match="timestamp bigint"):
+        analyze(spark, spark.createDataFrame([], numbers))
     before = kept(spark)
     empty = spark.createDataFrame([], COLUMNS)
     with pytest.raises(ConfigError, match="Nothing could be read"):

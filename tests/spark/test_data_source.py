@@ -14,6 +14,7 @@ from tests.retention.truth import DATA
 
 pytestmark = pytest.mark.spark
 SEGMENTS = DATA / "retention-truth" / "4.3.1" / "segments"
+SAMPLE = DATA / "export-samples" / "spark-kafka-columns.4.3.1.parquet"
 NOW_MS = 1_795_265_000_000
 
 
@@ -44,6 +45,19 @@ def test_every_record(reader: Any, tmp_path: Path) -> None:
 def test_groups_and_markers_of_a_real_broker(reader: Any) -> None:
     kinds = reader(table="records").load(str(SEGMENTS)).groupBy("kind").count().collect()
     assert {row.kind for row in kinds} == {"offset", "group", "marker"}
+
+
+def test_records_of_parquet(reader: Any) -> None:
+    found = reader().load(str(SAMPLE))
+    keys = found.where("kind = 'offset'").select("group", "topic", "partition").distinct()
+    assert {
+        tuple(row)
+        for row in reader(table="live")
+        .load(str(SAMPLE))
+        .select("group", "topic", "partition")
+        .collect()
+    } <= {tuple(row) for row in keys.collect()}
+    assert found.count() > 400
 
 
 @pytest.mark.parametrize("table", LOCAL_TABLES)

@@ -17,6 +17,7 @@ import pytest
 
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.find import find
+from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.analysis.spark.remote import find_remote
@@ -155,6 +156,28 @@ def _doubtful(row: dict[str, Any], from_parquet: set[str]) -> bool:
 
 def test_several_kinds_together(spark: Any, whole: Rows, mixed: Path) -> None:
     check_mixed(tables(spark, find([str(mixed)])), whole)
+
+
+def test_parquet_below_any_folder_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
+    """Times are UTC then, whatever the session's zone is, as without Spark."""
+    rows = parquet.read_table(SAMPLE)
+    naive = rows["timestamp"].cast(pa.timestamp("us"))
+    path = tmp_path / "My logs, é 1=%20 {a}[b]#" / "rows.parquet"
+    path.parent.mkdir()
+    at = rows.schema.get_field_index("timestamp")
+    parquet.write_table(rows.set_column(at, "timestamp", naive), path)
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        for root in (path, path.parent):
+            inputs = find([str(root)])
+            found = Analysis(OnSpark(spark), inputs.files, BASIS)
+            local = Analysis(Local(), inputs.files, BASIS)
+            assert as_set(dicts(found, "removals")) == as_set(dicts(local, "removals"))
+            newest = pc.max(naive.cast("int64")).as_py() // 1000
+            assert found.last_record_ms == local.last_record_ms == newest
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def test_the_same_on_another_file_system_in_many_splits(

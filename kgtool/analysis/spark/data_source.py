@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from operator import or_
 from typing import Any, NamedTuple
 
@@ -20,10 +21,11 @@ from kgtool.analysis import schema
 from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
-from kgtool.analysis.input import scenarios, sources
+from kgtool.analysis.input import formats, scenarios, sources
 from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
-from kgtool.analysis.local import Local
+from kgtool.analysis.local import Local, parquet_tables
 from kgtool.analysis.pipeline import Analysis
 from kgtool.errors import UsageError
 
@@ -167,7 +169,14 @@ def _records(rows: Sequence[Any]) -> Iterator[Any]:
     """Every record of these ranges."""
     target = schema.arrow(COLUMNS)
     splits = [pa.RecordBatch.from_pylist(list(rows), schema=schema.arrow(schema.SPLITS))]
-    for batch in decode_splits(splits, None, Detail(whole=True), parts):
+    detail = Detail(whole=True)
+    tables = chain.from_iterable(
+        parquet_tables(row["path"]) for row in rows if row["format"] == formats.PARQUET.name
+    )
+    for batch in chain(
+        decode_splits(splits, None, detail, parts),
+        parquet_rows.decode_rows(tables, None, detail),
+    ):
         if len(batch) and batch["kind"][0].as_py() in _KINDS:
             yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,6 +15,14 @@ from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.spark.packed import BLOBS, packed
 from kgtool.analysis.spark.remote import GLOB
 from kgtool.errors import ConfigError
+
+_MS = {
+    "timestamp": "unix_millis(timestamp)",
+    # Without a zone it is UTC, whatever the session's is.
+    "timestamp_ntz": "timestampdiff(MILLISECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', timestamp)",
+    "bigint": "timestamp div 1000000",
+}
+"""The column ``timestamp`` in ms, by its type."""
 
 
 def read_parquet(
@@ -40,25 +47,18 @@ def _rows(session: SparkSession, root: str, files: list[InputFile]) -> DataFrame
     frame = session.read.option("basePath", base).parquet(*[_url(file) for file in files])
     kinds = dict(frame.dtypes)
     missing = [name for name in parquet_rows.COLUMNS if name not in kinds]
-    is_time = kinds.get("timestamp") in ("timestamp", "timestamp_ntz", "bigint")
-    if missing or not is_time or (kinds["key"], kinds["value"]) != ("binary", "binary"):
+    is_bytes = (kinds.get("key"), kinds.get("value")) == ("binary", "binary")
+    if missing or not is_bytes or kinds["timestamp"] not in _MS:
         had = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes[:10])
         raise ConfigError(f"{root} lacks the columns of Spark's Kafka source (it has {had}).")
     return frame.where(F.col("topic") == TOPIC).select(
         F.col("_metadata.file_path").alias("path"),
         F.col("partition").cast("int").alias("partition"),
         F.col("offset").cast("bigint").alias("offset"),
-        F.coalesce(ms(kinds["timestamp"]), F.lit(0)).alias("timestamp_ms"),
+        F.coalesce(F.expr(_MS[kinds["timestamp"]]), F.lit(0)).alias("timestamp_ms"),
         "key",
         "value",
     )
-
-
-def ms(kind: str) -> Any:
-    """The column ``timestamp`` of that type, in ms."""
-    if kind == "bigint":
-        return F.expr("timestamp div 1000000")
-    return F.unix_millis(F.col("timestamp").cast("timestamp"))
 
 
 def _base(root: str, files: list[InputFile]) -> str:
@@ -66,7 +66,8 @@ def _base(root: str, files: list[InputFile]) -> str:
     if files[0].is_remote:
         return root if root.rstrip("/") != files[0].path else root.rpartition("/")[0]
     path = Path(root.removeprefix("file://")).absolute()
-    return (path if path.is_dir() else path.parent).as_uri()
+    # Hadoop takes a path as it is: percent signs would be those of a name.
+    return f"file://{path if path.is_dir() else path.parent}"
 
 
 def _url(file: InputFile) -> str:
