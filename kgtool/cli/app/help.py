@@ -108,8 +108,8 @@ def finish(command: click.Command) -> click.Command:
     return command
 
 
-_CHOOSING = {"match", "exclude", "regex", "state", "type_", "paths"}
-"""Parameters that choose what a command is about."""
+_CHOOSING = {"--match", "--exclude", "--regex", "--state", "--type", "paths"}
+"""Options, and an argument, that choose what a command is about."""
 
 
 def refuse_empty(command: click.Command) -> None:
@@ -119,7 +119,7 @@ def refuse_empty(command: click.Command) -> None:
     """
     for parameter in command.params:
         is_optional = isinstance(parameter, click.Option) and takes(parameter) == MAYBE
-        chooses = isinstance(parameter.type, click.Path) or parameter.name in _CHOOSING
+        chooses = isinstance(parameter.type, click.Path) or _CHOOSING & set(parameter.opts)
         if chooses and not is_optional:
             _refuse_empty(parameter)
 
