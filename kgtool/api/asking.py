@@ -66,7 +66,7 @@ class Asking(Looking):
         from kgtool.queries.doctor.examine import Ask, diagnose
         from kgtool.retention.generated_names import family
 
-        named = None if groups is None else list(dict.fromkeys(groups))
+        named = None if groups is None else targets.names(groups)
         kinds: dict[str, str] = {}
         errors: list[ItemError] = []
         with self._lock:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgtool.api import targets
 from kgtool.api.connection import Connected, Recorder, journal_folder, now_ms, warn
 from kgtool.client.ops import cut
 from kgtool.errors import UsageError
@@ -54,7 +55,7 @@ class Cleaning(Connected):
         from kgtool.changes.cleanup.plan_file import write
 
         criteria = Criteria(idle_ms, no_lag, generated, unsubscribed, orphaned, rebuild)
-        names = None if groups is None else list(dict.fromkeys(groups))
+        names = None if groups is None else targets.names(groups)
         with self._lock, Session(self._settings, progress=True) as session:
             plan = _make_plan(session, names, criteria)
         if path is not None:

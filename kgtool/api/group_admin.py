@@ -80,7 +80,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         """
         from kgtool.changes.reset.targets import Strategy
 
-        numbers = {at: targets.number(value) for at, value in offsets.items()}
+        numbers = {at: targets.number(at, value) for at, value in offsets.items()}
         strategy = Strategy("from-file", offsets={group: numbers})
         exact = {at: value for at, value in offsets.items() if isinstance(value, CommittedOffset)}
         options = targets.Options(create, force, False, dry_run, is_exact=True, values=exact)
@@ -115,7 +115,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         strategy = targets.strategy(to, shift_by, like)
         specs = None if topics is None else targets.specs(topics)
         options = targets.Options(create, force, all_or_nothing, dry_run)
-        return self._reset("reset_offsets", list(groups), strategy, specs, options)
+        return self._reset("reset_offsets", targets.names(groups), strategy, specs, options)
 
     def _reset(
         self,
@@ -166,7 +166,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         from kgtool.changes.groups.delete import delete_groups, plan_deletions
         from kgtool.changes.hidden import HiddenOffsets
 
-        names = list(dict.fromkeys(groups))
+        names = targets.names(groups)
         with self._lock:
             session = self._ready()
             hidden = HiddenOffsets(names, refuse=not force)
@@ -252,7 +252,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         """
         from kgtool.changes.offsets.keep import execute_keep, open_rows, plan_keep
 
-        names = list(dict.fromkeys(groups))
+        names = targets.names(groups)
         with self._lock:
             session = self._ready()
             with self._recorder(session, "keep", join=join) as recorder:

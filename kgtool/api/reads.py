@@ -42,7 +42,7 @@ class Looking(Connected):
         streams groups are there too; a streams member's assignment are its active tasks. Needs
         DESCRIBE on the groups (KIP-848, KIP-932, KIP-1071).
         """
-        return self._run(targets.describe(self._cluster, list(groups)))
+        return self._run(targets.describe(self._cluster, targets.names(groups)))
 
     def describe_offsets(
         self,
@@ -63,8 +63,9 @@ class Looking(Connected):
         """
         specs = None if topics is None else targets.specs(topics)
         clock = now_ms if time_lag else None
+        names = targets.names(groups)
         return self._run(
-            targets.offsets(self._cluster, list(groups), specs, committed=committed, clock=clock)
+            targets.offsets(self._cluster, names, specs, committed=committed, clock=clock)
         )
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset | KgError]:
@@ -91,13 +92,13 @@ class Looking(Connected):
 
         :raises KgError: nothing could be found out.
         """
-        return self._run(targets.expiries(self._cluster, list(groups), now_ms()))
+        return self._run(targets.expiries(self._cluster, targets.names(groups), now_ms()))
 
     def coordinators(self, groups: Iterable[str]) -> dict[str, Placement]:
         """Say where groups live: partition of ``__consumer_offsets``, leader, ISR, coordinator."""
         from kgtool.queries.cluster.coordinators import locate_groups
 
-        found = self._run(locate_groups(self._cluster, list(groups)))
+        found = self._run(locate_groups(self._cluster, targets.names(groups)))
         return {placement.group: placement for placement in found.placements}
 
     def configs(self, groups: Iterable[str]) -> dict[str, dict[str, GroupConfig] | KgError]:
@@ -107,7 +108,7 @@ class Looking(Connected):
         """
         from kgtool.changes.groups.configs import describe_group_configs
 
-        return self._run(describe_group_configs(self._cluster, list(groups)))
+        return self._run(describe_group_configs(self._cluster, targets.names(groups)))
 
     def export(self, folder: str | Path) -> Exported:
         """Copy ``__consumer_offsets``, byte for byte, into a folder (``kgtool analyze`` reads it).

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.api import configs as configuring
+from kgtool.api import targets
 from kgtool.api.connection import Connected, Recorder, journal_folder, now_ms, warn
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.client.ops import cut
@@ -136,7 +137,7 @@ class Restoring(Connected):
         out = Path(path)
         if out.exists() and not overwrite:
             raise UsageError(f"The file {out} exists: overwrite=True replaces it.")
-        names = list(dict.fromkeys(groups))
+        names = targets.names(groups)
         errors: list[ItemError] = []
         with self._lock, Session(self._settings, progress=True) as session:
             session.connect()
@@ -179,7 +180,7 @@ class Restoring(Connected):
         from kgtool.changes.restore.from_journal import check_cluster
 
         found = open_backup(Path(path))
-        wanted = None if groups is None else set(groups)
+        wanted = None if groups is None else set(targets.names(groups))
         selecting = Selecting(
             lambda name: wanted is None or name in wanted, lambda _: True, group_names or {},
             topic_names or {}, other_cluster,

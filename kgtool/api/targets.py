@@ -34,6 +34,20 @@ Goal: TypeAlias = "str | int | datetime"
 """``"earliest"``, ``"latest"``, ``"current"``, an offset, or a time (with a time zone)."""
 
 
+def names(groups: Iterable[str]) -> list[str]:
+    """Return the names of groups, each once.
+
+    :raises UsageError: it is one name, whose letters would be taken for groups, or holds others.
+    """
+    if isinstance(groups, str):
+        raise UsageError(f"groups takes several groups: ['{groups}'], not '{groups}'.")
+    found = list(dict.fromkeys(groups))
+    for group in found:
+        if not isinstance(group, str):
+            raise UsageError(f"A group is named by a string, not {group!r}.")
+    return found
+
+
 def specs(topics: Topics) -> list[TopicSpec]:
     """Return topics and partitions as operations take them."""
     if isinstance(topics, str):
@@ -46,14 +60,18 @@ def _spec(topic: str | TopicPartition | TopicSpec) -> TopicSpec:
         return topic
     if isinstance(topic, TopicPartition):
         return TopicSpec(topic.topic, (topic.partition,))
-    return TopicSpec(topic)
+    if isinstance(topic, str):
+        return TopicSpec(topic)
+    raise UsageError(f"A topic is a name, a TopicPartition or a TopicSpec, not {topic!r}.")
 
 
-def number(value: int | CommittedOffset) -> int:
-    """Return the offset to commit.
+def number(at: TopicPartition, value: int | CommittedOffset) -> int:
+    """Return the offset to commit at a partition.
 
-    :raises UsageError: there is none, or it is negative.
+    :raises UsageError: there is none, or it is negative; ``at`` is something else.
     """
+    if not isinstance(at, TopicPartition):
+        raise UsageError(f"Offsets are given by TopicPartition, not by {at!r}.")
     offset = value.offset if isinstance(value, CommittedOffset) else value
     if offset is None or isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
         raise UsageError(f"An offset is a whole number from 0 on, not {offset!r}.")

@@ -38,6 +38,45 @@ def undo(
     assert result.status == 0, result.err
 
 
+def test_the_letters_of_one_name_are_no_groups(
+    bootstrap: str, admin: GroupAdmin, group: tuple[str, str], tmp_path: Path
+) -> None:
+    """A string is iterable too: "ab" for ["ab"] would delete the groups "a" and "b"."""
+    _, topic = group
+    at = TopicPartition(topic, 0)
+    clients.commit(bootstrap, "a", {at: 1})
+    clients.commit(bootstrap, "b", {at: 2})
+    saved = tmp_path / "saved"
+    admin.backup(["a"], saved)
+    calls: list[Callable[[], object]] = [
+        lambda: admin.delete_groups("ab"),
+        lambda: admin.reset_offsets("ab", "latest"),
+        lambda: admin.keep("ab"),
+        lambda: admin.restore(saved, groups="ab"),
+        lambda: admin.backup("ab", saved, overwrite=True),
+        lambda: admin.cleanup_plan("ab"),
+        lambda: admin.doctor("ab"),
+        lambda: admin.describe_groups("ab"),
+        lambda: admin.describe_offsets("ab"),
+        lambda: admin.expiry("ab"),
+        lambda: admin.coordinators("ab"),
+        lambda: admin.configs("ab"),
+    ]
+    for refused in calls:
+        with pytest.raises(UsageError, match=r"groups takes several groups: \['ab'\], not 'ab'"):
+            refused()
+    for wrong in (
+        lambda: admin.delete_groups([None]),  # type: ignore[list-item]
+        lambda: admin.delete_offsets("a", [(topic, 0)]),  # type: ignore[list-item]
+        lambda: admin.commit_offsets("a", {(topic, 0): 5}),  # type: ignore[dict-item]
+    ):
+        with pytest.raises(UsageError):
+            wrong()
+    assert clients.committed(bootstrap, "a") == {at: 1}
+    assert clients.committed(bootstrap, "b") == {at: 2}
+    assert admin.last_journal_id is None
+
+
 class TestLooking:
     def test_groups(self, bootstrap: str, admin: GroupAdmin, group: tuple[str, str]) -> None:
         name, _ = group
