@@ -143,7 +143,7 @@ def told(basis: Basis, scenarios: Sequence[Any], bucket_ms: int) -> dict[str, An
         "rules": basis.rules.name,
         "retention": [list(phase) for phase in basis.wrote],
         "check interval": basis.check_interval_ms,
-        "scenarios": [[each.rules.name, *each[1:]] for each in scenarios],
+        "what-if": sorted([each.rules.name, *each[1:]] for each in scenarios),
         "bucket": bucket_ms,
     }
 

@@ -15,7 +15,7 @@ from kgtool.analysis import schema
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.places import Folder, Place, is_url, place_at
 from kgtool.analysis.spark.session import cause_of
-from kgtool.errors import AnalysisError, UsageError
+from kgtool.errors import AnalysisError, KgError, UsageError
 
 STAGING = ".kgtool-writing"
 DONE = "_SUCCESS"
@@ -55,19 +55,27 @@ def write_tables(analysis: Analysis, place: Place, only: Sequence[str] = ()) -> 
     """
     names = list(dict.fromkeys(only)) or analysis.names()
     try:
-        place.remove(STAGING)
-        analysis.write(names, f"{place.base}/{STAGING}")
-        for name in names:
-            _check_written(place, f"{STAGING}/{name}")
-        _put(place, names, [] if only else [each for each in schema.TABLES if each not in names])
+        with place.held():
+            _write(analysis, place, names, whole=not only)
     except Exception as error:
-        with suppress(Exception):  # the JVM may be gone
-            place.remove(STAGING)
-        if isinstance(error, AnalysisError):
+        if isinstance(error, KgError):
             raise
         why = cause_of(str(error))
         raise AnalysisError(f"{place.base} could not be written: {why}") from error
     return names
+
+
+def _write(analysis: Analysis, place: Place, names: Sequence[str], *, whole: bool) -> None:
+    try:
+        place.remove(STAGING)
+        analysis.write(names, f"{place.base}/{STAGING}")
+        for name in names:
+            _check_written(place, f"{STAGING}/{name}")
+        _put(place, names, [each for each in schema.TABLES if each not in names] if whole else [])
+    except Exception:
+        with suppress(Exception):  # the JVM may be gone
+            place.remove(STAGING)
+        raise
 
 
 def _put(place: Place, names: Sequence[str], gone: Sequence[str]) -> None:

@@ -86,6 +86,7 @@ def test_commands_of_groups(argv: list[str], capsys: Capture) -> None:
         (["describe", "g", "--state", "--members"], "--members and --state exclude each other."),
         (["restore", "", "--yes"], "Error: FILE is empty: is a variable unset?"),
         (["analyze", "export", ""], "Error: PATH is empty: is a variable unset?"),
+        (["analyze", "export", "--out", ""], "Error: --out is empty: is a variable unset?"),
         (["delete", "--all-groups", "--exclude", "", "--yes"], "Error: --exclude is empty: is a"),
         (["delete", "--all-groups", "--state=", "--yes"], "Error: --state is empty: is a variable"),
         (["keep", "--all-groups", "--type", "", "--yes"], "Error: --type is empty: is a variable"),

@@ -136,6 +136,11 @@ def test_a_run_replaces_all_or_nothing(
             write_tables(two, out_place(session, out, overwrite=True))
     assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["one"]
 
+    if not scheme:
+        with place.held(), pytest.raises(UsageError, match="Another kgtool is writing to"):
+            write_tables(two, out_place(session, out, overwrite=True))
+        assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["one"]
+
     assert write_tables(two, out_place(session, out, overwrite=True)) == names
     assert there(folder) == {*names, "_SUCCESS"} and groups(folder) == ["three", "two"]
     # Some: the others stay. All: a table that this run has not is none of it.

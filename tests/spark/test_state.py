@@ -122,10 +122,18 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     for other in (["--rules", "2.4"], ["--wrote", "1d"], ["--retention", "1d"], ["--bucket", "1d"]):
         status, _, err = analyze(capsys, one, *go_on, *other)
         assert (status, err.count("\n")) == (2, 1) and "or --rebuild to start again" in err
+    # Neither do two runs at once, each of which would count on what the other one replaces.
+    with Folder(str(state)).held():
+        status, _, err = analyze(capsys, one, *go_on)
+        assert (status, err.count("\n")) == (2, 1) and "Another kgtool is writing to" in err
     # Offsets 3 to 9 are nowhere.
     status, rows, err = analyze(capsys, log(tmp_path / "three", 10, ("d", 1)), *go_on)
     assert (status, rows) == (0, ["a", "b", "c", "d"])
     assert "of log partition 7 (3 to 9)." in err
+    # The order of options does not matter.
+    new = ("--state", tmp_path / "new", "--table", "live")
+    assert analyze(capsys, one, *new, "--retention", "1d", "--retention", "2d")[0] == 0
+    assert analyze(capsys, one, *new, "--retention", "2d", "--retention", "1d")[0] == 0
     # Again from nothing, by other options.
     status, rows, _ = analyze(capsys, one, *go_on, "--rebuild", "--rules", "2.4")
     assert (status, rows) == (0, ["a", "b"])
@@ -136,6 +144,7 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     for words, said in (
         ((tmp_path / "text", *go_on), "it doesn't tell log offsets"),
         ((one, "--state", tmp_path / "one"), "holds no state of analyze"),
+        ((one, "--state", tmp_path / "text"), "is a file: name a folder"),
         ((one, "--rebuild"), "--rebuild needs --state DIR"),
         ((one, *go_on, "--as-of", "2026-01-01"), "--as-of can't be given with --state"),
     ):

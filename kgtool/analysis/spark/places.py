@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from kgtool.durable import sync
+from kgtool.errors import UsageError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -22,6 +27,9 @@ class Place(Protocol):
 
     base: str
     """What engines are told to write below."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep other runs of this machine out meanwhile (UsageError if one is there)."""
 
     def kind(self) -> str:
         """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
@@ -48,6 +56,26 @@ class Folder:
     def __init__(self, path: str) -> None:
         self._path = Path(path).absolute()
         self.base = str(self._path)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other runs out meanwhile; the kernel lets them in when this one is killed."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        number = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with suppress(OSError):  # NFS locks no folders
+                self._lock(number)
+            yield
+        finally:
+            os.close(number)
+
+    def _lock(self, number: int) -> None:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"Another kgtool is writing to {self.base}: wait until it has ended."
+            ) from None
 
     def kind(self) -> str:
         """What is there."""

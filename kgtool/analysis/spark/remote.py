@@ -9,6 +9,7 @@ system (``fs.viewfs.mounttable``) that exists in the options of the one read onl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -115,6 +116,10 @@ class Store:
         self._path_class = jvm.org.apache.hadoop.fs.Path
         self._path = self._call(lambda: self._path_class(url))
         self._system = self._call(lambda: self._path.getFileSystem(conf))
+
+    def held(self) -> AbstractContextManager[None]:
+        """Other file systems know no locks."""
+        return nullcontext()
 
     def kind(self) -> str:
         """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""

@@ -108,8 +108,8 @@ def finish(command: click.Command) -> click.Command:
     return command
 
 
-_CHOOSING = {"--match", "--exclude", "--regex", "--state", "--type", "paths"}
-"""Options, and an argument, that choose what a command is about."""
+_CHOOSING = {"--match", "--exclude", "--regex", "--state", "--type", "--out", "paths"}
+"""Options, and an argument, that choose what a command is about, or where it writes."""
 
 
 def refuse_empty(command: click.Command) -> None:

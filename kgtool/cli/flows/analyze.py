@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.spark_progress import Progress
 from kgtool.cli.reports.analyze_alerts import LOSSES
 from kgtool.cli.reports.analyze_table import put_table
-from kgtool.errors import AnalysisError, ConfigError
+from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
 
 FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
@@ -29,6 +29,19 @@ UNKNOWN_BYTES = 1 << 30
 def analyze(
     spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any
 ) -> bool:
+    """Do it from the state that --state names, which nobody else changes meanwhile."""
+    from kgtool.analysis.state import State
+
+    place = _state_place(spark, options["state"])
+    with nullcontext() if place is None else place.held():
+        state = None if place is None else State(place, rebuild=options["rebuild"])
+        return _analyze(spark, inputs, output, options, settings, state)
+
+
+def _analyze(
+    spark: Spark | None, inputs: Any, output: Output, options: dict[str, Any], settings: Any,
+    state: Any,
+) -> bool:  # fmt: skip
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
     from kgtool.analysis.input import scenarios
     from kgtool.analysis.input.sources import check_as_of
@@ -36,7 +49,6 @@ def analyze(
     from kgtool.analysis.state import told
     from kgtool.analysis.tables_out import out_place
 
-    state = _state(spark, options)
     if state is not None:
         inputs = state.unread(inputs)
     basis, played = scenarios.choose(
@@ -70,16 +82,17 @@ def analyze(
     return any(met)
 
 
-def _state(spark: Spark | None, options: dict[str, Any]) -> Any:
-    """What --state goes on from; None: there is none."""
+def _state_place(spark: Spark | None, where: str | None) -> Any:
+    """Where --state is; None: there is none."""
     from kgtool.analysis.spark.places import is_url, place_at
-    from kgtool.analysis.state import State
 
-    where = options["state"]
     if where is None:
         return None
     session = spark.start(UNKNOWN_BYTES) if spark is not None and is_url(where) else None
-    return State(place_at(session, where), rebuild=options["rebuild"])
+    place = place_at(session, where)
+    if place.kind() == "file":
+        raise UsageError(f"--state {where} is a file: name a folder.")
+    return place
 
 
 def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress) -> tuple[Any, Any]:
