@@ -18,7 +18,7 @@ from kgtool.model import TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.offsets.fetch import Committed, fetch_on
+from kgtool.queries.offsets.fetch import Committed, fetch_on, selected_on
 
 
 def delete_partitions(
@@ -51,7 +51,7 @@ def delete_partitions(
         return {group: _sort(group, left, settled[group], found) for group in ids}
 
     def first_look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
-        now = yield from fetch_on(cluster, broker, ids)
+        now = yield from selected_on(cluster, broker, {group: left[group] for group in ids}, {})
         found = {g: _unchanged(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
         return {group: answer for group, answer in found.items() if answer is not SEND_AGAIN}
 
