@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,10 +63,9 @@ def fix_of(finding: Finding, connection: Connection) -> tuple[str, ...]:
 
 def row(finding: Finding, connection: Connection) -> dict[str, Any]:
     """Return a finding as a row of the machine formats: the same keys always."""
-    fix = " ".join(map(shell_word, fix_of(finding, connection)))
     return rows_of.of(
         finding, DOCTOR, finding=finding.kind, message=_message(finding),
-        evidence=dict(finding.evidence), fix=fix or None,
+        evidence=dict(finding.evidence), fix=shlex.join(fix_of(finding, connection)) or None,
     )  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.output.errors import error_object
 from kgtool.model import ItemError, Member
 from kgtool.retention import rules as r
-from kgtool.text import shell_word
 
 if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation, TopicUse
@@ -31,10 +32,12 @@ def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
 # What to type next
 
 
-def next_commands(found: Explanation) -> list[str]:
+def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote) -> list[str]:
     """Return commands that make sense now, the most likely one first."""
-    name = shell_word(found.description.group)
-    commands = [_acl(acl.operation, acl.resource_type, acl.resource) for acl in found.missing]
+    name = quote(found.description.group)
+    commands = [
+        _acl(acl.operation, acl.resource_type, quote(acl.resource)) for acl in found.missing
+    ]
     if not found.exists:
         return [*commands, *_after_the_end(found, name)]
     if found.description.is_empty:
@@ -49,7 +52,7 @@ def next_commands(found: Explanation) -> list[str]:
         commands.append(f"kgtool describe --group {name} --members --verbose")
         for use in found.topics:
             if use.offsets and use.subscribed is False and use.refusal is None:
-                topic = shell_word(use.topic)
+                topic = quote(use.topic)
                 commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
     return commands
 
@@ -68,7 +71,7 @@ def _after_the_end(found: Explanation, name: str) -> list[str]:
 
 
 def _acl(operation: str, kind: str, resource: str) -> str:
-    where = "--cluster" if kind == "cluster" else f"--{kind} {shell_word(resource)}"
+    where = "--cluster" if kind == "cluster" else f"--{kind} {resource}"
     name = "".join(part.capitalize() for part in operation.split("_"))
     return f"kafka-acls.sh --add --allow-principal User:YOU --operation {name} {where}"
 

@@ -15,7 +15,7 @@ from kgtool.columns.groups import EXPIRY
 from kgtool.model import GroupDescription, ItemError, Member
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.retention import rules as r
-from kgtool.text import counted, escape, moment
+from kgtool.text import counted, escape, moment, shell_word
 
 if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation, TopicUse
@@ -249,7 +249,7 @@ def _missing(found: Explanation) -> str:
 
 
 def _next(found: Explanation) -> str:
-    commands = next_commands(found)
+    commands = next_commands(found, shell_word)
     lines = "".join(f"  {escape(command)}\n" for command in commands)
     return f"Next:\n{lines}" if lines else ""
 
