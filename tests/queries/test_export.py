@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kgtool.net.session import Session
 from kgtool.queries.log.export import ExportDirectory, export
 from kgtool.queries.log.fetch import whole_batches
 from kgtool.sandbox.cluster import Cluster
+from tests.cli.run import ROOT, command_line, kgtool
 from tests.support import clients
 
 pytestmark = pytest.mark.broker
@@ -156,3 +158,38 @@ def test_cut_off_batches_are_left_out(kafka: Cluster, world: list[str]) -> None:
         short, _ = whole_batches(data[:cut], 2**63 - 1)
         assert short <= cut
     assert whole_batches(b"", 5) == (0, -1)
+
+
+@pytest.mark.parametrize("where", ["at the start", "in cluster.json", "in the segments"])
+def test_a_disk_that_takes_no_more_is_named_and_the_same_command_finishes(
+    kafka: Cluster, world: list[str], tmp_path: Path, where: str
+) -> None:
+    blocks = 1 if where == "in cluster.json" else 0
+    if where == "in the segments":
+        kgtool("export", "--out", str(tmp_path / "small"), "-b", kafka.bootstrap)
+        blocks = (tmp_path / "small" / "cluster.json").stat().st_size // 1024 + 2
+        topic = clients.create_topic(kafka.bootstrap, clients.unique("export"), 8)
+        offsets = {(topic, partition): 0 for partition in range(8)}
+        for _ in range(blocks // 30 + 2):
+            clients.commit(kafka.bootstrap, world[0], offsets, metadata="x" * 4000)
+    out = tmp_path / "out"
+    argv = ["export", "--out", str(out), "-b", kafka.bootstrap]
+    full = subprocess.run(
+        ["bash", "-c", f'ulimit -f {blocks}; exec "$@"', "bash", *command_line(*argv)],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert (full.returncode, full.stdout) == (1, "")
+    assert full.stderr == (
+        f"Error: The export {out} can't be written: File too large. "
+        "Run the same command again to finish it.\n"
+    )
+    done = kgtool(*argv)
+    assert done.status == 0, done.err
+    manifest = json.loads((out / "cluster.json").read_text())
+    assert manifest["complete"]
+    ends = {
+        f"__consumer_offsets-{row['partition']}": row["end_offset"]
+        for row in manifest["partitions"]
+    }
+    for name, data in exported(out).items():
+        assert whole_batches(data, 1 << 62) == (len(data), ends[name])

@@ -16,7 +16,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
 from kgtool.columns.tools import EXPORT
-from kgtool.errors import MissingExtra
+from kgtool.errors import KgError, MissingExtra
 from kgtool.text import counted, shell_word
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
             part=lambda: directory.part,
         )  # fmt: skip
         with meter:
-            done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
+            try:
+                done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
+            except OSError as problem:
+                raise _unwritable(out, problem) from problem
         output.begin(keys(EXPORT), session.cluster_id)
     for error in (*done.errors, *done.missing):
         output.failed(error)
@@ -90,6 +93,13 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
             f"failed. Run the same command again to finish it."
         )
     return output.finish()
+
+
+def _unwritable(out: Path, error: OSError) -> KgError:
+    return KgError(
+        f"The export {out} can't be written: {error.strerror or error}.",
+        hint="Run the same command again to finish it.",
+    )
 
 
 def _to_parquet() -> Any:

@@ -199,6 +199,10 @@ def _partitions(info: TopicInfo, ends: Mapping[TopicPartition, Any]) -> list[dic
 # The directory
 
 
+_TEMPORARY = "cluster.json.tmp"
+"""Alone in its folder: of an export that stopped before its first batch."""
+
+
 class ExportDirectory:
     """The files of an export, begun or to be gone on with.
 
@@ -213,7 +217,7 @@ class ExportDirectory:
         self._reached: dict[TopicPartition, int] = {}
         if path.exists() and not path.is_dir():
             raise ConfigError(f"{path} is a file: name a folder for the export.")
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and any(entry.name != _TEMPORARY for entry in path.iterdir()):
             self.manifest = self._read_manifest()
 
     def _read_manifest(self) -> dict[str, Any]:
@@ -255,7 +259,7 @@ class ExportDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         # A value a line, for people and diff; json writes an indentation twenty times slower.
         text = json.dumps(self.manifest, separators=(",\n", ": "))
-        temporary = self.path / "cluster.json.tmp"
+        temporary = self.path / _TEMPORARY
         with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
