@@ -256,14 +256,24 @@ def test_groups_that_may_not_be_seen(here: Guarded, guarded: tuple[Cluster, str]
     assert here.run("doctor", "--group", other).json["errors"] == []
 
 
+def _left(three: Three) -> str:
+    """Return a group beyond the end of its log; otherwise the doctor finds all well.
+
+    While it looks, followers hear that the commit is below the high watermark: only then does
+    whoever takes over as coordinator know it.
+    """
+    group = clients.unique("left")
+    clients.commit(three.bootstrap, group, {("bulk", 0): 99})
+    well = run(three, "doctor", "--exclude", "left-*", "--fail-on", "note", "--ignore", "piling-up")
+    assert well.status == 0, well
+    return group
+
+
 @pytest.mark.timed
 @pytest.mark.starts_first
 def test_one_of_three_is_killed(settled: Three, outcome: Outcome) -> None:
-    well = run(settled, "doctor", "--fail-on", "note", "--ignore", "piling-up")
-    assert well.status == 0, well
+    group = _left(settled)
     victim = settled.cluster.nodes[1].id
-    group = clients.unique("left")
-    clients.commit(settled.bootstrap, group, {("bulk", 0): 99})
     settled.cluster.kill(victim)
     with outcome(TABLE, "doctor", "kill -9") as cell:
         done = run(settled, "doctor", "--timeout", "20000")
@@ -284,8 +294,7 @@ def test_one_of_three_is_killed(settled: Three, outcome: Outcome) -> None:
 @pytest.mark.starts_first
 def test_one_of_three_hangs(settled: Three, outcome: Outcome) -> None:
     """What waits for it must not take the time that the others' groups need."""
-    group = clients.unique("left")
-    clients.commit(settled.bootstrap, group, {("bulk", 0): 99})
+    group = _left(settled)
     with outcome(TABLE, "doctor", "SIGSTOP") as cell, paused(settled, 3):
         done = run(settled, "doctor", first=1)
         assert done.status == 5, done
