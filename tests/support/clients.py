@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,10 @@ _numbers = itertools.count(1)
 def unique(prefix: str) -> str:
     """A topic or group name that no other test, worker or run uses."""
     return f"{prefix}-{os.getpid()}-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+
+
+UNIQUE = re.compile(r"-\d+-\d+-[0-9a-f]{6}")
+"""What ``unique`` adds to a prefix."""
 
 
 def admin(bootstrap: str) -> AdminClient:
