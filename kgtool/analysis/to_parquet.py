@@ -73,7 +73,10 @@ def write(export: Path, told: Callable[[int], None] = lambda _bytes: None) -> Wr
     """
     target = export / FOLDER
     target.mkdir(exist_ok=True)
+    for half in target.glob("*.tmp"):
+        half.unlink()
     rows = undecoded = 0
+    (export / SEGMENTS).mkdir(exist_ok=True)  # an empty log has none
     for folder in sorted((export / SEGMENTS).iterdir()):
         file = target / f"{folder.name}.parquet"
         part = file.with_suffix(".tmp")

@@ -77,7 +77,7 @@ def describe_cluster(cluster: Cluster, taken_at_ms: int) -> Operation[Descriptio
     yield from fetch_metadata(cluster, None)
     topic = cluster.topics.get(TOPIC)
     if topic is None or (topic.error is None and not topic.leaders):
-        raise ConfigError(NO_OFFSETS_TOPIC)
+        raise KgError(NO_OFFSETS_TOPIC)
     if topic.error is not None:
         raise topic.error
     # As they are now: where leaders move, they are looked up again.
