@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from multiprocessing import get_context
@@ -30,11 +34,13 @@ from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Finish, Order
 from kgtool.analysis.table_files import TableFiles, fill, of_topics, summed
 from kgtool.analysis.tell import tell
+from kgtool.errors import AnalysisError
 
 HERE_BYTES = 8 << 20
 """Up to here starting processes takes longer than they save."""
 IN_MEMORY_BYTES = 64 << 20
 """Of finished tables, compressed."""
+_ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Kept:
@@ -112,9 +118,10 @@ class Local:
         if self._alone(work):
             yield from map(do, work)
             return
-        # Not a copy of this process: it has threads.
-        with ProcessPoolExecutor(self._processes, get_context("spawn")) as pool:
-            yield from pool.map(do, work)
+        with _workers(self._processes) as pool:
+            with _held_back():
+                found = pool.map(do, work)
+            yield from found
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A table, whole, or its rows of some topics."""
@@ -172,6 +179,57 @@ class Local:
         """A table of ``schema.TABLES``, an Arrow table."""
         table = finish.each(self.collect(name))
         return summed(table, finish.sum_by, finish.most) if finish.sum_by else table
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes, not copies of this one, which has threads. AnalysisError if one is killed.
+
+    Ctrl-C ends them too, without a word: what is said of it is this process's.
+    """
+    hook = threading.excepthook
+    try:
+        with ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
+            try:
+                yield pool
+            except BaseException:
+                threading.excepthook = lambda _: None  # the pool's thread, which misses them
+                raise
+    except BrokenProcessPool:
+        raise AnalysisError(
+            "A process that decoded or folded was killed, maybe because the machine ran out of "
+            "memory."
+        ) from None
+    finally:
+        threading.excepthook = hook
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Start processes whole: what would end them comes afterwards, here and there.
+
+    They have the mask of the thread that starts them; this process may have threads without it.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    came: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (_ENDS if is_main else ())
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for held in came:
+            signal.raise_signal(held)
+
+
+def _die_quietly() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
 
 
 def _ordered(table: Any, order: Order) -> Any:
