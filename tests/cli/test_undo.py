@@ -402,6 +402,7 @@ def test_a_dry_run_changes_nothing(place: Place) -> None:
         (["undo", "last", "--from", "x", "--yes"], "takes a journal's ID, or last, or --from FILE"),
         (["undo", "--from", "/nosuch", "--yes"], "Can't read /nosuch"),
         (["history", "--prune", "soon"], "prune"),
+        (["history", "--prune", "90"], "--prune takes a duration"),
     ],
 )
 def test_usage(tmp_path: Path, argv: list[str], says: str) -> None:

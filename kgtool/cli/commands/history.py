@@ -39,18 +39,17 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     from kgtool.changes.journal.history import entries
 
     output.begin(keys(HISTORY))
-    age = (
-        None if prune is None else timespec.span_ms(prune, "prune", bare_ms=1000, least_ms=0) / 1000
-    )
+    # A bare number is refused: whoever means 90 days would lose all that is older than 90 s.
+    age_ms = None if prune is None else timespec.span_ms(prune, "prune", least_ms=0)
     found = entries(
         folder(), lambda error: output.failed(ItemError.of(error, Target()), quiet=False)
     )
-    if age is not None:
-        found = _prune(output, found, now_ms() - int(age * 1000), dry_run)
+    if age_ms is not None:
+        found = _prune(output, found, now_ms() - age_ms, dry_run)
     for entry in found:
         output.item(rows_of.of(entry, HISTORY))
     show_table(output, HISTORY_TEXT, [_row(entry) for entry in found])
-    if not found and age is None:
+    if not found and age_ms is None:
         output.note(f"Nothing has been changed from this machine yet: no journal in {folder()}.")
     return output.finish()
 
