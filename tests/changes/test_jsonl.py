@@ -103,6 +103,16 @@ def test_a_damaged_offset_is_named(tmp_path: Path, key: str, value: object, mess
     assert message in caught.value.message
 
 
+def test_bytes_that_are_no_text_are_read_again(tmp_path: Path) -> None:
+    """Some brokers keep metadata as it came. Was: no journal and no backup with it was readable."""
+    found = image(1)
+    assert found.committed is not None
+    kept = found._replace(committed=found.committed._replace(metadata="\udcff\x00é"))
+    path = written(tmp_path / "f", [GroupChange(snapshots.group({T0: kept}), {T0: None})])
+    (recorded,) = read(path)
+    assert recorded.image.offsets[T0] == kept
+
+
 def test_a_partition_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "f", [GroupChange(snapshots.group({T0: image(1)}), {})])
     head, line = path.read_text().splitlines()

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from kgtool import GroupAdmin
+from kgtool.client.cluster import find_coordinators
+from kgtool.client.ops import call
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.model import CommittedOffset
+from kgtool.net.session import Session
 from kgtool.protocol.api import (
     delete_groups,
     describe_acls,
     describe_configs,
     leave_group,
     list_groups,
+    offset_commit,
     offset_delete,
     offset_fetch,
 )
@@ -39,6 +46,30 @@ def test_a_group_that_offsetfetch_does_not_know_has_no_offsets(franz: Kfake) -> 
     undone = kgtool("undo", "last", *at)
     assert undone.status == 0, undone
     assert clients.committed(franz.bootstrap, group) == {("payments", 0): 0}
+
+
+def test_metadata_that_is_no_text_comes_back(franz: Kfake) -> None:
+    """These brokers keep its bytes. Was: the journal was written, and undo could not read it."""
+    group, odd = clients.unique("bytes"), b"\xff\x00\xfe".decode("utf-8", "surrogateescape")
+    row = offset_commit.RequestPartition(partition=0, offset=3, leader_epoch=-1, metadata=odd)
+    request = offset_commit.Request(
+        group_id=group, generation_id_or_member_epoch=-1, member_id="",
+        topics=[offset_commit.RequestTopic(name="payments", partitions=[row])],
+    )  # fmt: skip
+    with Session(Settings(parse_bootstrap(franz.bootstrap))) as session:
+        home = session.run(find_coordinators(session.cluster, [group]))[group]
+        assert isinstance(home, int)
+        session.run(call(home, request, 8))
+    at = ["--bootstrap-server", franz.bootstrap, "-o", "json", "--yes"]
+    with GroupAdmin(franz.bootstrap) as admin:
+        before = admin.committed_offsets(group)
+        (value,) = before.values()
+        assert isinstance(value, CommittedOffset) and value.metadata == odd
+        assert kgtool("delete", "--group", group, *at).status == 0
+        assert admin.committed_offsets(group) == {}
+        undone = kgtool("undo", "last", *at)
+        assert undone.status == 0, undone
+        assert admin.committed_offsets(group) == before
 
 
 @pytest.mark.parametrize("command", ["coordinator", "explain", "describe --expiry", "export"])

@@ -229,6 +229,7 @@ def typed(record: dict[str, Any], key: str, kind: type, *, none: bool = False) -
     if not (isinstance(value, kind) or (none and value is None)):
         raise ValueError(f"{key} is not of the right type: {value!r}")
     if isinstance(value, str):
-        # A name that can't be sent is found now, not by the first request that holds it.
-        value.encode("utf-8")
+        # A name that can't be sent is found now, not by the first request that holds it. Bytes that
+        # are no UTF-8, which some brokers keep, are sent as they came.
+        value.encode("utf-8", "surrogateescape")
     return value

@@ -108,7 +108,7 @@ def _parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
 def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset) -> int:
     """About what one offset takes in ``__consumer_offsets``; metadata is at most 4 KiB each."""
     names = len(group.encode()) + len(partition.topic.encode())
-    return 100 + names + len((value.metadata or "").encode())
+    return 100 + names + len((value.metadata or "").encode("utf-8", "surrogateescape"))
 
 
 def _request(
