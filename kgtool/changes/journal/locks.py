@@ -90,7 +90,7 @@ class GroupLocks:
 
 
 def _byte(group: str) -> int:
-    return int.from_bytes(sha256(group.encode()).digest()[:7], "big")
+    return int.from_bytes(sha256(group.encode("utf-8", "surrogateescape")).digest()[:7], "big")
 
 
 def _sign(group: str) -> int:

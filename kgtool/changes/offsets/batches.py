@@ -37,7 +37,8 @@ MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE or INVALID_COMMIT_OFFSET_SIZE."""
 
 def tombstone_bytes(group: str, at: TopicPartition) -> int:
     """Return about how many bytes the removal of one offset takes in the log."""
-    return RECORD_BYTES + len(group.encode()) + len(at.topic.encode())
+    names = (group + at.topic).encode("utf-8", "surrogateescape")  # as they are sent
+    return RECORD_BYTES + len(names)
 
 
 def batch_bytes(total: int) -> Operation[int]:

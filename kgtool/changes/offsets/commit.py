@@ -107,8 +107,13 @@ def _parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
 
 def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset) -> int:
     """About what one offset takes in ``__consumer_offsets``; metadata is at most 4 KiB each."""
-    names = len(group.encode()) + len(partition.topic.encode())
-    return 100 + names + len((value.metadata or "").encode("utf-8", "surrogateescape"))
+    names = len(_bytes(group)) + len(_bytes(partition.topic))
+    return 100 + names + len(_bytes(value.metadata or ""))
+
+
+def _bytes(text: str) -> bytes:
+    """Return a text as it is sent: some brokers keep bytes that are no UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _request(
