@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -185,15 +185,17 @@ class Local:
 def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Processes, not copies of this one, which has threads. AnalysisError if one is killed.
 
-    Ctrl-C ends them too, without a word: what is said of it is this process's.
+    Ctrl-C does not reach them (``_held_back``): what it ends, and says, is this process.
     """
     hook = threading.excepthook
     try:
-        with ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
+        with ProcessPoolExecutor(count, get_context("spawn")) as pool:
             try:
                 yield pool
             except BaseException:
-                threading.excepthook = lambda _: None  # the pool's thread, which misses them
+                threading.excepthook = lambda _: None  # the pool's own, which misses them
+                for process in active_children():
+                    process.kill()
                 raise
     except BrokenProcessPool:
         raise AnalysisError(
@@ -206,11 +208,11 @@ def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Start processes whole: what would end them comes afterwards, here and there.
+    """Start processes whole: what would end this one comes afterwards.
 
-    They have the mask of the thread that starts them; this process may have threads without it.
+    They keep the mask of the thread that starts them; this process may have threads without it.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     came: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()
     handlers = {
@@ -225,11 +227,6 @@ def _held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for held in came:
             signal.raise_signal(held)
-
-
-def _die_quietly() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
 
 
 def _ordered(table: Any, order: Order) -> Any:
