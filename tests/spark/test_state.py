@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ NAMES = ("live", "removals", "overdue", "groups", "losses", "whatif", "whatif_fa
 OPTIONS: dict[str, Any] = {"retention": [60_000, 20_000], "wrote": ((sources.BEGINNING, 60_000),)}
 
 
-def run(make: Make, paths: list[Path], folder: Path | None = None) -> dict[str, list[str]]:
+def run(
+    make: Make, paths: list[Path], folder: Path | None = None, names: Sequence[str] = NAMES
+) -> dict[str, list[str]]:
     """All tables, of a run of its own or of one that goes on from ``folder``."""
     inputs = sources.find([str(path) for path in paths])
     state = State(Folder(str(folder)), rebuild=False) if folder else None
@@ -40,7 +43,7 @@ def run(make: Make, paths: list[Path], folder: Path | None = None) -> dict[str, 
         state.check(told(basis, played, 60_000))
     wanted = Wanted(played, 3_600_000, 60_000)
     analysis = Analysis(make(), inputs.files, basis, None, wanted, state)
-    tables = {name: sorted(map(str, dicts(analysis, name))) for name in NAMES}
+    tables = {name: sorted(map(str, dicts(analysis, name))) for name in names}
     if state:
         state.commit(analysis)
     return tables
@@ -92,6 +95,15 @@ def test_any_split_gives_the_tables_of_one_run(engine: Make, tmp_path: Path) -> 
         assert tables == run(engine, [whole]), seed
         assert run(engine, [grown], state) == tables  # nothing new
         assert len(tables["removals"]) > 20 and len(tables["losses"]) > 5
+
+
+def test_bytes_of_a_file_that_grows_count_once(tmp_path: Path) -> None:
+    state, grown = tmp_path / "state", tmp_path / "grown"
+    for count in (3, 3, 8):
+        path = writer.segment(grown, writer.commits(0, count))
+        found = run(Local, [grown], state, ["partitions"])
+        assert found == run(Local, [grown], names=["partitions"])
+        assert f"'bytes': {path.stat().st_size}," in found["partitions"][0]
 
 
 def log(folder: Path, first: int, *commits: tuple[str, int]) -> Path:

@@ -92,13 +92,12 @@ def decode_part(
         return
     lost = 0
     spans = (detail.seen or {}).get(source.partition, ())
-    if spans and isinstance(part, Chunk):
-        part = without_batches(part, spans)
     if isinstance(part, Piece):
         records, notes, size = part.records, part.notes, part.size
         lost = sum(note.records for note in notes if note.reason != REASON_CRC)
     else:
-        (records, notes), size = read_chunk(part), len(part.data)
+        part, size = without_batches(part, spans) if spans else (part, len(part.data))
+        records, notes = read_chunk(part)
     records = records._replace(timestamp_ms=np.clip(records.timestamp_ms, -FAR_MS, FAR_MS))
     if spans:
         records = without_records(records, spans)

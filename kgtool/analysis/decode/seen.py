@@ -8,13 +8,13 @@ import numpy as np
 
 from kgtool.analysis.decode.batches import Decoded
 from kgtool.analysis.decode.lockstep import View
-from kgtool.analysis.decode.segments import Chunk
+from kgtool.analysis.decode.segments import PREFIX_SIZE, Chunk
 
 Spans = Sequence[tuple[int, int]]
 """From the first offset to behind the last one, in order, apart from each other."""
 Seen = Mapping[int, Spans]
 """By partition of ``__consumer_offsets``."""
-_LAST_DELTA_AT = 23
+_LENGTH_AT, _LAST_DELTA_AT = 8, 23
 
 
 def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -32,8 +32,8 @@ def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def without_batches(chunk: Chunk, spans: Spans) -> Chunk:
-    """The chunk without the batches all of whose offsets are among those."""
+def without_batches(chunk: Chunk, spans: Spans) -> tuple[Chunk, int]:
+    """The chunk without the batches all of whose offsets are among those; bytes of the others."""
     view = View(chunk.data)
     at = np.array(chunk.starts, dtype=np.int64)
     first = view.i64(at)
@@ -41,7 +41,8 @@ def without_batches(chunk: Chunk, spans: Spans) -> Chunk:
     known = np.zeros(len(at), dtype=np.bool_)
     for start, end in spans:
         known |= (start <= first) & (last < end)
-    return chunk._replace(starts=at[~known].tolist())
+    size = view.i32(at[~known] + _LENGTH_AT) + PREFIX_SIZE
+    return chunk._replace(starts=at[~known].tolist()), int(size.sum())
 
 
 def without_records(records: Decoded, spans: Spans) -> Decoded:
