@@ -418,6 +418,17 @@ def test_mistakes_are_usage_errors(scene: Callable[[int], Scene]) -> None:
     assert here.living() == set(here.groups)
 
 
+def test_a_group_that_does_not_exist_leaves_an_older_plan(scene: Callable[[int], Scene]) -> None:
+    here = scene(1)
+    plan = here.plan()
+    before = plan.read_bytes()
+    typo = here.run("cleanup", "plan", "--group", "no-such", "--out", str(plan), "--overwrite")
+    assert (typo.status, plan.read_bytes()) == (1, before)
+    assert "Wrote" not in typo.err
+    nothing = here.run("cleanup", "plan", "--match", "no-such", "--out", str(plan), "--overwrite")
+    assert (nothing.status, load(plan)["items"]) == (0, [])
+
+
 def test_a_canary_asks_and_a_used_group_is_typed(scene: Callable[[int], Scene]) -> None:
     here = scene(5)
     plan = here.plan()

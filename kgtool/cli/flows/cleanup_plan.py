@@ -85,6 +85,8 @@ def make(session: Session, output: Output, request: Request) -> int:
     _show(output, plan, len(found.groups))
     for why in session.run(obstacles(session.cluster, found, plan.items)):
         output.note(f"Warning: This plan can't be applied: {why}")
+    if output.errors and not output.done:
+        return output.finish()  # no group could be looked at: an older plan stays
     if request.out is not None:
         write(plan, request.out)
         output.note(WRITTEN.format(request.out))
