@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from kgtool import changes, queries
 from tests.cli.fake import FakeSession, Unreachable
 from tests.cli.run import Result, call
 
@@ -34,12 +38,21 @@ PLACES = {
 """Where the operations are whose results ``canned`` takes."""
 
 
+@cache
+def _import_operations() -> None:
+    """A module that is imported while something is replaced would keep the replacement."""
+    for room in (queries, changes):
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            import_module(module.name)
+
+
 @pytest.fixture
 def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replace admin operations by their results: ``canned(listing__list_groups=Listing(…))``.
 
     A result that is callable gets the operation's arguments (without the cluster).
     """
+    _import_operations()
     monkeypatch.setattr("kgtool.net.session.Session", FakeSession)
     # What is missing is no share or streams group either.
     name = "kgtool.queries.groups.share_and_streams.describe_other_groups"
