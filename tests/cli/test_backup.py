@@ -73,6 +73,11 @@ def test_a_pattern_that_matches_nothing_leaves_an_older_backup(place: Place) -> 
     assert (typo.status, typo.out) == (1, "")
     assert "No group matches 'nothing-" in typo.err
     assert Path(place.file).read_bytes() == before
+    none = place.run("backup", "--match", "nothing-*", "--out", place.file, "--overwrite")
+    assert (none.status, none.out) == (0, "")
+    stays = f"{place.file} stays as it is: there is no group to save.\n"
+    assert none.err == f"No group matches.\n{stays}"
+    assert Path(place.file).read_bytes() == before
     partly = place.run("backup", "nothing-*", place.one, "--out", place.file, "--overwrite")
     assert partly.status == 3
     assert [line["group"] for line in lines(place.file) if line["kind"] == "group"] == [place.one]

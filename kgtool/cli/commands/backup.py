@@ -19,7 +19,7 @@ from kgtool.cli.output.progress import Meter
 from kgtool.columns import keys
 from kgtool.columns.changes import BACKUP
 from kgtool.errors import ConfigError, UsageError
-from kgtool.text import shell_word
+from kgtool.text import counted, escape, shell_word
 
 if TYPE_CHECKING:
     from kgtool.changes.restore.backup import BackupWriter
@@ -71,8 +71,10 @@ def command(
                 writer.error(error)
             with Meter(output, "Saving", len(groups), count=lambda: writer.groups):
                 save(session, writer, groups, output.failed, times=times)
-            if not writer.groups and output.errors:
-                return output.finish()  # nothing could be read: no file, and an older one stays
+            if not writer.groups and out.exists():
+                output.note(escape(f"{out} stays as it is: there is no group to save."))
+            if not writer.groups and (output.errors or out.exists()):
+                return output.finish()
             writer.finish()
     output.done += writer.groups
     _report(output, writer, time.monotonic() - began, is_stream)
@@ -115,8 +117,8 @@ def _report(output: Output, writer: BackupWriter, seconds: float, is_stream: boo
         }
     )
     output.text(
-        f"Saved {writer.offsets:,} committed offsets of {writer.groups:,} groups to {writer.path} "
-        f"({writer.bytes:,} bytes, {seconds:.1f} s)."
+        f"Saved {writer.offsets:,} committed offsets of {counted(writer.groups, 'group')} "
+        f"to {writer.path} ({writer.bytes:,} bytes, {seconds:.1f} s)."
     )
     path = shell_word(str(writer.path))
     output.text(f"Next: kgtool diff {path}, or kgtool restore {path}")
