@@ -125,8 +125,8 @@ def test_the_plan_offers_what_works(scene: Scene) -> None:
 
 
 # Three fsyncs for the journal, its number and its folder, one for the file of the progress and one
-# for what begins: the request that deletes leaves after that, and then the commit.
-STEPS = ("after send/5/1", "after recv/5/1", "after recv/5/2", "after recv/5/1")
+# for what begins: the last look leaves after that, then the request that deletes, then the commit.
+STEPS = ("after send/5/2", "after recv/5/2", "after recv/5/3", "after recv/5/2")
 
 
 @pytest.mark.parametrize(("group", "step"), list(zip(KILLED[:4], STEPS, strict=True)))

@@ -35,7 +35,10 @@ def choose(session: Session, output: Sink, selection: Selection, columns: Sequen
     if not selection.needs_listing:
         session.connect()
         output.begin(columns, session.cluster_id)
-        return Chosen(selection.resolve(None), {})
+        groups = selection.resolve(None)
+        if not groups:
+            output.note("No group matches.")
+        return Chosen(groups, {})
     from kgtool.queries.groups.list import list_groups
 
     types = [name.lower() for name in selection.types]
