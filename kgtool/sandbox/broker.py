@@ -129,6 +129,8 @@ def _version_defaults(version: str) -> dict[str, str]:
         # KIP-848 members hear of a rebalance at their next heartbeat: 1 s instead of 5.
         "group.consumer.min.heartbeat.interval.ms": "1000",
         "group.consumer.heartbeat.interval.ms": "1000",
+        # As group.initial.rebalance.delay.ms: a group's first member gets its tasks at once.
+        "group.streams.initial.rebalance.delay.ms": "0",
     }
 
 

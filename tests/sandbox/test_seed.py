@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from kgtool.errors import SandboxError
 from kgtool.sandbox import processes
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seeding import world
+from kgtool.sandbox.seeding import raw_group, world
 from kgtool.sandbox.seeding.seed import seed
 from kgtool.sandbox.watcher import Silent
 from tests.support import clients
@@ -91,6 +92,33 @@ def test_the_streams_group(seeded):
     )
     assert "0:[0,1,2,3,4,5]" in members.stdout
     assert "1:[0,1,2]" in members.stdout
+
+
+class LateWorker(raw_group.Worker):
+    """Its first try to join fails, as where a coordinator still loads."""
+
+    tries = 0
+
+    def join(self, connection):
+        self.tries += 1
+        if self.tries == 1:
+            raise SandboxError("COORDINATOR_LOAD_IN_PROGRESS")
+
+    def beat(self, connection):
+        connection.close()
+
+
+def test_a_worker_that_enters_is_in(seeded, monkeypatch):
+    monkeypatch.setattr(raw_group, "HEARTBEAT_S", 0.1)
+    worker = LateWorker(seeded.bootstrap, "late", "late-1")
+    worker.enter(10)
+    assert worker.tries == 2
+
+
+def test_a_worker_that_can_not_enter_says_so():
+    worker = LateWorker("127.0.0.1:1", "late", "late-1")
+    with pytest.raises(SandboxError, match="'late' had no member after 0 s"):
+        worker.enter(0)
 
 
 @pytest.mark.parametrize("group", ["billing", "shipping-848"])

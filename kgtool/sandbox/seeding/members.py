@@ -35,9 +35,9 @@ def main(arguments: Sequence[str]) -> None:
     worker = ConnectWorker(bootstrap)
     sharing = share_member(bootstrap) if modern else None
     streaming = StreamsWorker(bootstrap, world.STREAMS_GROUP, world.TOPOLOGY) if modern else None
-    worker.tick()
+    worker.enter(SETTLE_S)
     if streaming is not None:
-        streaming.tick()
+        streaming.enter(SETTLE_S)
     (folder / "ready").touch()
     while folder.exists():
         crowd.poll()

@@ -129,6 +129,18 @@ class Worker:
         self._socket: GroupSocket | None = None
         self._next = 0.0
 
+    def enter(self, within: float) -> None:
+        """Try until it is a member.
+
+        :raises SandboxError: if it is none after ``within`` seconds.
+        """
+        deadline = time.monotonic() + within
+        while self._socket is None:
+            if time.monotonic() > deadline:
+                raise SandboxError(f"{self._group!r} had no member after {within:.0f} s")
+            self.tick()
+            time.sleep(0.02)
+
     def tick(self) -> None:
         """Do what it is time for."""
         if time.monotonic() < self._next:
