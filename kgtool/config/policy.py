@@ -27,6 +27,23 @@ from kgtool.errors import ConfigError, UsageError
 POLICY_VARIABLE = "KGTOOL_POLICY"
 CONFIRM_VARIABLE = "KGTOOL_CONFIRM"
 
+_WORDS = """
+    add-config all all-groups all-or-nothing all-topics allow-blind alter api-version as-member
+    body bootstrap-server broker by by-duration by-time canary checkpoints client-id columns
+    command-config committed confirm context create debug delete delete-config delete-offsets
+    describe dry-run exclude execute expiring-within expiry export force from from-file
+    generated group hex idle instance-id join journal-copy lag lagging like list map-group
+    map-topic match max-delete member-id members no-color no-create no-lag no-rebuild no-verify
+    offsets orphaned other-cluster out output overwrite prometheus rate read-committed reason
+    regex reset-offsets schema shift-by sort state time-lag timeout times-from to-current
+    to-datetime to-earliest to-latest to-offset topic totals type unsubscribed validate-regex
+    verbose verify version wait-empty watch yes
+"""
+OPTIONS = frozenset(f"--{word}" for word in _WORDS.split())
+"""What ``forbid`` may name: the options of the commands that change something, in both forms."""
+MCP_COMMANDS = ("cleanup", "undo", "delete-offsets", "reset-offsets")
+"""What ``mcp`` may name: the changes that the MCP server knows."""
+
 
 class Policy(NamedTuple):
     """The values of one policy file; None and empty: no limit. ``mcp``: None allows nothing."""
@@ -80,7 +97,8 @@ def confirmed(given: str | None) -> str | None:
 def read(path: str) -> Policy:
     """Read a policy.
 
-    :raises ConfigError: it can't be read, or a key is unknown or has a value of the wrong kind.
+    :raises ConfigError: it can't be read, a key is unknown or has a value of the wrong kind, or it
+        names an option or command that there is not.
     """
     place = os.path.expanduser(path)  # noqa: PTH111 - pathlib costs start-up time
     try:
@@ -99,8 +117,24 @@ def read(path: str) -> Policy:
         converted = convert(value)
         if converted is None:
             raise ConfigError(f"The policy {path}: {key} takes {wanted}, not {value!r}.")
+        if key in _NAMES:
+            _check_names(path, key, converted)
         values[field] = converted
     return Policy(path, **values)
+
+
+def _check_names(path: str, key: str, names: Iterable[str]) -> None:
+    """Refuse a name that stands for nothing: a slip would forbid, or allow, nothing."""
+    known, what = _NAMES[key]
+    for name in names:
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, sorted(known), n=1)
+            raise ConfigError(
+                f"The policy {path}: {key} names '{name}', which is {what}.",
+                hint=f"Did you mean {near[0]}?" if near else "Correct it, or remove it.",
+            )
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
@@ -141,7 +175,10 @@ _KEYS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "refuse_blind": ("refuse_blind", _flag, "true or false"),
     "mcp": ("mcp", _texts, "a list of commands"),
 }
-
+_NAMES = {
+    "forbid": (OPTIONS, "no option of a command that changes something"),
+    "mcp": (frozenset(MCP_COMMANDS), f"no change of the MCP server ({', '.join(MCP_COMMANDS)})"),
+}
 
 _SHORT = {"-y": "--yes", "-g": "--group", "-t": "--topic", "-b": "--bootstrap-server"}
 

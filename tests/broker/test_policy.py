@@ -347,6 +347,7 @@ def test_a_raw_request_can_not_be_judged(world: World, monkeypatch: pytest.Monke
         ('min_idle = "soon"', "min_idle takes a duration"),
         ("min_idle = 30", "min_idle takes a duration"),
         ('forbid = ["force"]', "forbid takes a list of options"),
+        ('forbid = ["--froce"]', "forbid names '--froce'"),
         ("reason = 1", "reason takes true or false"),
         ("refuse_blind = 0", "refuse_blind takes true or false"),
         ('mcp = "delete"', "mcp takes a list of commands"),

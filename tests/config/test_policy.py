@@ -1,0 +1,59 @@
+"""What a policy may name is what there is: a slip in it would forbid, or allow, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kgtool.cli.app.kafka_form import kafka_form
+from kgtool.cli.app.root import root
+from kgtool.cli.commands import SECTIONS
+from kgtool.config.policy import MCP_COMMANDS, OPTIONS, read
+from kgtool.errors import ConfigError
+from kgtool.mcp.tools import CHANGES
+
+CHANGING = (*SECTIONS["Change"], "restore", "undo", "request")
+
+
+def options(command: click.Command) -> Iterator[str]:
+    for param in command.params:
+        if isinstance(param, click.Option):
+            names = (*param.opts, *param.secondary_opts)
+            yield from (name for name in names if name.startswith("--"))
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from options(each)
+
+
+def test_the_options_are_those_of_the_commands() -> None:
+    commands = [root.get_command(click.Context(root), name) for name in CHANGING]
+    there = {name for one in (*commands, kafka_form) if one is not None for name in options(one)}
+    assert there == OPTIONS
+
+
+def test_the_commands_are_those_of_the_server() -> None:
+    assert {tool.name for tool in CHANGES} == set(MCP_COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        ('forbid = ["--yes", "--froce"]', "forbid names '--froce'", "Did you mean --force?"),
+        ('forbid = ["--brokers"]', "which is no option of a command", "Did you mean --broker?"),
+        ('forbid = ["--xyzzy"]', "forbid names '--xyzzy'", "Correct it, or remove it."),
+        ('mcp = ["delete-ofsets"]', "mcp names 'delete-ofsets'", "Did you mean delete-offsets?"),
+        ('mcp = ["list"]', "no change of the MCP server (cleanup, undo,", "Correct it,"),
+    ],
+)
+def test_a_slip_is_refused(tmp_path: Path, text: str, said: str, hint: str) -> None:
+    """Was: accepted, and nothing was forbidden."""
+    path = tmp_path / "policy.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        read(str(path))
+    assert refused.value.message.startswith(f"The policy {path}: ")
+    assert said in refused.value.message
+    assert hint in str(refused.value.hint)
