@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,12 +71,12 @@ class Controller:
         return describe_configs.Response(results=[row])
 
 
-def change(controller: Controller) -> dict[str, str | None]:
+def change(
+    controller: Controller, journal: Callable[[Any], object] = lambda _: None
+) -> dict[str, str | None]:
     """Change both configs; the name of each one's error."""
     script = Script(controller.answer)
-    operation = change_agreed_configs(
-        Cluster(), {"g": WANTED}, {"g": {A: "1", B: None}}, lambda _: None
-    )
+    operation = change_agreed_configs(Cluster(), {"g": WANTED}, {"g": {A: "1", B: None}}, journal)
     found = script.run(operation)
     return {name: error and error.name for (_, name), error in found.items()}
 
@@ -106,6 +107,14 @@ def test_what_somebody_else_has_set_meanwhile_stays(answer: Any, applies: bool) 
     assert controller.sent == 1
     assert controller.own == ({A: THEIRS, B: "20"} if applies else {A: THEIRS})
     assert found == {A: "CHANGED_MEANWHILE", B: None if applies else "CHANGED_MEANWHILE"}
+
+
+def test_what_is_set_while_the_journal_is_written_stays() -> None:
+    """Was: overwritten, and the journal took the value before for the one that undo restores."""
+    controller = Controller()
+    found = change(controller, lambda _: controller.own.update({A: THEIRS}))
+    assert found == {A: "CHANGED_MEANWHILE", B: None}
+    assert (controller.sent, controller.own) == (1, {A: THEIRS, B: "20"})
 
 
 def test_what_can_not_be_looked_up_is_unknown() -> None:

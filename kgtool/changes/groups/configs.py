@@ -190,6 +190,15 @@ def change_agreed_configs(
     :param agreed: what was set at the groups then.
     :param before_change: called with what is about to change.
     """
+    going, outcomes = yield from _unchanged(cluster, wanted, agreed)
+    if going:
+        changed = alter_group_configs(cluster, going, agreed, lambda: before_change(going))
+        outcomes.update((yield from changed))
+    return outcomes
+
+
+def _unchanged(cluster: Cluster, wanted: Wanted, had: Wanted) -> Operation[tuple[Wanted, Outcomes]]:
+    """Look; return the changes of what is as it was, and why the others are not to be made."""
     there = yield from describe_group_configs(cluster, list(wanted))
     outcomes: Outcomes = {}
     going: dict[str, dict[str, str | None]] = {}
@@ -198,18 +207,15 @@ def change_agreed_configs(
         for name, value in configs.items():
             if isinstance(now, KgError):
                 outcomes[group, name] = now
-            elif name in now and now[name].own == agreed[group][name]:
+            elif name in now and now[name].own == had[group][name]:
                 going.setdefault(group, {})[name] = value
             else:
                 outcomes[group, name] = ChangedMeanwhile(
-                    "Its value has changed since the plan was shown.",
+                    "Its value has changed since it was looked at.",
                     hint="Check with kgtool configs, and repeat the command if it should still "
                     "change.",
                 )
-    if going:
-        changed = alter_group_configs(cluster, going, agreed, lambda: before_change(going))
-        outcomes.update((yield from changed))
-    return outcomes
+    return going, outcomes
 
 
 def alter_group_configs(
@@ -219,14 +225,15 @@ def alter_group_configs(
 
     Needs ALTER_CONFIGS on the groups. All configs of one group change together or not at all.
 
-    :param had: what is set at the groups: where an answer got lost it tells what was done.
+    :param had: what is set at the groups: what has another value by now is left alone, and where an
+        answer got lost it tells what was done.
     :param before_change: called before the first request that changes anything; if it raises,
-        nothing is sent.
+        nothing is sent. It takes its time (a disk, a copy elsewhere), so a last look follows.
     """
     before_change()
-    changes = [_change(cluster, group, wanted[group], had[group]) for group in wanted]
-    outcomes: Outcomes = {}
-    for group, answers in zip(wanted, (yield from gather(changes)), strict=True):
+    going, outcomes = yield from _unchanged(cluster, wanted, had)
+    changes = [_change(cluster, group, going[group], had[group]) for group in going]
+    for group, answers in zip(going, (yield from gather(changes)), strict=True):
         outcomes.update({(group, name): answer for name, answer in answers.items()})
     return outcomes
 
