@@ -78,7 +78,8 @@ def write(export: Path, told: Callable[[int], None] = lambda _bytes: None) -> Wr
     rows = undecoded = 0
     (export / SEGMENTS).mkdir(exist_ok=True)  # an empty log has none
     for folder in sorted((export / SEGMENTS).iterdir()):
-        file = target / f"{folder.name}.parquet"
+        # Spark and Hive ignore files whose names begin with an underscore, as the topic's does.
+        file = target / f"{folder.name.lstrip('_')}.parquet"
         part = file.with_suffix(".tmp")
         with parquet.ParquetWriter(part, SCHEMA, compression="zstd") as writer:
             found = _Partition(folder, told)

@@ -62,6 +62,8 @@ def _rows(out: Path) -> list[dict[str, Any]]:
 
 def test_the_columns_are_sparks_and_the_decoded_ones(world: dict[str, Any]) -> None:
     assert not (world["out"] / "segments").exists()
+    # Spark ignores names with an underscore or a dot before them.
+    assert all(path.name[0].isalnum() for path in (world["out"] / "parquet").iterdir())
     rows = _rows(world["out"])
     assert list(rows[0])[:7] == KAFKAS
     mine = [row for row in rows if row["group"] == world["group"] and row["record_type"] == 1]
@@ -96,12 +98,12 @@ def test_analyze_reads_it_as_it_reads_the_segments(
     assert kgtool("export", "--out", str(whole), "-b", kafka.bootstrap).status == 0
     names = {world["group"], world["commit"], world["abort"], world["open"]}
     found = []
-    for folder in (world["out"], whole):
-        done = kgtool("analyze", str(folder), "--engine", "local", "--table", "live", "-o", "json")
+    for folder, engine in ((world["out"], "spark"), (world["out"], "local"), (whole, "local")):
+        done = kgtool("analyze", str(folder), "--engine", engine, "--table", "live", "-o", "json")
         keys = ("group", "topic", "partition", "offset", "commit_timestamp_ms")
         rows = [row for row in done.json["results"] if row["group"] in names]
         found.append(sorted(tuple(row[key] for key in keys) for row in rows))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert [row[3] for row in found[0] if row[0] == world["group"]] == [8, 5]
 
 

@@ -115,7 +115,7 @@ def mixed(tmp_path: Path) -> Path:
     rows = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", in_ns)
     (folder / "parquet").mkdir()
     parquet.write_table(rows.slice(0, 100), folder / "parquet" / "a[1] b.parquet")
-    parquet.write_table(rows.slice(80), folder / "parquet" / "b.parquet")
+    parquet.write_table(rows.slice(80), folder / "parquet" / "_b.parquet")
     return folder
 
 
@@ -141,7 +141,7 @@ def check_mixed(found: Rows, whole: Rows) -> None:
     assert sum(row["cause"] is None for row in found["removals"]) < 15
     files = {row["path"].rpartition("/")[2]: row for row in found["quality"]}
     assert {name: row["records"] for name, row in files.items() if "parquet" in name} == {
-        "a[1] b.parquet": 100, "b.parquet": parquet.read_metadata(SAMPLE).num_rows - 398,
+        "a[1] b.parquet": 100, "_b.parquet": parquet.read_metadata(SAMPLE).num_rows - 398,
     }  # fmt: skip
     assert len(files) == 6 and not any(row["damaged"] for row in files.values())
 

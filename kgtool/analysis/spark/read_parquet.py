@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.input.inputs import TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
+from kgtool.analysis.local import parquet_tables
 from kgtool.analysis.spark.packed import BLOBS, packed
 from kgtool.analysis.spark.remote import GLOB
 from kgtool.errors import ConfigError
@@ -23,6 +27,8 @@ _MS = {
     "bigint": "timestamp div 1000000",
 }
 """The column ``timestamp`` in ms, by its type."""
+_INPUT = "path string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
+"""``parquet_rows.INPUT``."""
 
 
 def read_parquet(
@@ -34,12 +40,27 @@ def read_parquet(
     are missing where only Spark can look.
     """
     roots: dict[str, list[InputFile]] = {}
+    hidden = [file.path for file in files if _is_hidden(file)]
     for file in files:
-        roots.setdefault(file.root, []).append(file)
+        if not _is_hidden(file):
+            roots.setdefault(file.root, []).append(file)
     decode = partial(parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail)
-    return [
-        _rows(session, root, some).mapInArrow(packed(decode), BLOBS) for root, some in roots.items()
-    ]
+    frames = [_rows(session, root, some) for root, some in roots.items()]
+    if hidden:
+        paths = session.createDataFrame(pa.table({"path": hidden})).repartition(len(hidden))
+        frames.append(paths.mapInArrow(_read_here, _INPUT))
+    return [frame.mapInArrow(packed(decode), BLOBS) for frame in frames]
+
+
+def _is_hidden(file: InputFile) -> bool:
+    """Whether Spark's own reader ignores a file of this machine, because of its name."""
+    return not file.is_remote and Path(file.path).name.startswith(("_", "."))
+
+
+def _read_here(paths: Iterable[Any]) -> Iterator[Any]:
+    return chain.from_iterable(
+        parquet_tables(path) for batch in paths for path in batch["path"].to_pylist()
+    )
 
 
 def _rows(session: SparkSession, root: str, files: list[InputFile]) -> DataFrame:
