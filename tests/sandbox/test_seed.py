@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from kgtool.errors import SandboxError
 from kgtool.sandbox import processes
 from kgtool.sandbox.cluster import Cluster
-from kgtool.sandbox.seeding import raw_group, world
+from kgtool.sandbox.seeding import members, raw_group, world
 from kgtool.sandbox.seeding.seed import seed
+from kgtool.sandbox.seeding.world import Live
 from kgtool.sandbox.watcher import Silent
 from tests.support import clients
 
@@ -119,6 +121,32 @@ def test_a_worker_that_can_not_enter_says_so():
     worker = LateWorker("127.0.0.1:1", "late", "late-1")
     with pytest.raises(SandboxError, match="'late' had no member after 0 s"):
         worker.enter(0)
+
+
+class Shrinking:
+    """A member that loses its last partition as soon as the crowd has seen that it has all."""
+
+    def __init__(self):
+        topics = [(topic, range(world.TOPICS[topic][0])) for topic in ("orders", "payments")]
+        self.shares = [TopicPartition(topic, n) for topic, numbers in topics for n in numbers]
+        self.committed = {}
+
+    def assignment(self):
+        now, self.shares = self.shares, self.shares[:-1]
+        return now
+
+    def commit(self, offsets, asynchronous):
+        self.committed |= {(row.topic, row.partition): row.offset for row in offsets}
+        return []
+
+
+def test_a_rebalance_while_it_commits_loses_no_offset(monkeypatch):
+    member = Shrinking()
+    monkeypatch.setattr(members, "consumer", lambda *_, **__: member)
+    monkeypatch.setattr(Shrinking, "subscribe", lambda *_: None, raising=False)
+    crowd = members.Crowd("", [Live("billing", ("orders", "payments"), 1)])
+    crowd.gather()
+    assert member.committed == world.live_offsets("billing")
 
 
 @pytest.mark.parametrize("group", ["billing", "shipping-848"])

@@ -98,9 +98,9 @@ class Crowd:
                 raise SandboxError(f"The seeded groups did not settle within {SETTLE_S:.0f} s")
             self.poll()
             time.sleep(0.02)
+        # One member commits for all: who owns what may change again meanwhile.
         for group, members in self._members.items():
-            for member in members:
-                _commit_own(member, world.live_offsets(group))
+            commit(members[0], world.live_offsets(group))
 
     def _is_settled(self, group: str) -> bool:
         shares = [
@@ -109,12 +109,6 @@ class Crowd:
         ]
         together = sorted(partition for share in shares for partition in share)
         return all(shares) and together == sorted(_partitions(self._topics[group]))
-
-
-def _commit_own(member: Consumer, offsets: world.Offsets) -> None:
-    """Commit what the member owns; partitions without an offset stay without."""
-    mine = {(row.topic, row.partition) for row in member.assignment()}
-    commit(member, {partition: at for partition, at in offsets.items() if partition in mine})
 
 
 def _partitions(topics: Sequence[str]) -> list[tuple[str, int]]:
