@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any, NamedTuple
@@ -176,13 +176,23 @@ class Guard:
         self.admit((change.image.group for change in changes), self._offsets)
         for policy in self.rules.policies:
             for change in changes:
-                self._judge(policy, change)
+                removes = change.deletes_group or None in change.after.values()
+                self._judge(policy, change.image.group, removes=removes, is_blind=change.is_blind)
 
-    def _judge(self, policy: Policy, change: GroupChange) -> None:
-        group = change.image.group
-        if policy.refuse_blind and change.is_blind:
+    def admit_removal(
+        self, groups: Collection[str], now_ms: int, is_blind: Callable[[str], bool]
+    ) -> None:
+        """Judge a removal of offsets that is only shown, as ``look`` and ``admit_changes`` would.
+
+        :raises PolicyRefused: a policy does not allow it.
+        """
+        self.look(groups, now_ms)
+        for policy, group in product(self.rules.policies, groups):
+            self._judge(policy, group, removes=True, is_blind=is_blind(group))
+
+    def _judge(self, policy: Policy, group: str, *, removes: bool, is_blind: bool) -> None:
+        if policy.refuse_blind and is_blind:
             raise _refused(policy, f"undo may not cover all of group '{group}'")
-        removes = change.deletes_group or any(value is None for value in change.after.values())
         if policy.min_idle_ms is None or not removes or self._origin.undoes is not None:
             return
         why = "it was not checked" if self._busy is None else self._busy.get(group)

@@ -481,3 +481,54 @@ def test_max_delete(world: World) -> None:
         refused = world.run(*argv, *address, "--yes", "--max-delete", "1")
         assert (refused.status, "--max-delete allows 1" in refused.said) == (1, True), refused
     assert world.run("undo", "last", *address, "--yes", "--max-delete", "2").status == 0
+
+
+# -- previews ---------------------------------------------------------------------------------
+
+
+def previews(world: World) -> dict[str, list[str]]:
+    """The changes of two groups, as dry runs."""
+    found = {}
+    for name, argv in commands(world).items():
+        words = [word for word in argv if word not in ("--yes", "--execute")]
+        found[name] = [*words, *([] if "reset" in name else ["--dry-run"])]
+    found["restore"] = ["restore", str(world.folder / "backup.jsonl"), "--force", "--dry-run"]
+    found["configs"] = ["configs", *world.groups, "--alter", "--add-config",
+                        "consumer.session.timeout.ms=50000", "--dry-run"]  # fmt: skip
+    return found
+
+
+REFUSALS = {
+    "max_groups = 1": "2 groups would be changed, the limit is 1",
+    'protected = ["policy-*"]': "is protected (policy-*)",
+    'min_idle = "1d"': "is not known to be idle for 1d",
+}
+
+
+@pytest.mark.parametrize("refusal", [*REFUSALS, "protected"])
+def test_a_preview_says_what_would_refuse_the_change(
+    world: World, refusal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Was: nothing of it is said before the change itself."""
+    address = ("--bootstrap-server", world.bootstrap)
+    with GroupAdmin(world.bootstrap) as admin:
+        admin.cleanup_plan(world.groups, path=world.folder / "plan.json")
+        admin.backup(world.groups, world.folder / "backup.jsonl")
+    for group in world.groups:
+        clients.commit(world.bootstrap, group, {(world.topic, 0): 0}, metadata="later")
+    before = {name: world.run(*address, *argv) for name, argv in previews(world).items()}
+    for name, dry in before.items():
+        assert "would be refused" not in dry.said, (name, dry)
+    if refusal == "protected":
+        world.context("--protected")
+        said = f"--confirm {world.cluster_id} (KGTOOL_CONFIRM"
+    else:
+        monkeypatch.setenv("KGTOOL_POLICY", world.policy(refusal))
+        said = REFUSALS[refusal]
+    removals = ("--delete", "--delete-offsets", "delete", "delete-offsets", "cleanup")
+    for name, argv in previews(world).items():
+        dry = world.run(*address, *argv)
+        is_refused = refusal != 'min_idle = "1d"' or name in removals
+        assert dry.status == before[name].status, (name, dry)
+        assert ("Note: the change would be refused." in dry.said) == is_refused, (name, dry)
+        assert (said in dry.said) == is_refused, (name, dry)

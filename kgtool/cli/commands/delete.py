@@ -62,6 +62,7 @@ def command(
         if dry_run or not good:
             _say_hidden(output, hidden, good)
             _report(output, plan.rows)
+            _foretell(session, output, plan, hidden)
             return output.finish()
         _show_plan(output, plan.rows, good, force)
         used = None if yes else stakes.say(session, output, good, selection)
@@ -105,9 +106,10 @@ def kafka_form(
         groups = choose(session, output, selection, keys(DELETE)).groups
         hidden = HiddenOffsets(groups, refuse=False, is_long=False)
         if dry_run:
-            foreseen = _plan(session, output, groups, force, hidden).rows
-            _say_hidden(output, hidden, [row.group for row in foreseen if row.error is None])
-            _report(output, foreseen)
+            plan = _plan(session, output, groups, force, hidden)
+            _say_hidden(output, hidden, list(plan.agreed))
+            _report(output, plan.rows)
+            _foretell(session, output, plan, hidden)
             return output.finish()
         course = Course(session, output, len(groups), yes=True)
         change, done = _delete(session, output, course, groups, force, hidden)
@@ -135,6 +137,14 @@ def _plan(
         )  # fmt: skip
         plan: DeletionPlan = session.run(looked)
     return plan
+
+
+def _foretell(
+    session: Session, output: Output, plan: DeletionPlan, hidden: HiddenOffsets
+) -> None:  # fmt: skip
+    consent.foretell(
+        session, output, list(plan.agreed), plan.offsets, removes=True, is_blind=hidden.is_blind
+    )
 
 
 def _delete(

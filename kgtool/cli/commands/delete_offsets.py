@@ -83,9 +83,10 @@ def command(
         groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
         run = _Run(session, output, topics, force)
         agreed = run.plan(groups, dry_run)
-        if dry_run:
-            return output.finish()
         going, count = _count(agreed)
+        if dry_run:
+            consent.foretell(session, output, going, count, removes=True)
+            return output.finish()
         if going:
             used = None
             if not yes:
@@ -232,7 +233,8 @@ def kafka_form(
         groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
         run = _Run(session, output, topics, force, is_kafka_form=True)
         if dry_run:
-            run.plan(groups, dry_run)
+            going, count = _count(run.plan(groups, dry_run))
+            consent.foretell(session, output, going, count, removes=True)
             return output.finish()
         change = run.delete(groups)
     change.say()

@@ -68,6 +68,7 @@ def command(
         if dry_run or not run.going:
             for wave in plan:
                 run.report(wave)
+            consent.foretell(session, output, run.going, run.offsets)
         else:
             question = _question(run.commits, run.joins)
             consent.ask(session, output, question, yes, groups=run.going, offsets=run.offsets)

@@ -83,6 +83,7 @@ def command(
         found = _find(session, output, groups, choice)
         if dry_run or not found:
             _report(output, [r for d, m in found.values() for r in _foreseen(d, m)])
+            consent.foretell(session, output, found)
             return output.finish()
         removed = _remove(session, output, found, yes)
         _report(output, removed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from kgtool.cli.output.output import Output
@@ -80,6 +80,33 @@ def ask(
         output.is_asking = False
     session.loop.extend(time.monotonic() - began)
     output.confirm = said.confirm
+
+
+def foretell(
+    session: Session, output: Output, groups: Collection[str], offsets: int = 0, *,
+    removes: bool = False, is_blind: Callable[[str], bool] = lambda _group: False,
+) -> None:  # fmt: skip
+    """Say below a preview what would refuse the change itself; the preview stays what it is.
+
+    :param removes: whether offsets are removed, which a policy allows of idle groups only.
+    :param is_blind: whether undo may not cover all of a group.
+    """
+    if not groups:
+        return
+    from kgtool.changes.policy import Guard
+    from kgtool.cli.flows.change import now_ms, origin
+
+    said = origin(output)
+    guard = Guard(session, said)
+    try:
+        if said.confirm is None and is_interactive() and not output.is_kafka_form:
+            guard = Guard(session, said._replace(confirm=guard.key))  # the question asks for it
+        guard.admit(groups, offsets)
+        if removes:
+            guard.admit_removal(groups, now_ms(), is_blind)
+    except KgError as error:
+        hint = f" {error.hint}" if error.hint else ""
+        output.note(escape(f"Note: the change would be refused. {error.message}{hint}"))
 
 
 def _ask(

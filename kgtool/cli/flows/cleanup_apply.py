@@ -139,6 +139,11 @@ class Apply:
         look_ahead(self._session, self._sight, left)
         for items in self._parts(left):
             self._take(self._part(items).look())
+        consent.foretell(
+            self._session, self._output, [item.group for item in left],
+            sum(len(places(item)) for item in left), removes=True,
+            is_blind=self._sight.hidden.is_blind,
+        )  # fmt: skip
 
     def _work(self, left: Sequence[PlanItem], progress: Progress) -> None:
         meter = Meter(self._output, "Cleaning up", len(left))

@@ -107,6 +107,8 @@ class Work:
             )  # fmt: skip
             items = self._changed(items, open_)
         self._report(items)
+        if self._dry_run:
+            consent.foretell(self._session, self._output, {one.group for one in open_})
 
     def _checked(self, items: Sequence[Item]) -> list[Item]:
         from kgtool.changes.groups.configs import check_group_configs

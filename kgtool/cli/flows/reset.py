@@ -95,6 +95,8 @@ class _Run:
         is_wanted = self._reset.execute or self._reset.asks
         if not (is_wanted and self._going) or self._is_off:
             self._report_plan()
+            if not (is_wanted or self._is_off or self._reset.export):
+                consent.foretell(self._session, self._output, self._going, self._offsets)
             return self._output.finish()
         try:
             self._ask()

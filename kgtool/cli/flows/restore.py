@@ -98,6 +98,8 @@ class PutBack:
         self._plan.show_lost(self._output)
         if self._options.dry_run or not self._plan.count:
             self._only_report()
+            if self._options.dry_run:
+                self._foretell()
             return
         self._plan.show(self._output)
         # Among the errors: what is not in the file, or can't be translated, and so in no plan.
@@ -194,6 +196,10 @@ class PutBack:
             self.failed += 1
             if not self._output.errors:
                 self._output.failed(_not_done(Target()))
+
+    def _foretell(self) -> None:
+        self._table.flush()
+        consent.foretell(self._session, self._output, self._plan.groups, self._plan.count)
 
     def _report(self, group: PutGroup) -> None:
         output = self._output
