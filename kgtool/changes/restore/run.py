@@ -7,7 +7,7 @@ parts, so that a file with ten thousand of them never has to fit into memory.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kgtool.changes.offsets.commit import Identity
@@ -21,7 +21,14 @@ from kgtool.changes.snapshot import (
     value_digest,
 )
 from kgtool.errors import ConfigError, KgError, NotDone
-from kgtool.model import GroupDescription, ItemError, Target
+from kgtool.model import (
+    CommittedOffset,
+    GroupDescription,
+    ItemError,
+    Target,
+    TopicPartition,
+    same_commit,
+)
 from kgtool.protocol import codes
 from kgtool.queries.offsets.fetch import Committed
 
@@ -84,6 +91,8 @@ class Putter:
         self._verify = verify
         self._agreed: dict[str, array[int]] = {}
         """A digest of what each partition of a group had in the plan; FAILED: it could not go."""
+        self._whole: set[str] = set()
+        """Groups that go whole: their brokers, before Kafka 2.4, can't delete single offsets."""
 
     def plan(self, part: Sequence[GroupWish]) -> list[PutGroup]:
         """Say what is to be done for each group; later only that is, of what is as it was."""
@@ -100,7 +109,36 @@ class Putter:
         partitions = {wish.group: list(wish.wishes) for wish in part}
         names = list(partitions)
         found = self._session.run(read_groups(self._session.cluster, names, partitions))
-        return [self._as_agreed(decide(wish, found[wish.group], self._policy)) for wish in part]
+        groups = [decide(wish, found[wish.group], self._policy) for wish in part]
+        return list(map(self._as_agreed, self._deletable(groups, self._made(part))))
+
+    def _made(self, part: Sequence[GroupWish]) -> set[str]:
+        """The groups that did not exist then."""
+        return {w.group for w in part if self._policy.exact and not w.then.exists}
+
+    def _deletable(self, groups: list[PutGroup], made: set[str]) -> list[PutGroup]:
+        """Find the offsets that their brokers can't delete; only a group that is to go whole can.
+
+        Brokers have OffsetDelete (KIP-496) since Kafka 2.4.
+        """
+        from kgtool.client.cluster import unable
+        from kgtool.protocol.api import offset_delete
+
+        homes = {
+            group.group: home.id
+            for group in groups
+            if any(row.status == "would-delete" for row in group.rows)
+            and (home := group.reading.description.coordinator) is not None
+        }
+        lacks = self._session.run(unable(self._session.cluster, homes, offset_delete.Request))
+        only_whole = lacks.keys() & made
+        self._whole = {g.group for g in groups if g.group in only_whole and _is_all_gone(g)}
+        return [
+            _undeletable(group, lacks[group.group])
+            if group.group in lacks.keys() - self._whole
+            else group
+            for group in groups
+        ]
 
     def _as_agreed(self, group: PutGroup) -> PutGroup:
         """Leave alone what the plan did not show as it is now."""
@@ -119,7 +157,7 @@ class Putter:
         :raises JournalError: it could not be written down: nothing of the part was changed.
         """
         groups, identities = self._identified(self.look(part))
-        made = {w.group for w in part if self._policy.exact and not w.then.exists}
+        made = self._made(part)
         removed = {group.group for group in groups if group.group in made and _is_all_gone(group)}
         found = [_change(group, group.group in removed) for group in groups]
         changes = [change for change in found if change is not None]
@@ -128,7 +166,7 @@ class Putter:
             groups = self._put(groups, identities)
             for group in groups:
                 record.results(row for row in group.rows if row.status != "unchanged")
-            self._remove_made([group for group in groups if group.group in removed])
+            self._remove_made([g for g in groups if g.group in removed - self._whole])
         return groups
 
     def _identified(self, groups: Sequence[PutGroup]) -> tuple[list[PutGroup], dict[str, Identity]]:
@@ -159,7 +197,7 @@ class Putter:
         writes = {
             group.group: {row.at: Write(row.old, row.new) for row in group.rows if row.is_open}
             for group in groups
-            if any(row.is_open for row in group.rows)
+            if any(row.is_open for row in group.rows) and group.group not in self._whole
         }
         outcomes = self._session.run(write_offsets(cluster, writes, identities, verify=verify))
         for _ in range(_STALE_TRIES if identities else 0):
@@ -171,10 +209,27 @@ class Putter:
             later = write_offsets(cluster, stale, again, verify=verify)
             for group, outcome in self._session.run(later).items():
                 outcomes[group].update(outcome)
+        outcomes.update(self._delete_whole([g for g in groups if g.group in self._whole]))
         return [
             group._replace(rows=[_outcome(row, outcomes.get(row.group, {})) for row in group.rows])
             for group in groups
         ]
+
+    def _delete_whole(self, groups: Sequence[PutGroup]) -> dict[str, dict[Any, Any]]:
+        """Delete groups that have nothing but the offsets that are to go."""
+        from kgtool.changes.groups.delete import delete_groups
+
+        had = {g.group: {row.at: row.old for row in g.rows if row.is_open} for g in groups}
+        had = {group: offsets for group, offsets in had.items() if offsets}
+
+        def check(
+            description: GroupDescription, committed: Committed | KgError
+        ) -> ItemError | None:
+            is_same = _has_just(committed, had[description.group])
+            return None if is_same else _in_use(description, committed)
+
+        done = self._session.run(delete_groups(self._session.cluster, list(had), check=check))
+        return {row.group: dict.fromkeys(had[row.group], row.error) for row in done}
 
     def _remove_made(self, groups: Sequence[PutGroup]) -> None:
         """Remove groups that the change had made, once they have no offsets any more.
@@ -194,6 +249,30 @@ def _not_agreed(row: PutRow, digest: int) -> PutRow:
     why = NotDone() if digest == FAILED else CHANGED_SINCE
     error = ItemError.of(why, Target(row.group, row.topic, row.partition))
     return row._replace(status=error.status, error=error)
+
+
+def _has_just(
+    committed: Committed | KgError, offsets: Mapping[TopicPartition, CommittedOffset | None]
+) -> bool:
+    """Whether a group has these offsets, and no others."""
+    if isinstance(committed, KgError) or committed.keys() != offsets.keys():
+        return False
+    return all(
+        not isinstance(now, KgError) and same_commit(now, offsets[at])
+        for at, now in committed.items()
+    )
+
+
+def _undeletable(group: PutGroup, why: KgError) -> PutGroup:
+    """Fail the offsets of a group that its broker can't delete."""
+    hint = "It stays: that broker deletes whole groups only (kgtool delete)."
+    rows = []
+    for row in group.rows:
+        if row.status == "would-delete":
+            error = ItemError.of(why, Target(row.group, row.topic, row.partition))
+            row = row._replace(status="failed", error=error._replace(hint=hint), note=None)
+        rows.append(row)
+    return group._replace(rows=rows)
 
 
 def _is_all_gone(group: PutGroup) -> bool:
@@ -240,7 +319,9 @@ def _outcome(row: PutRow, outcomes: dict[Any, Any]) -> PutRow:
         return row
     error = outcomes[row.at]
     if error is not None:
-        item = ItemError.of(error, Target(row.group, row.topic, row.partition))
+        target = Target(row.group, row.topic, row.partition)
+        is_item = isinstance(error, ItemError)
+        item = error._replace(target=target) if is_item else ItemError.of(error, target)
         if item.code == codes.UNKNOWN_MEMBER_ID and item.hint is None:
             item = item._replace(hint=f"A member has joined. {STOP_OR_SPEAK}")
         return row._replace(status=item.status, error=item)
