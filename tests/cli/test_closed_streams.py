@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kgtool import GroupAdmin
 from tests.support import clients
 
 ROOT = Path(__file__).parents[2]
@@ -75,9 +76,31 @@ def test_a_change_on_a_full_disk_has_happened(
     assert "The output can't be written: No space left on device." in changed.stderr
     assert changed.returncode == 3
     (journal,) = tmp_path.glob("*.jsonl")
+    if not line.startswith("keep"):
+        assert changed.stderr.count(f"Journal {journal.stem}: kgtool undo {journal.stem} ") == 1
     assert '"outcome": "done"' in journal.read_text()
     refused = _run(
         f"delete-offsets {group} --topic no-{topic} --yes --bootstrap-server {bootstrap}",
         ">/dev/full",
     )
     assert refused.returncode == 1
+
+
+@pytest.mark.broker
+def test_what_to_undo_is_named_on_a_full_disk(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Was: the journal's id comes after results, and not at all where those can't be written."""
+    monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path))
+    topic = clients.create_topic(bootstrap, clients.unique("full"), 1)
+    group, plan = clients.unique("full"), tmp_path / "plan.json"
+    clients.commit(bootstrap, group, {(topic, 0): 0})
+    with GroupAdmin(bootstrap) as admin:
+        admin.cleanup_plan([group], path=plan)
+    known: set[Path] = set()
+    for line in (f"cleanup apply {plan}", "undo last"):
+        changed = _run(f"{line} --yes --bootstrap-server {bootstrap}", ">/dev/full")
+        (journal,) = set(tmp_path.glob("*.jsonl")) - known
+        assert changed.returncode == 3
+        assert changed.stderr.count(f"kgtool undo {journal.stem} takes this back.") == 1, changed
+        known.add(journal)

@@ -111,7 +111,7 @@ class Change:
         self._guard = Guard(session, origin)
         self._locks: GroupLocks | None = None
         self._problem: JournalError | None = None
-        self._is_waiting_said = self._is_interrupted = False
+        self._is_waiting_said = self._is_interrupted = self._is_said = False
         self.journal: Journal | None = None
 
     @property
@@ -287,13 +287,14 @@ class Change:
                 self._locks.close()
 
     def say(self) -> None:
-        """Tell how to take it back, and what is missing in the journal.
+        """Tell how to take it back, and what is missing in the journal; once.
 
         Nothing where nothing was changed.
         """
         journal = self.journal
-        if journal is None or journal.failed >= journal.changes:
+        if self._is_said or journal is None or journal.failed >= journal.changes:
             return
+        self._is_said = True
         if journal.problem is not None:
             self._say(
                 f"Warning: the journal {journal.path} is not complete "

@@ -91,4 +91,5 @@ class Change(change.Change):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # Where the output is lost, a command may not get to count what it has changed.
         self._output.has_changed |= self.journal is not None and self.journal.done > 0
+        self._output.before_end.append(self.say)
         super().__exit__(kind, error, trace)

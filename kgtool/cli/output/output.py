@@ -65,6 +65,8 @@ class Output:
         self.done = 0
         self.has_changed = False
         """Whether the journal has something that was changed."""
+        self.before_end: list[Callable[[], None]] = []
+        """Called where an error ends the run: what is to be said in any case, each once."""
         self.is_debug = False
         self.reason: str | None = None
         self.journal_copy: str | None = None
@@ -263,6 +265,8 @@ class Output:
         item = ItemError.of(error, Target())
         is_verbatim = self.is_kafka_form and getattr(error, "is_verbatim", False)
         self.note(sentence(item, prefix="" if is_verbatim else "Error: "))
+        for say in self.before_end:
+            say()
         self.failed(item, quiet=True)
         self._close()
         has_done = self.done or self.has_changed
