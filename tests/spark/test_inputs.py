@@ -27,7 +27,7 @@ from kgtool.sandbox.install.jars import class_path, kafka_jars
 from kgtool.sandbox.install.java import find_java
 from kgtool.sandbox.tools import tool_class
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, raw, truth
-from tests.support.tables import dicts
+from tests.support.tables import Make, dicts
 
 pytestmark = pytest.mark.spark
 DATA = Path(__file__).parents[1] / "data"
@@ -156,6 +156,48 @@ def _doubtful(row: dict[str, Any], from_parquet: set[str]) -> bool:
 
 def test_several_kinds_together(spark: Any, whole: Rows, mixed: Path) -> None:
     check_mixed(tables(spark, find([str(mixed)])), whole)
+
+
+TYPES = {
+    "partition": (pa.int64(), pa.int16(), pa.uint32()),
+    "offset": (pa.int32(),),
+    "timestamp": (pa.timestamp("ns", "UTC"), pa.timestamp("ms", "UTC"), pa.timestamp("us")),
+}
+
+
+@pytest.fixture
+def of_all_types(tmp_path: Path) -> Path:
+    """The sample's rows in files whose columns have different types, and a column beside them."""
+    rows = parquet.read_table(SAMPLE)
+    kinds = [(name, kind) for name, some in TYPES.items() for kind in some]
+    size = -(-rows.num_rows // len(kinds))
+    for at, (name, kind) in enumerate(kinds):
+        some = rows.slice(at * size, size)
+        some = some.set_column(some.schema.get_field_index(name), name, some[name].cast(kind))
+        some = some.append_column("source", pa.array([at] * len(some), kind if at % 2 else None))
+        parquet.write_table(some, tmp_path / f"{at}.parquet")
+    return tmp_path
+
+
+def check_all_types(make: Make, inputs: Any) -> None:
+    """As if all had the same types, whichever file comes first."""
+    want = Analysis(Local(), find([str(SAMPLE)]).files, BASIS)
+    for files in (inputs.files, inputs.files[::-1]):
+        found = Analysis(make(), files, BASIS)
+        for name in ("live", "removals", "groups"):
+            assert as_set(dicts(found, name)) == as_set(dicts(want, name)), name
+        read = [row["records"] for row in dicts(found, "quality")]
+        assert (len(read), sum(read)) == (7, parquet.read_metadata(SAMPLE).num_rows)
+
+
+def test_parquet_files_whose_columns_have_different_types(engine: Make, of_all_types: Path) -> None:
+    check_all_types(engine, find([str(of_all_types)]))
+
+
+def test_such_files_on_another_file_system(spark: Any, of_all_types: Path) -> None:
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    conf.set("fs.viewfs.mounttable.types.link./data", of_all_types.as_uri())
+    check_all_types(lambda: OnSpark(spark), find_remote(spark, find(["viewfs://types/data"])))
 
 
 def test_parquet_below_any_folder_and_without_a_zone(spark: Any, tmp_path: Path) -> None:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.input.inputs import TOPIC, InputFile
@@ -34,7 +37,7 @@ _INPUT = "path string, partition int, offset bigint, timestamp_ms bigint, key bi
 def read_parquet(
     session: SparkSession, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail
 ) -> list[DataFrame]:
-    """One frame of blobs for each argument that has Parquet.
+    """One frame of blobs for each argument that has Parquet, and each set of its columns' types.
 
     Nanoseconds must come as numbers (``on_spark.WHILE_READING``). Raises ConfigError if columns
     are missing where only Spark can look.
@@ -45,7 +48,11 @@ def read_parquet(
         if not _is_hidden(file):
             roots.setdefault(file.root, []).append(file)
     decode = partial(parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail)
-    frames = [_rows(session, root, some) for root, some in roots.items()]
+    frames = [
+        _rows(session, root, columns, alike)
+        for root, some in roots.items()
+        for columns, alike in _by_types(session, root, some)
+    ]
     if hidden:
         paths = session.createDataFrame(pa.table({"path": hidden})).repartition(len(hidden))
         frames.append(paths.mapInArrow(_read_here, _INPUT))
@@ -63,9 +70,36 @@ def _read_here(paths: Iterable[Any]) -> Iterator[Any]:
     )
 
 
-def _rows(session: SparkSession, root: str, files: list[InputFile]) -> DataFrame:
-    base = _base(root, files)
-    frame = session.read.option("basePath", base).parquet(*[_url(file) for file in files])
+def _by_types(
+    session: SparkSession, root: str, files: list[InputFile]
+) -> list[tuple[StructType, list[InputFile]]]:
+    """The files divided by the types of their columns, which Spark takes from one of each frame.
+
+    It reads nanoseconds of another file as what that one has, and says nothing.
+    """
+    read = session.read.option("basePath", _base(root, files))
+    try:
+        columns = read.option("mergeSchema", "true").parquet(*map(_url, files)).schema
+    except (PySparkException, Py4JError) as error:
+        if "CANNOT_MERGE" not in str(error):
+            raise
+    else:
+        return [(columns, files)]
+    read = session.read.option("basePath", _base(root, files))
+    found: dict[tuple[str | None, ...], tuple[StructType, list[InputFile]]] = {}
+    for file in files:
+        columns = read.parquet(_url(file)).schema
+        kinds = {field.name: field.dataType.simpleString() for field in columns}
+        alike = tuple(map(kinds.get, parquet_rows.COLUMNS))
+        found.setdefault(alike, (columns, []))[1].append(file)
+    return list(found.values())
+
+
+def _rows(
+    session: SparkSession, root: str, columns: StructType, files: list[InputFile]
+) -> DataFrame:
+    read = session.read.option("basePath", _base(root, files)).schema(columns)
+    frame = read.parquet(*map(_url, files))
     kinds = dict(frame.dtypes)
     missing = [name for name in parquet_rows.COLUMNS if name not in kinds]
     is_bytes = (kinds.get("key"), kinds.get("value")) == ("binary", "binary")
