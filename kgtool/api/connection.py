@@ -7,6 +7,7 @@ import secrets
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,6 +80,7 @@ class Connected:
             warn(note)
         self._session: Session | None = Session(self._settings)
         self._lock = threading.RLock()
+        _OPEN.add(self)
         self._journal = journal
         self._reason = reason
         self._confirm = confirm
@@ -96,6 +98,16 @@ class Connected:
             if self._session is not None:
                 self._session.loop.close()
                 self._session = None
+
+    def _after_fork(self) -> None:
+        """Begin again in a child process: two on one connection get each other's answers.
+
+        The parent's is not closed, which would end its TLS and what its selector watches. Nobody
+        is left to release a lock that another of its threads held.
+        """
+        self._lock = threading.RLock()
+        if self._session is not None:
+            self._session = Session(self._settings)
 
     @property
     def cluster_id(self) -> str | None:
@@ -147,6 +159,18 @@ class Connected:
 
     def _remember(self, journal_id: str) -> None:
         self._last.journal_id = journal_id
+
+
+_OPEN: weakref.WeakSet[Connected] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for connected in list(_OPEN):
+        connected._after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 # ---------------------------------------------------------------------------------------------

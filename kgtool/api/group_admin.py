@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class GroupAdmin(Asking, Restoring, Cleaning):
     """A connection to one cluster; a context manager.
 
-    Safe to share between threads: calls are made one after the other. Nothing is sent before the
-    first call. On a protected cluster changes take its id as ``confirm``, and a policy holds here
-    too (``POLICY_REFUSED``).
+    Safe to share between threads: calls are made one after the other. A forked process makes its
+    own connections. Nothing is sent before the first call. On a protected cluster changes take its
+    id as ``confirm``, and a policy holds here too (``POLICY_REFUSED``).
 
     Changes are kept in the journal that ``history()`` and ``kgtool history`` show, and that
     ``undo()`` and ``kgtool undo`` take back.
