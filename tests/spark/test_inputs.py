@@ -139,9 +139,9 @@ def check_mixed(found: Rows, whole: Rows) -> None:
     for row in found["removals"]:
         assert row["cause"] in (None, causes[(*_key(row), row["removed_at_ms"])])
     assert sum(row["cause"] is None for row in found["removals"]) < 15
-    files = {row["path"].rpartition("/")[2]: row for row in found["quality"]}
+    files = {row["path"].rpartition("/")[2].lstrip("_"): row for row in found["quality"]}
     assert {name: row["records"] for name, row in files.items() if "parquet" in name} == {
-        "a[1] b.parquet": 100, "_b.parquet": parquet.read_metadata(SAMPLE).num_rows - 398,
+        "a[1] b.parquet": 100, "b.parquet": parquet.read_metadata(SAMPLE).num_rows - 398,
     }  # fmt: skip
     assert len(files) == 6 and not any(row["damaged"] for row in files.values())
 
@@ -235,7 +235,14 @@ def test_the_same_on_another_file_system_in_many_splits(
     try:
         for name, value in options.items():
             spark.conf.set(name, value)
+        hidden = mixed / "parquet" / "_b.parquet"
+        assert find_remote(spark, find(["viewfs://faraway/data"])).problems == [
+            "viewfs://faraway/data/parquet/_b.parquet is ignored by Spark, for its name begins "
+            "with _: rename it."
+        ]
+        hidden.rename(hidden.with_name("b.parquet"))
         inputs = find_remote(spark, find(["viewfs://faraway/data"]))
+        assert inputs.problems == []
         assert all(file.path.startswith("viewfs://faraway/data/") for file in inputs.files)
         check_mixed(tables(spark, inputs), whole)
     finally:

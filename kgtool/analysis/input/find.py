@@ -182,6 +182,8 @@ def _by_content(entry: Entry, listing: Listing) -> InputFile | str:
                 f"{TOPIC}-N.<base offset>.log"
             )
         return kind
+    if kind == formats.PARQUET and listing.is_remote and Path(entry.path).name.startswith("_"):
+        return "is ignored by Spark, for its name begins with _: rename it"
     if kind == formats.PARQUET and not listing.is_remote:
         from kgtool.analysis.input.readers.parquet_rows import refusal
 
