@@ -305,54 +305,6 @@ def test_keep(here: World, kgtool: Any, outcome: Outcome) -> None:
         assert clients.committed(here.bootstrap, group) == before
 
 
-def test_undo_of_offsets_that_a_reset_made(here: World, kgtool: Any, outcome: Outcome) -> None:
-    """Was, before 2.4: the dry run says would-delete, and the undo then fails."""
-    group, topic = clients.unique("made"), here.topic
-    clients.commit(here.bootstrap, group, {(topic, 0): 4})
-    argv = ["reset-offsets", "--group", group, "--topic", topic, "--to-earliest"]
-    assert kgtool(*argv, "--execute", "--yes").status == 0
-    with outcome(TABLE, "undo of new offsets", here.generation.label) as cell:
-        dry = kgtool("undo", "last", "--dry-run")
-        undone = kgtool("undo", "last", "--yes")
-        left = clients.committed(here.bootstrap, group)
-        if here.generation.has_offset_delete:
-            assert (dry.status, undone.status) == (0, 0)
-            assert left == {(topic, 0): 4}
-        else:
-            cell.says("refused: needs 2.4")
-            assert (dry.status, undone.status) == (3, 3)
-            for done, first in ((dry, "would-restore"), (undone, "restored")):
-                statuses = [row["status"] for row in rows(done)]
-                assert statuses == [first, "failed", "failed"], done
-                assert {error["name"] for error in done.json["errors"]} == {"UNSUPPORTED"}
-                assert "deletes whole groups only" in done.json["errors"][0]["hint"]
-            assert left == {(topic, 0): 4, (topic, 1): 0, (topic, 2): 0}
-
-
-@pytest.mark.parametrize("is_raced", [False, True])
-def test_undo_of_a_group_that_a_reset_made(here: World, kgtool: Any, is_raced: bool) -> None:
-    """Was, before 2.4: nothing is undone; brokers delete no single offsets then, but groups."""
-    group, topic = clients.unique("made"), here.topic
-    argv = ["reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--create"]
-    assert kgtool(*argv, "--execute", "--yes").status == 0
-    theirs = {(here.other, 0): 0} if is_raced else {}
-    if is_raced:
-        clients.commit(here.bootstrap, group, theirs)
-    assert kgtool("undo", "last", "--dry-run").status == 0
-    undone = kgtool("undo", "last", "--yes")
-    left = clients.committed(here.bootstrap, group)
-    if is_raced and not here.generation.has_offset_delete:
-        assert {row["status"] for row in rows(undone)} == {"changed-meanwhile"}
-        assert (undone.status, len(left)) == (1, 4), "nothing of somebody else's goes"
-        return
-    assert {row["status"] for row in rows(undone)} == {"deleted"}
-    assert (undone.status, left) == (0, theirs)
-    assert (group in clients.group_ids(here.bootstrap)) == is_raced
-    if not is_raced:
-        again = kgtool("undo", kgtool("history", "-o", "json").json["results"][0]["id"], "--yes")
-        assert (again.status, len(clients.committed(here.bootstrap, group))) == (0, 3)
-
-
 def test_coordinator(here: World, kgtool: Any, outcome: Outcome) -> None:
     partitions = int(here.kafka.state.config.get("offsets.topic.num.partitions", 10))
     with outcome(TABLE, "coordinator", here.generation.label):

@@ -177,6 +177,26 @@ def test_where_the_rule_is_unknown_a_commit_can_only_help(world: World) -> None:
     assert world.execute().status == "kept"
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile", "in the log"])
+def test_what_a_transaction_is_about_to_change_is_left_alone(world: World, when: str) -> None:
+    """Was: committed again, and the coordinator drops the transaction's commit for it."""
+    if when == "before":
+        world.committed = VALUE._replace(is_pending=True)
+    if when == "in the log":
+        world.expiry = world.expiry._replace(is_pending=True)
+    row = world.plan()
+    if when == "meanwhile":
+        assert row.is_open
+        world.committed = VALUE._replace(is_pending=True)
+        row = world.execute()
+    assert row.status == "failed"
+    assert row.error is not None
+    assert (row.error.name, row.error.hint) == (
+        "UNSTABLE_OFFSET_COMMIT", "Wait until it has ended: its commit restarts the clock.",
+    )  # fmt: skip
+    assert world.written == []
+
+
 def test_an_offset_that_moved_is_left_alone(world: World) -> None:
     world.plan()
     world.committed = VALUE._replace(offset=6)

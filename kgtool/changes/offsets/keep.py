@@ -30,6 +30,7 @@ from kgtool.model import (
     TopicPartition,
     same_commit,
 )
+from kgtool.queries.cluster.transactions import pending_error
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
@@ -137,9 +138,18 @@ def _plan_row(
     if then_ms is not None and found.expires_at_ms is not None and found.expires_at_ms > then_ms:
         return row  # it has a retention of its own that is longer than a new commit's
     error, how = _way(description, expiry, join)
+    if how == COMMIT and (found.is_pending or value.is_pending):
+        return _failed(row, _pending(row.group))
     if error is not None:
         return row._replace(status=FAILED, error=error._replace(target=_target(row)))
     return row._replace(status=WOULD_KEEP, how=how, new_expires_at_ms=then_ms)
+
+
+def _pending(group: str) -> KgError:
+    """Refuse to commit: a coordinator drops a transaction's commit where there is a newer one."""
+    error = pending_error(group)
+    error.hint = "Wait until it has ended: its commit restarts the clock."
+    return error
 
 
 def _target(row: KeepRow) -> Target:
@@ -247,6 +257,8 @@ def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgErro
             row = row._replace(status=FAILED, error=error._replace(target=_target(row)))
         elif row.is_open and isinstance(value, KgError):
             row = _failed(row, value)
+        elif row.how == COMMIT and isinstance(value, CommittedOffset) and value.is_pending:
+            row = _failed(row, _pending(row.group))
         elif row.is_open and not same_commit(value, row.value):  # type: ignore[arg-type]
             row = _failed(row, changed_meanwhile(row.value, value))  # type: ignore[arg-type]
         rows.append(row)

@@ -46,13 +46,15 @@ class Expiry(NamedTuple):
     ``expires_at_ms``: the earliest moment at which the broker may remove it, which it does within
     one check after that; None: never as things stand. ``rule`` is one of ``retention.rules.RULES``,
     None where it is unknown. Where the commit was not read because nothing depends on it,
-    ``committed_before_ms`` is the time at which reading began.
+    ``committed_before_ms`` is the time at which reading began. ``is_pending``: an open transaction
+    is about to change it.
     """
 
     committed_at_ms: int | None = None
     expires_at_ms: int | None = None
     rule: str | None = None
     committed_before_ms: int | None = None
+    is_pending: bool = False
 
 
 class Question(NamedTuple):
@@ -264,10 +266,17 @@ class _Group:
             if expiry is not None:
                 is_read = expiry.committed_at_ms is not None
                 offsets[partition] = expiry._replace(
-                    committed_before_ms=None if is_read else before
+                    committed_before_ms=None if is_read else before,
+                    is_pending=self._is_pending(partition),
                 )
         snapshot = None if isinstance(state.snapshot, Unread) else state.snapshot
         return GroupExpiry(self.name, self.broker, snapshot, offsets)
+
+    def _is_pending(self, partition: TopicPartition) -> bool:
+        """Brokers before 2.5 tell of no transaction; a commit newer than the offset is in the log
+        as far as it was read."""
+        is_held = self.log is not None and self.log.is_pending(self.name, partition)
+        return is_held or self.question.pending[partition]
 
     def _judge_all(self) -> None:
         """Judge what is not judged yet, as far as it can be."""

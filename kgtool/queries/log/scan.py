@@ -181,6 +181,11 @@ class GroupLog:
         own = record.value.expire_timestamp if record.version == 1 else None
         return Commit(raw.written_ms, CommittedOffset(record.value.commit_timestamp, own))
 
+    def is_pending(self, group: str, partition: TopicPartition) -> bool:
+        """Whether an open transaction holds a commit for an offset."""
+        key = _offset_key(group, partition)
+        return any(key in held for held in self._held.values())
+
     def holders(self, group: str) -> frozenset[int]:
         """Return the producers whose open transactions hold commits of a group."""
         prefix = _text(group)

@@ -1,0 +1,97 @@
+"""undo and keep on brokers that lack something: no OffsetDelete, no word of transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from tests.broker.test_generations import TABLE, rows
+from tests.broker.test_generations import here as here
+from tests.broker.test_generations import kgtool as kgtool
+from tests.support import clients
+from tests.support.generations import World
+from tests.support.outcomes import Outcome
+
+
+def test_undo_of_offsets_that_a_reset_made(here: World, kgtool: Any, outcome: Outcome) -> None:
+    """Was, before 2.4: the dry run says would-delete, and the undo then fails."""
+    group, topic = clients.unique("made"), here.topic
+    clients.commit(here.bootstrap, group, {(topic, 0): 4})
+    argv = ["reset-offsets", "--group", group, "--topic", topic, "--to-earliest"]
+    assert kgtool(*argv, "--execute", "--yes").status == 0
+    with outcome(TABLE, "undo of new offsets", here.generation.label) as cell:
+        dry = kgtool("undo", "last", "--dry-run")
+        undone = kgtool("undo", "last", "--yes")
+        left = clients.committed(here.bootstrap, group)
+        if here.generation.has_offset_delete:
+            assert (dry.status, undone.status) == (0, 0)
+            assert left == {(topic, 0): 4}
+        else:
+            cell.says("refused: needs 2.4")
+            assert (dry.status, undone.status) == (3, 3)
+            for done, first in ((dry, "would-restore"), (undone, "restored")):
+                statuses = [row["status"] for row in rows(done)]
+                assert statuses == [first, "failed", "failed"], done
+                assert {error["name"] for error in done.json["errors"]} == {"UNSUPPORTED"}
+                assert "deletes whole groups only" in done.json["errors"][0]["hint"]
+            assert left == {(topic, 0): 4, (topic, 1): 0, (topic, 2): 0}
+
+
+@pytest.mark.parametrize("is_raced", [False, True])
+def test_undo_of_a_group_that_a_reset_made(here: World, kgtool: Any, is_raced: bool) -> None:
+    """Was, before 2.4: nothing is undone; brokers delete no single offsets then, but groups."""
+    group, topic = clients.unique("made"), here.topic
+    argv = ["reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--create"]
+    assert kgtool(*argv, "--execute", "--yes").status == 0
+    theirs = {(here.other, 0): 0} if is_raced else {}
+    if is_raced:
+        clients.commit(here.bootstrap, group, theirs)
+    assert kgtool("undo", "last", "--dry-run").status == 0
+    undone = kgtool("undo", "last", "--yes")
+    left = clients.committed(here.bootstrap, group)
+    if is_raced and not here.generation.has_offset_delete:
+        assert {row["status"] for row in rows(undone)} == {"changed-meanwhile"}
+        assert (undone.status, len(left)) == (1, 4), "nothing of somebody else's goes"
+        return
+    assert {row["status"] for row in rows(undone)} == {"deleted"}
+    assert (undone.status, left) == (0, theirs)
+    assert (group in clients.group_ids(here.bootstrap)) == is_raced
+    if not is_raced:
+        again = kgtool("undo", kgtool("history", "-o", "json").json["results"][0]["id"], "--yes")
+        assert (again.status, len(clients.committed(here.bootstrap, group))) == (0, 3)
+
+
+def test_keep_leaves_what_a_transaction_is_about_to_change(
+    here: World, kgtool: Any, outcome: Outcome
+) -> None:
+    """Was, before 4.0: kept, and what the transaction committed was lost.
+
+    A coordinator drops the commit of a transaction where there is a newer one by then.
+    """
+    group, topic = clients.unique("keep"), here.topic
+    clients.commit(here.bootstrap, group, {(topic, 0): 1, (topic, 1): 1})
+    producer = Producer({
+        "bootstrap.servers": here.bootstrap, "transactional.id": clients.unique("tid"),
+        "log_level": 0,
+    })  # fmt: skip
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    reader = clients.consumer(here.bootstrap, group)
+    at = [TopicPartition(topic, 0, 4)]
+    producer.send_offsets_to_transaction(at, reader.consumer_group_metadata(), 30)
+    reader.close()
+    with outcome(TABLE, "keep, transaction pending", here.generation.label) as cell:
+        kept = kgtool("keep", group, "--yes")
+        producer.commit_transaction(30)
+        clients.wait_for(
+            lambda: clients.committed(here.bootstrap, group) == {(topic, 0): 4, (topic, 1): 1},
+            "the transaction's commit", 10,
+        )  # fmt: skip
+        first, second = rows(kept)
+        cell.says(first["status"])
+        assert second["status"] == "kept"
+        assert (first["status"], kept.status) in (("failed", 3), ("not-needed", 0))
+        if kept.status:
+            assert "A transaction is about to change this offset" in first["error"]["message"]
