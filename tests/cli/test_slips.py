@@ -79,6 +79,15 @@ def test_commands_of_groups(argv: list[str], capsys: Capture) -> None:
         (["list", "-ojsonl"], "(did you mean -o ndjson?)"),
         (["list", "--format", "json"], "(did you mean --output?)"),
         (["get"], "(did you mean list?)"),
+        (
+            ["--bootstrapserver", "x", "list"],
+            "'--bootstrapserver' (did you mean --bootstrap-server",
+        ),
+        (
+            ["--bootstrap-sever", "x", "--list"],
+            "'--bootstrap-sever' (did you mean --bootstrap-server",
+        ),
+        (["--idle", "3d", "cleanup", "plan"], "No such option '--idle' before a command."),
         (["rm", "g"], "(did you mean delete?)"),
         (["seek", "g"], "(did you mean reset-offsets?)"),
         (["describe", ""], "Error: GROUP is empty: is a variable unset?"),

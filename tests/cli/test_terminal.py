@@ -159,6 +159,11 @@ class TestPager:
         # What is said on stderr keeps its place before the table.
         assert text.index(f"Consumer group '{name}' has no active members.") < text.index("GROUP")
 
+    def test_notes_in_it_break_between_words(self, bootstrap: str, group: tuple[str, str]) -> None:
+        argv = ["describe", "-b", bootstrap, "-g", group[0]]
+        text, _ = shown(argv, columns=60, lines=30, env={"KGTOOL_PAGER": "sed 's/^/paged /'"})
+        assert "LOG-END-OFFSET,\r\npaged CURRENT-OFFSET" in text
+
     def test_the_users_own(self, bootstrap: str, group: tuple[str, str]) -> None:
         argv = [*self._list(bootstrap), "--match", group[0]]
         text, _ = shown(argv, env={"PAGER": "sed 's/^/p1 /'"})

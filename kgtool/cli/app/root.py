@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kgtool.cli.app.argv import Scan
+from kgtool.cli.app.argv import FLAGS, OPTIONAL_VALUE, VALUE, Scan
 from kgtool.cli.app.overview import overview
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.commands import ALIASES, COMMANDS, SECTIONS
@@ -59,6 +59,11 @@ def check_command(seen: Scan) -> None:
     name = seen.command or ""
     if name in COMMANDS or name in ALIASES:
         return
+    # Of --bootstrapserver b:9092 list the value was taken for the command.
+    for option, _ in seen.options:
+        if option not in VALUE | OPTIONAL_VALUE | FLAGS:
+            near = did_you_mean(option, VALUE | FLAGS, 0.75, "--{}".format)
+            raise UsageError(f"No such option '--{option}'{near or ' before a command.'}")
     # Who mistypes a read is not led to a change: list-offsets is list, never reset-offsets.
     verb = name.partition("-")[0]
     others = [known for known in COMMANDS if _alike(verb, known.partition("-")[0])]

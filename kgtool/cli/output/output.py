@@ -223,7 +223,7 @@ class Output:
             self.before_writing(False)
         if self.is_text and self._is_one_place:
             self._flush()
-        if end == "\n" and terminal.is_terminal(stream) and not self.is_kafka_form:
+        if end == "\n" and self._is_seen(stream) and not self.is_kafka_form:
             text = terminal.fold(text, terminal.size()[0])
         try:
             stream.write(self._painted(text) + end)
@@ -231,12 +231,16 @@ class Output:
         except OSError:  # a full disk, or nobody listens: there is no other place to say it
             _point_at_nothing(stream)
 
+    def _is_seen(self, stream: TextIO) -> bool:
+        in_pager = self._pager is not None and stream is self._pager.stream
+        return in_pager or terminal.is_terminal(stream)
+
     def _painted(self, text: str) -> str:
         """Colour the word that a remark begins with, for people only."""
         word = text.partition(" ")[0]
         if word not in _WORDS or self.is_kafka_form or self.use_color is False:
             return text
-        if not (terminal.is_terminal(self.stderr) and terminal.has_color()):
+        if not (self._is_seen(self.stderr) and terminal.has_color()):
             return text
         return terminal.paint(word, _WORDS[word]) + text[len(word) :]
 
