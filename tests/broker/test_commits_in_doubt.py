@@ -228,6 +228,17 @@ class TestInDoubt:
             cell.says(f"the new offset, status {done.status}, {done.commits} sent")
 
 
+@pytest.mark.parametrize("command", ["reset-offsets", "undo", "restore", "rebuild-group"])
+def test_an_accepted_commit_is_read_back(scene: Scene, command: str) -> None:
+    """The coordinator says yes, and another client commits before that is looked up."""
+    hook = lambda: scene.commit(FOREIGN)  # noqa: E731
+    done = scene.run(command, scene.fault("rewrite", hook, rewrite=bytes))
+    assert done.struck == 1, done.text
+    error = "NOT_RESTORED" if command == "rebuild-group" else "NOT_VERIFIED"
+    assert (done.offset, done.status, done.error) == (FOREIGN, 1, error), done.text
+    assert f"The coordinator accepted offset {NEW}" in done.text
+
+
 @pytest.mark.parametrize("command", ["reset-offsets", "keep", "undo", "restore"])
 def test_a_commit_that_lands_after_all_looks_is_unknown(scene: Scene, command: str) -> None:
     """Another client has committed, and then the broker gets the request that was on its way."""
