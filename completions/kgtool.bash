@@ -255,8 +255,8 @@ _kgtool_kind() {
         "request ") kind="words" choices="AddOffsetsToTxn AlterShareGroupOffsets ApiVersions ConsumerGroupDescribe ConsumerGroupHeartbeat CreateTopics DeleteGroups DeleteRecords DeleteShareGroupOffsets DeleteTopics DescribeAcls DescribeCluster DescribeConfigs DescribeGroups DescribeProducers DescribeShareGroupOffsets DescribeTopicPartitions DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata OffsetCommit OffsetDelete OffsetFetch OffsetForLeaderEpoch Produce SaslAuthenticate SaslHandshake ShareGroupDescribe StreamsGroupDescribe StreamsGroupHeartbeat SyncGroup TxnOffsetCommit" ;;
         "validate-regex ") kind="any" ;;
         "completion ") kind="words" choices="bash zsh fish" ;;
-        "man ") kind="any" ;;
-        "help ") kind="any" ;;
+        "man ") kind="words" choices="list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version" ;;
+        "help ") kind="words" choices="list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version kafka" ;;
     esac
     case "$2" in
         -t|--topic) [[ -n $kind ]] || kind="topics" ;;

@@ -15,6 +15,7 @@ from kgtool.cli.app.kafka_refusals import STATES, TYPES
 from kgtool.cli.app.overview import OWN_OPTIONS
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
+from kgtool.cli.commands.help import KAFKA
 from kgtool.cli.commands.list import ALL_STATES, ALL_TYPES
 from kgtool.columns import groups
 
@@ -166,6 +167,8 @@ def _value(parameter: click.Parameter, path: tuple[str, ...]) -> Value:
         return Value(FILES)
     if path in (("context", "use"), ("context", "remove")):
         return Value(CONTEXTS)
+    if path in (("help",), ("man",)) and isinstance(parameter, click.Argument):
+        return Value(WORDS, (*COMMANDS, *((KAFKA,) if path == ("help",) else ())))
     if isinstance(parameter, click.Argument) and "GROUP" in shown:
         return Value(GROUPS)
     return Value(DIRS if shown == "DIR" else ANY)
