@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,12 +64,13 @@ def test_undo_of_a_group_that_a_reset_made(here: World, kgtool: Any, is_raced: b
         assert (again.status, len(clients.committed(here.bootstrap, group))) == (0, 3)
 
 
-def test_keep_leaves_what_a_transaction_is_about_to_change(
-    here: World, kgtool: Any, outcome: Outcome
+def test_what_a_transaction_is_about_to_change_is_left_alone(
+    here: World, kgtool: Any, outcome: Outcome, tmp_path: Path
 ) -> None:
     """Was, before 4.0: kept, and what the transaction committed was lost.
 
-    A coordinator drops the commit of a transaction where there is a newer one by then.
+    A coordinator drops the commit of a transaction where there is a newer one by then, or no group
+    any more: a plan deleted such a group before 2.5.
     """
     group, topic = clients.unique("keep"), here.topic
     clients.commit(here.bootstrap, group, {(topic, 0): 1, (topic, 1): 1})
@@ -84,6 +86,8 @@ def test_keep_leaves_what_a_transaction_is_about_to_change(
     reader.close()
     with outcome(TABLE, "keep, transaction pending", here.generation.label) as cell:
         kept = kgtool("keep", group, "--yes")
+        plan = kgtool("cleanup", "plan", "--group", group, "--idle", "1ms",
+                      "--out", str(tmp_path / "plan.json"))  # fmt: skip
         producer.commit_transaction(30)
         clients.wait_for(
             lambda: clients.committed(here.bootstrap, group) == {(topic, 0): 4, (topic, 1): 1},
@@ -91,6 +95,7 @@ def test_keep_leaves_what_a_transaction_is_about_to_change(
         )  # fmt: skip
         first, second = rows(kept)
         cell.says(first["status"])
+        assert (rows(plan), "a transaction is about to change" in plan.err) == ([], True), plan
         assert second["status"] == "kept"
         assert (first["status"], kept.status) in (("failed", 3), ("not-needed", 0))
         if kept.status:

@@ -22,7 +22,7 @@ def offset(
     days: float | None = 10, lag: int | None = 0, problem: str | None = None, **more: Any
 ) -> OffsetFacts:
     at = None if days is None else CommitTime(int(NOW - days * DAY))
-    expiry = Expiry(None, NOW + DAY, "commit")
+    expiry = Expiry(None, NOW + DAY, "commit", is_pending=more.get("is_held", False))
     committed = CommittedOffset(5, None, "", is_pending=more.get("is_pending", False))
     return OffsetFacts(committed, "id", lag, problem, at, expiry)
 
@@ -80,6 +80,7 @@ IDLE = {"idle_ms": 5 * DAY}
         (facts(offset(10), protocol="connect"), IDLE, "left"),
         (facts(offset(10, is_pending=True)), IDLE, "left"),
         (facts(offset(1, is_pending=True)), IDLE, "not"),
+        (facts(offset(10), offset(10, is_held=True)), IDLE, "left"),
         (facts(offset(lag=0)), {"no_lag": True}, "delete-group"),
         (facts(offset(lag=1), offset(lag=None)), {"no_lag": True}, "not"),
         (facts(offset(lag=None)), {"no_lag": True}, "left"),

@@ -114,7 +114,10 @@ def decide(facts: GroupFacts, criteria: Criteria, now_ms: int) -> Decision:
         return Decision(left_out=(LeftOut(group, problem),))
     judge = _decide_offsets if criteria.is_about_offsets else _decide_group
     decision = judge(facts, criteria, now_ms)
-    pending = any(offset.committed.is_pending for offset in facts.offsets.values())
+    # Brokers before 2.5 tell of no transaction; their log does.
+    pending = any(
+        offset.committed.is_pending or offset.expiry.is_pending for offset in facts.offsets.values()
+    )
     if decision.items and pending:
         return Decision(left_out=(LeftOut(group, "a transaction is about to change its offsets"),))
     return decision

@@ -230,10 +230,14 @@ def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, st
 
 
 def _committed_since(wish: Wish, now: OffsetImage) -> tuple[str, str, str]:
+    if now.committed is None:
+        what = "The offset was removed since, expired, or its topic was re-created"
+    else:
+        what = "Somebody committed since"
     return (
         "CHANGED_MEANWHILE",
-        f"Somebody committed since: {shown(wish.left)} was left there, {shown(now.committed)} is "
-        f"there now ({shown(wish.then.committed)} would be restored).",
+        f"{what}: {shown(wish.left)} was left there, {shown(now.committed)} is there now "
+        f"({shown(wish.then.committed)} would be restored).",
         "--force restores it anyway.",
     )
 
