@@ -148,3 +148,11 @@ def test_urls_that_are_none(pod: Pod, url: str, status: int, said: str) -> None:
 def test_a_copy_that_is_not_there(pod: Pod) -> None:
     done = pod.run("undo", "--from", f"{pod.bucket.as_uri()}/none", "--yes")
     assert done.status == 2 and "Can't read the journal file://" in done.stderr, done
+
+
+def test_the_folder_of_all_copies_names_the_newest(pod: Pod) -> None:
+    assert pod.run(*pod.argv).status == 0
+    (folder,) = pod.bucket.iterdir()
+    done = pod.run("undo", "--from", pod.bucket.as_uri(), "--yes")
+    assert done.status == 2 and f"It takes URL/ID; the newest there: {folder.name}." in done.stderr
+    assert pod.left == 0

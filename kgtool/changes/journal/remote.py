@@ -85,13 +85,17 @@ def fetch(url: str, folder: Path) -> Path:
     try:
         fs, place = _open(url.rstrip("/"))
         names = _objects(fs, place)
+        # Where the machine is gone, nothing else tells the ids.
+        below = [] if names else fs.ls(place, detail=False)
         path.write_bytes(b"".join(fs.cat_file(each) for each in names))
     except KgError:
         raise
     except Exception as error:  # noqa: BLE001 - each storage raises what its library does
         raise ConfigError(f"Can't read the journal {url}: {_said(error)}.") from error
     if not names:
-        raise ConfigError(f"There is no journal at {url}.")
+        ids = sorted((each.rstrip("/").rpartition("/")[2] for each in below), reverse=True)
+        hint = f"It takes URL/ID; the newest there: {', '.join(ids[:3])}." if ids else None
+        raise ConfigError(f"There is no journal at {url}.", hint=hint)
     return path
 
 
