@@ -130,7 +130,7 @@ def analyze(
         analysis = Analysis(engine, inputs.files, basis, as_of_ms, wanted)
         with _freed_on_failure(engine):
             damaged = [sentence(file) for file in damaged_files(analysis.quality, NAMED_FILES)]
-            if analysis.last_record_ms is None:
+            if analysis.last_record_ms is None and analysis.files:
                 raise ConfigError(" ".join(["Nothing could be read.", *damaged[:1]]))
             analysis.fold()
     notes = [*inputs.notes, *sources.tell(inputs.files, basis.rules), *_assumed(basis.assumed)]

@@ -22,13 +22,13 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Blob, as_bytes, empty, from_bytes, pack
+from kgtool.analysis.decode.blobs import Blob, as_bytes, empty, from_bytes, nothing, pack
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.decode.tally import Counted
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import TOPIC, InputFile
+from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Finish, Order
@@ -88,7 +88,7 @@ class Local:
         self._here = sum(file.size for file in files) <= HERE_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
         decode = partial(_decode, as_of_ms=as_of_ms, detail=detail._replace(tally=None))
-        decoded: list[Blob] = []
+        decoded = [] if rows else [nothing(NO_PARTITION)]
         for blobs in self._each(decode, rows):
             decoded += blobs
             self.counted.see([from_bytes(b.data) for b in blobs if b.kind == schema.KIND_QUALITY])

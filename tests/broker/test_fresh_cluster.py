@@ -23,3 +23,7 @@ def test_it_has_nothing_to_export_and_then_an_empty_log(tmp_path: Path) -> None:
         assert json.loads((out / "cluster.json").read_text())["complete"]
         assert list((out / "parquet").iterdir()) == []
         assert not (out / "segments").exists()
+        for source in ([str(out), "--engine", "local"], at):
+            found = kgtool("analyze", *source, "-o", "json")
+            assert found.status == 0, found.err
+            assert found.json["results"][0]["live_groups"] == 0

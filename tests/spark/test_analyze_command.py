@@ -13,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 
+from kgtool.analysis import schema
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.cli.run import Result, call
@@ -179,6 +181,43 @@ def test_damage_is_named_and_the_rest_is_analyzed(
         "truncated batch at the end"
     ]
     assert len(result.json["errors"]) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_export_of_a_log_without_records(analyze: Analyze, engine: str, tmp_path: Path) -> None:
+    """As ``kgtool export`` leaves it: nothing but cluster.json. Every table is there, empty."""
+    export, out = tmp_path / "export", tmp_path / "tables"
+    export.mkdir()
+    rows = [
+        {"partition": at, "start_offset": 7, "end_offset": 7, "complete": True, "error": None}
+        for at in range(3)
+    ]
+    manifest = {
+        "kgtool_export": 1, "cluster_id": "an id", "taken_at_ms": 1_795_435_089_898,
+        "brokers": [{"id": 1, "version": "4.1"}], "coordinator": "new",
+        "configs": {"offsets.retention.minutes": "10080"}, "topics": [], "groups": [],
+        "partitions": rows, "complete": True,
+    }  # fmt: skip
+    (export / "cluster.json").write_text(json.dumps(manifest))
+    asked = (export, "--engine", engine, "--out", out, "--retention", "1d", "--retention", "7d")
+    result = analyze(
+        *asked, "-o", "json", "--report", tmp_path / "r.html", "--plan", tmp_path / "p"
+    )
+    assert result.status == 0, result.err
+    assert result.err.startswith(f"Note: {export} is the export of a log without records.")
+    (facts,) = rows_of(result)
+    assert (facts["live_offsets"], facts["overdue"], facts["quality"]["files"]) == (0, 0, 0)
+    assert facts["as_of_ms"] == manifest["taken_at_ms"]
+    assert {path.name for path in out.iterdir()} == {*schema.TABLES, "_SUCCESS"}
+    for name in schema.TABLES:
+        found = parquet.read_table(out / name)
+        assert (found.num_rows, found.column_names) == (
+            2 if name == "whatif" else 0, schema.names(schema.TABLES[name]),
+        )  # fmt: skip
+    # Records that were left behind when it ended are no log without records.
+    for broken in ({"complete": False}, {"partitions": [{**rows[0], "end_offset": 8}]}):
+        (export / "cluster.json").write_text(json.dumps({**manifest, **broken}))
+        assert analyze(export, "--engine", engine).status == 2
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -88,6 +88,11 @@ def _blobs(key: tuple[int, str], batches: list[Any]) -> Iterator[Blob]:
         yield Blob(*key, data)
 
 
+def nothing(partition: int) -> Blob:
+    """That of a log without records: its tables have no rows, but they are there."""
+    return Blob(partition, schema.KIND_QUALITY, next(as_bytes(empty(schema.KIND_QUALITY))))
+
+
 def as_bytes(table: Any) -> Iterator[bytes]:
     """An Arrow table as streams of up to BYTES each, compressed."""
     table = table.unify_dictionaries().combine_chunks()

@@ -25,6 +25,7 @@ from kgtool.analysis.input.inputs import (
     InputFile,
     Inputs,
     Listing,
+    is_empty_log,
     unquoted,
 )
 from kgtool.analysis.input.readers.textfile import SECTION
@@ -65,10 +66,11 @@ def find(paths: Sequence[str]) -> Inputs:
         if not path.exists():
             inputs.problems.append(f"{text} does not exist.")
             continue
-        manifest = path / MANIFEST
+        listing, manifest = _local_listing(path), path / MANIFEST
         if path.is_dir() and manifest.is_file():
             manifests.append(read_manifest(str(manifest), manifest.read_bytes()))
-        take(inputs, sort_out(_local_listing(path)))
+            listing = listing._replace(is_empty_log=is_empty_log(manifests[-1]))
+        take(inputs, sort_out(listing))
     inputs = inputs._replace(manifest=one_cluster(manifests))
     if remote:
         return inputs
@@ -219,7 +221,9 @@ def _tell_of_others(
     found: Found, listing: Listing, others: Counter[str], unknown: list[str]
 ) -> None:
     topics = ", ".join(name for name, _ in others.most_common(SHOWN))
-    if not found.files and not found.problems:
+    if listing.is_empty_log:
+        found.notes.append(f"{listing.root} is the export of a log without records.")
+    elif not found.files and not found.problems:
         found.problems.append(_nothing(listing, topics, unknown))
         return
     if others:

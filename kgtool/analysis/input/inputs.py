@@ -64,6 +64,8 @@ class Listing(NamedTuple):
     is_file: bool
     """Whether the argument names the file itself."""
     is_remote: bool = False
+    is_empty_log: bool = False
+    """``is_empty_log`` of its cluster.json."""
 
 
 class Found(NamedTuple):
@@ -72,6 +74,15 @@ class Found(NamedTuple):
     files: list[InputFile]
     problems: list[str]
     notes: list[str]
+
+
+def is_empty_log(manifest: dict[str, Any] | None) -> bool:
+    """Whether that is the description of a complete export of a log without records."""
+    rows = (manifest or {}).get("partitions")
+    return bool(manifest and manifest.get("complete") is True and isinstance(rows, list)) and all(
+        isinstance(row, dict) and row.get("start_offset") == row.get("end_offset") is not None
+        for row in rows or ()
+    )
 
 
 def unquoted(text: str) -> str:

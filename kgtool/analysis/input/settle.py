@@ -8,7 +8,7 @@ from typing import Any
 
 from kgtool.analysis import lacks
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import NO_PARTITION, InputFile, Inputs
+from kgtool.analysis.input.inputs import NO_PARTITION, InputFile, Inputs, is_empty_log
 from kgtool.errors import ConfigError
 
 _PLACED = (
@@ -26,7 +26,7 @@ def settled(inputs: Inputs) -> Inputs:
     Raises ConfigError if there is nothing to read.
     """
     unique, doubled = _without_doubles(inputs.files)
-    if not unique:
+    if not unique and not is_empty_log(inputs.manifest):
         raise ConfigError(" ".join(inputs.problems) or "There is nothing to read.")
     files = _as_one_partition(_with_own_partitions(unique))
     return inputs._replace(files=files, notes=[*inputs.notes, *doubled])

@@ -10,10 +10,11 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from kgtool.analysis import schema
+from kgtool.analysis.decode.blobs import nothing
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.input.inputs import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import SPLIT_BYTES, parts, ranges, split_of, split_rows
 from kgtool.analysis.spark.packed import BLOBS, packed
 
@@ -53,7 +54,7 @@ def read(
 
         frames += read_remote(session, far, as_of_ms, detail)
     if not frames:
-        return session.createDataFrame([], BLOBS)
+        return session.createDataFrame([nothing(NO_PARTITION)], BLOBS)
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)

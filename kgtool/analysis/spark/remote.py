@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.find import MANIFEST, read_manifest, sort_out, take
 from kgtool.analysis.input.formats import HEAD_BYTES
-from kgtool.analysis.input.inputs import Entry, Found, InputFile, Inputs, Listing
+from kgtool.analysis.input.inputs import Entry, Found, InputFile, Inputs, Listing, is_empty_log
 from kgtool.analysis.input.settle import one_cluster, settled
 from kgtool.analysis.spark.session import cause_of, is_connect
 from kgtool.errors import KgError
@@ -43,6 +43,7 @@ def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
             continue
         if manifest is not None:
             manifests.append(manifest)
+            listing = listing._replace(is_empty_log=is_empty_log(manifest))
         take(inputs, _readable(sort_out(listing)))
     return settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
 

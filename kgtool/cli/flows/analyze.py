@@ -167,7 +167,7 @@ def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     from kgtool.analysis.words import when
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)
-    if analysis.last_record_ms is None:
+    if analysis.last_record_ms is None and analysis.files:
         first = sentence(damaged[0]) if damaged else "It has no records."
         raise ConfigError(f"Nothing could be read. {first}")
     if analysis.ahead is not None:

@@ -51,9 +51,10 @@ def find_cluster(settings: Any, now_ms: int) -> Inputs:
                     row["end_offset"], root=where,
                 )
             )  # fmt: skip
-    if not files:
-        raise ConfigError(" ".join(problems) or f"{TOPIC} of {where} is empty.")
-    return Inputs(files, manifest, problems, [], [])
+    if problems and not files:
+        raise ConfigError(" ".join(problems))
+    notes = [] if files else [f"{TOPIC} of {where} has no records."]
+    return Inputs(files, manifest, problems, notes, [])
 
 
 def cluster_parts(row: Mapping[str, Any], settings: Any) -> Iterator[Part]:
