@@ -93,9 +93,10 @@ class Collector:
 
     def text(self) -> str:
         """Return what was found last, with how old it is and whether the last look succeeded."""
-        look, is_up = self._look, self._failed is None and self._look is not None
-        kept_ms = KEPT_LOOKS * self._wanted.interval_ms
+        look, kept_ms = self._look, KEPT_LOOKS * self._wanted.interval_ms
         is_fresh = look is not None and _now_ms() - look.at_ms <= kept_ms
+        # A look that does not end, or a thread that has, is no success either.
+        is_up = self._failed is None and is_fresh
         own = [
             Metric("kgtool_up", "Whether the last look at the cluster succeeded.", [({}, is_up)]),
             Metric("kgtool_look_seconds", "How long the last look at the cluster took.",
