@@ -74,6 +74,9 @@ def test_what_a_transaction_is_about_to_change_is_left_alone(
     """
     group, topic = clients.unique("keep"), here.topic
     clients.commit(here.bootstrap, group, {(topic, 0): 1, (topic, 1): 1})
+    idle = ("--group", group, "--idle", "1ms", "--out")
+    older, newer = str(tmp_path / "older.json"), str(tmp_path / "newer.json")
+    assert len(rows(kgtool("cleanup", "plan", *idle, older))) == 1
     producer = Producer({
         "bootstrap.servers": here.bootstrap, "transactional.id": clients.unique("tid"),
         "log_level": 0,
@@ -85,9 +88,9 @@ def test_what_a_transaction_is_about_to_change_is_left_alone(
     producer.send_offsets_to_transaction(at, reader.consumer_group_metadata(), 30)
     reader.close()
     with outcome(TABLE, "keep, transaction pending", here.generation.label) as cell:
+        applied = kgtool("cleanup", "apply", older, "--yes")
         kept = kgtool("keep", group, "--yes")
-        plan = kgtool("cleanup", "plan", "--group", group, "--idle", "1ms",
-                      "--out", str(tmp_path / "plan.json"))  # fmt: skip
+        plan = kgtool("cleanup", "plan", *idle, newer)
         producer.commit_transaction(30)
         clients.wait_for(
             lambda: clients.committed(here.bootstrap, group) == {(topic, 0): 4, (topic, 1): 1},
@@ -95,6 +98,8 @@ def test_what_a_transaction_is_about_to_change_is_left_alone(
         )  # fmt: skip
         first, second = rows(kept)
         cell.says(first["status"])
+        assert "deleted" not in {row["status"] for row in rows(applied)}, applied
+        assert applied.status in (1, 3)
         assert (rows(plan), "a transaction is about to change" in plan.err) == ([], True), plan
         assert second["status"] == "kept"
         assert (first["status"], kept.status) in (("failed", 3), ("not-needed", 0))

@@ -48,7 +48,13 @@ def changed(
         or _topics_changed(item, topic_id)
     )
     if reason is None and since is not None:
-        reason = _committed_since(item, since, since_ms) or _members_since(item, since, since_ms)
+        if since.is_pending and item.action != DELETE_OFFSETS:  # before 2.5 only the log tells
+            reason = "A transaction is about to change its offsets."
+        reason = (
+            reason
+            or _committed_since(item, since, since_ms)
+            or _members_since(item, since, since_ms)
+        )
     return None if reason is None else _skip(item, reason)
 
 

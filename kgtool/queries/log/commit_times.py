@@ -35,12 +35,13 @@ class CommitTimes(NamedTuple):
     ``before_ms``: reading began there, so what is not in ``at`` was committed before; None: all
     of the log was read, and what is not in it has no commit any more. ``changed_ms``: when the
     group's own records last changed, which a member that joins or leaves does; None: not in what
-    was read.
+    was read. ``is_pending``: an open transaction holds commits of the group.
     """
 
     at: Mapping[TopicPartition, CommitTime]
     before_ms: int | None
     changed_ms: int | None = None
+    is_pending: bool = False
 
 
 def read_log(
@@ -75,7 +76,8 @@ def _times(
             at[partition] = CommitTime(
                 found.committed.commit_timestamp_ms, id_text(stretch.log.topic_id(group, partition))
             )
-    return CommitTimes(at, stretch.before_ms, stretch.log.changed_ms(group))
+    is_pending = bool(stretch.log.holders(group))
+    return CommitTimes(at, stretch.before_ms, stretch.log.changed_ms(group), is_pending)
 
 
 class Watch:
