@@ -178,7 +178,7 @@ _kgtool_options() {
         "help") _kgtool_lines \
             --help ;;
         "version") _kgtool_lines \
-            --help ;;
+            -o --output --no-color --debug --help ;;
     esac
 }
 

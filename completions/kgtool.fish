@@ -756,4 +756,7 @@ complete -c kgtool -n '__kgtool_in "man"' -l help -d 'Show this message and exit
 complete -c kgtool -n '__kgtool_in "man"' -a 'list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version'
 complete -c kgtool -n '__kgtool_in "help"' -l help -d 'Show this message and exit.'
 complete -c kgtool -n '__kgtool_in "help"' -a 'list describe lag explain doctor peek coordinator diff delete delete-offsets reset-offsets remove-members keep configs cleanup backup restore history undo export analyze context request validate-regex exporter mcp sandbox completion man help version kafka'
+complete -c kgtool -n '__kgtool_in "version"' -s o -l output -r -f -a 'text json ndjson csv yaml' -d 'The format of the results (default: text).'
+complete -c kgtool -n '__kgtool_in "version"' -l no-color -d 'Never use colours (also NO_COLOR).'
+complete -c kgtool -n '__kgtool_in "version"' -l debug -d 'Show tracebacks, and every message to and from brokers.'
 complete -c kgtool -n '__kgtool_in "version"' -l help -d 'Show this message and exit.'

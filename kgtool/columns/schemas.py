@@ -72,6 +72,7 @@ RESULTS: dict[str, Results] = {
     "remove-members": Results({"members": changes.MEMBERS}),
     "context": Results({"contexts": tools.CONTEXTS, "context": tools.CONTEXT}),
     "sandbox": Results({"sandbox": tools.SANDBOX}),
+    "version": Results({"program": tools.VERSION}),
     "exporter": Results({}),
     "mcp": Results({}),
 }

@@ -176,3 +176,4 @@ SANDBOX = machine(
     cluster_id=TEXT_OR_NULL, started_at_ms=INT_OR_NULL, directory=TEXT_OR_NULL, seeded=FLAG,
     brokers="rows",
 )  # fmt: skip
+VERSION = machine(version=TEXT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 import pytest
 
@@ -164,6 +166,8 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
     assert titles == ["Which groups:", "Which offsets:", "Where to (one of these):",
                       "How to do it:"]  # fmt: skip
     assert call(capsys, "version") == call(capsys, "--version")
+    _, document, _ = call(capsys, "version", "-o", "json")
+    assert f"kgtool {json.loads(document)['results'][0]['version']}\n" == call(capsys, "version")[1]
 
 
 @pytest.mark.parametrize(

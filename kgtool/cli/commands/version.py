@@ -1,4 +1,4 @@
-"""``kgtool version``: the same as ``kgtool --version``."""
+"""``kgtool version``: the same as ``kgtool --version``, as JSON too."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import click
 
 from kgtool import __version__
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.shared import output_options
+from kgtool.cli.output.output import Output
+from kgtool.columns import keys
+from kgtool.columns.tools import VERSION
 
 
-@click.command("version", epilog=examples("kgtool version"))
-def command() -> None:
+@click.command("version", epilog=examples("kgtool version", "kgtool version -o json"))
+@output_options
+def command(output: Output) -> int:
     """Show the version."""
-    click.echo(f"kgtool {__version__}")
+    output.begin(keys(VERSION))
+    output.item({"version": __version__})
+    output.text(f"kgtool {__version__}")
+    return output.finish()
