@@ -35,16 +35,22 @@ def read(path: Path) -> Plan:
         with readable(path):
             text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise BadPlan(f"{path} is not a kgtool plan: it is not UTF-8 text.") from error
+        raise _no_plan(path, "it is not UTF-8 text") from error
     try:
         head, found = _parse(text)
     except json.JSONDecodeError as error:
+        if text.strip() and "kgtool_plan" not in text:  # a backup or a journal, line by line
+            raise _no_plan(path, "it has no kgtool_plan") from error
         raise BadPlan(
             f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno})."
         ) from error
     except RecursionError as error:
-        raise BadPlan(f"{path} is not a kgtool plan: it is nested too deep.") from error
+        raise _no_plan(path, "it is nested too deep") from error
     return Plan(_header(path, head, text), _items(path, text, found), _left_out(path, head))
+
+
+def _no_plan(path: Path, why: str) -> BadPlan:
+    return BadPlan(f"{path} is not a kgtool plan: {why}.")
 
 
 def _parse(text: str) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
@@ -84,7 +90,7 @@ def _skip(text: str, at: int) -> int:
 def _header(path: Path, head: dict[str, Any], text: str) -> PlanHeader:
     version = head.get("kgtool_plan")
     if not isinstance(version, int) or isinstance(version, bool):
-        raise BadPlan(f"{path} is not a kgtool plan: it has no kgtool_plan.")
+        raise _no_plan(path, "it has no kgtool_plan")
     if version > VERSION:
         raise BadPlan(
             f"{path} was made by a newer kgtool (format {version}).",
