@@ -67,6 +67,14 @@ class KgError(Exception):
         return twin
 
 
+def unexpected(error: Exception) -> KgError:
+    """Say in a sentence what nobody has thought of."""
+    return KgError(
+        f"Unexpected {type(error).__name__}: {error}",
+        hint="This is a bug in kgtool; --debug shows where.",
+    )
+
+
 class UsageError(KgError):
     """A wrong option, argument or combination; nothing was sent."""
 

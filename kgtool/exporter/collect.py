@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kgtool import metrics
 from kgtool.config import Settings
-from kgtool.errors import KgError
+from kgtool.errors import KgError, unexpected
 from kgtool.metrics import Metric
 from kgtool.model import GroupOffsets, TopicPartition
 from kgtool.net.session import Session
@@ -86,7 +86,8 @@ class Collector:
         try:
             self._look = collect(self._settings, self._wanted)
             self._failed = None
-        except KgError as error:
+        except Exception as caught:  # noqa: BLE001 - a look that fails must not be the last
+            error = caught if isinstance(caught, KgError) else unexpected(caught)
             if error.message != self._failed:
                 self._say(str(error))
             self._failed = error.message

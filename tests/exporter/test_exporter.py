@@ -223,6 +223,25 @@ def test_what_is_too_old_to_be_told_is_not_up(monkeypatch: pytest.MonkeyPatch) -
     assert "\nkgtool_up{} 0\n" in collector.text()
 
 
+def test_a_look_that_fails_as_nobody_expected_is_not_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([ZeroDivisionError("by zero"), None])
+
+    def look(*_: object) -> collect.Look:
+        if error := next(looks):
+            raise error
+        return collect.Look(int(time.time() * 1000), "")
+
+    monkeypatch.setattr(collect, "collect", look)
+    wanted, said = collect.Wanted(1000, 0, False, lambda _: True), list[str]()
+    collector = collect.Collector(Settings((("127.0.0.1", 1),)), wanted, said.append)
+    collector.start()
+    clients.wait_for(lambda: "\nkgtool_up{} 1\n" in collector.text(), "the second look")
+    collector.stop()
+    assert said == ["Unexpected ZeroDivisionError: by zero"]
+
+
 def test_the_names_of_files_exist(exporter: Running) -> None:
     """Each metric that the rules and the dashboard ask for is one that there is."""
     source = "".join(

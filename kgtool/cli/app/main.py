@@ -229,7 +229,7 @@ def _fail(error: Exception, output: Output) -> int:
 
 def _as_kg_error(error: Exception) -> KgError | None:
     """Translate Click's exceptions; None for a Ctrl-C at a prompt."""
-    from kgtool.errors import KgError, UsageError
+    from kgtool.errors import KgError, UsageError, unexpected
 
     if isinstance(error, KgError):
         return error
@@ -257,10 +257,7 @@ def _as_kg_error(error: Exception) -> KgError | None:
         return unwritable(error)
     if isinstance(error, OSError) and error.filename:
         return KgError(f"Can't use {error.filename}: {error.strerror}.")
-    return KgError(
-        f"Unexpected {type(error).__name__}: {error}",
-        hint="This is a bug in kgtool; --debug shows where.",
-    )
+    return unexpected(error)
 
 
 def _one_line(message: str) -> str:
