@@ -25,6 +25,7 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.log.pending import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.queries.offsets.ranges import log_ends
 
@@ -152,6 +153,8 @@ def read_groups(
     both = gather([describe_with_type(cluster, groups), fetch_committed(cluster, groups)])
     # A coordinator that doesn't answer must leave time for what follows for the others' groups.
     described, committed = yield from within(both, READING_SHARE)
+    if partitions is not None:
+        yield from mark_pending(cluster, committed)
     found: list[tuple[GroupDescription, dict[TopicPartition, CommittedOffset | None]]] = []
     errors: dict[str, list[ItemError]] = {}
     for description in described:

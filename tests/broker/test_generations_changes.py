@@ -64,6 +64,61 @@ def test_undo_of_a_group_that_a_reset_made(here: World, kgtool: Any, is_raced: b
         assert (again.status, len(clients.committed(here.bootstrap, group))) == (0, 3)
 
 
+def pending(here: World, group: str, offset: int) -> Producer:
+    """A producer whose transaction is about to commit an offset of partition 0."""
+    producer = Producer({
+        "bootstrap.servers": here.bootstrap, "transactional.id": clients.unique("tid"),
+        "log_level": 0,
+    })  # fmt: skip
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    reader = clients.consumer(here.bootstrap, group)
+    at = [TopicPartition(here.topic, 0, offset)]
+    producer.send_offsets_to_transaction(at, reader.consumer_group_metadata(), 30)
+    reader.close()
+    return producer
+
+
+def test_changes_of_offsets_are_refused_while_a_transaction_is_pending(
+    here: World, kgtool: Any, outcome: Outcome, tmp_path: Path
+) -> None:
+    """Was, before 2.5: all of them done, and what the transaction committed was lost."""
+    group, fresh, sole = (clients.unique(name) for name in ("held", "fresh", "sole"))
+    topic = here.topic
+    clients.commit(here.bootstrap, group, {(topic, 0): 1, (topic, 1): 1})
+    clients.commit(here.bootstrap, fresh, {(here.other, 0): 0})
+    clients.commit(here.bootstrap, sole, {(topic, 0): 1})
+    saved = str(tmp_path / "backup.json")
+    assert kgtool("backup", group, "--out", saved).status == 0
+    reset = ("reset-offsets", "--group", group, "--topic", f"{topic}:0,1", "--shift-by")
+    assert kgtool(*reset, "1", "--execute", "--yes").status == 0
+    producers = [pending(here, name, 4) for name in (group, fresh, sole)]
+    with outcome(TABLE, "changes, transaction pending", here.generation.label) as cell:
+        deleted = kgtool("delete", "--group", group, "--group", fresh, "--yes")
+        done = [
+            kgtool(*reset, "-1", "--dry-run"),
+            kgtool("undo", "last", "--dry-run"),
+            kgtool("restore", saved, "--dry-run"),
+        ]
+        (explained,) = rows(kgtool("explain", sole))
+        for producer in producers:
+            producer.commit_transaction(30)
+        clients.wait_for(
+            lambda: clients.committed(here.bootstrap, group).get((topic, 0)) == 4,
+            "the transaction's commit", 10,
+        )  # fmt: skip
+        assert {error["name"] for error in deleted.json["errors"]} == {"UNSTABLE_OFFSET_COMMIT"}
+        assert (deleted.status, len(deleted.json["errors"])) == (1, 2)
+        assert explained["actions"]["delete"]["error"]["name"] == "UNSTABLE_OFFSET_COMMIT"
+        assert explained["next"] == [], explained
+        for result in done:
+            found = {row["partition"]: row["status"] for row in rows(result)}
+            assert (found[0], result.status) == ("failed", 3), result
+            assert found[1].startswith("would-"), result
+            assert "transaction is about to change" in result.json["errors"][0]["message"]
+        cell.says("refused")
+
+
 def test_what_a_transaction_is_about_to_change_is_left_alone(
     here: World, kgtool: Any, outcome: Outcome, tmp_path: Path
 ) -> None:
@@ -77,16 +132,7 @@ def test_what_a_transaction_is_about_to_change_is_left_alone(
     idle = ("--group", group, "--idle", "1ms", "--out")
     older, newer = str(tmp_path / "older.json"), str(tmp_path / "newer.json")
     assert len(rows(kgtool("cleanup", "plan", *idle, older))) == 1
-    producer = Producer({
-        "bootstrap.servers": here.bootstrap, "transactional.id": clients.unique("tid"),
-        "log_level": 0,
-    })  # fmt: skip
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    reader = clients.consumer(here.bootstrap, group)
-    at = [TopicPartition(topic, 0, 4)]
-    producer.send_offsets_to_transaction(at, reader.consumer_group_metadata(), 30)
-    reader.close()
+    producer = pending(here, group, 4)
     with outcome(TABLE, "keep, transaction pending", here.generation.label) as cell:
         applied = kgtool("cleanup", "apply", older, "--yes")
         kept = kgtool("keep", group, "--yes")

@@ -25,6 +25,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import first_commits, pending_transaction
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
 from kgtool.queries.groups.list import unlisted
+from kgtool.queries.log.pending import pending_in_log
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.text import counted
@@ -157,7 +158,7 @@ def _look(cluster: Cluster, groups: Sequence[str], rules: _Rules) -> Operation[_
         describe_with_type(cluster, groups),
         fetch_committed(cluster, groups),
         rules.hidden.find_guards(cluster, groups),
-        *([] if rules.force else [first_commits(cluster, groups)]),
+        *([] if rules.force else [_pending_of(cluster, groups)]),
     ]
     # Side by side: a broker that does not answer costs its time once.
     described, committed, _, *first = yield from within(gather(reads), READING_SHARE)
@@ -166,10 +167,18 @@ def _look(cluster: Cluster, groups: Sequence[str], rules: _Rules) -> Operation[_
     return seen
 
 
+def _pending_of(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, Committed | KgError]]:
+    """Return what the offsets of groups do not show: first commits, and all before Kafka 2.5."""
+    found = yield from first_commits(cluster, groups)
+    return {**found, **(yield from pending_in_log(cluster, groups))}
+
+
 def _judge(
     cluster: Cluster, seen: _Seen, rules: _Rules, pending: Pending | None = None
 ) -> Operation[None]:
-    """Add the groups that must not be deleted, and why; ``pending``: their ``first_commits``.
+    """Add the groups that must not be deleted, and why; ``pending``: their ``_pending_of``.
 
     The one place that decides: the plan asks it, and the change asks it again of what it reads
     under the lock.

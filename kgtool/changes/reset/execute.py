@@ -29,6 +29,7 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.log.pending import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_selected
 
 
@@ -98,6 +99,8 @@ def look_again(
         return list(plan)
     both = gather([describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)])
     described, committed = yield from within(both, READING_SHARE)
+    if not force:
+        yield from mark_pending(cluster, committed)
     groups = {description.group: description for description in described}
     return [
         _checked(reset, groups[reset.group], committed[reset.group], force)

@@ -24,6 +24,7 @@ from kgtool.model import (
 )
 from kgtool.queries.cluster.topics import expand
 from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.log.pending import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected
 from kgtool.queries.offsets.positions import LogRange, leader_epochs, log_ranges
 
@@ -54,6 +55,8 @@ def plan_resets(cluster: Cluster, request: ResetRequest) -> Operation[list[Group
     if committed is None:
         asked = fetch_selected(cluster, {p.group: p.partitions for p in parts})
         committed = yield from within(asked, READING_SHARE)
+    if not request.force:
+        yield from mark_pending(cluster, committed)
     for part in parts:
         part.take(committed.get(part.group))
     wanted = sorted({partition for part in parts for partition in part.partitions})

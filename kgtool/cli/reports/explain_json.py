@@ -41,7 +41,8 @@ def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote)
     if not found.exists:
         return [*commands, *_after_the_end(found, name)]
     if found.description.is_empty:
-        if any(expiry.expires_at_ms is not None for expiry in found.expiries.values()):
+        # keep leaves alone what a transaction is about to change.
+        if any(e.expires_at_ms is not None and not e.is_pending for e in found.expiries.values()):
             join = " --join" if found.description.protocol_type and _is_classic(found) else ""
             commands.append(f"kgtool keep --group {name}{join}")
         if found.committed and found.reset_refusal is None:

@@ -186,6 +186,12 @@ class GroupLog:
         key = _offset_key(group, partition)
         return any(key in held for held in self._held.values())
 
+    def pending(self, group: str) -> list[TopicPartition]:
+        """Return the partitions of which an open transaction holds a commit."""
+        prefix = _text(group)
+        keys = {key for held in self._held.values() for key in held if key.startswith(prefix)}
+        return sorted(TopicPartition(*_parts(key)[1:]) for key in keys)
+
     def holders(self, group: str) -> frozenset[int]:
         """Return the producers whose open transactions hold commits of a group."""
         prefix = _text(group)

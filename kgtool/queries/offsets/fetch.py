@@ -24,6 +24,9 @@ from kgtool.protocol.codes import broker_error
 NAMES_VERSION = 9
 """The last version with topic names; v10 asks by topic id, and a null-topics reply has no names."""
 
+STABLE = 7
+"""The first version that tells of pending transactions (KIP-447): Kafka 2.5."""
+
 _new = tuple.__new__
 """Makes a named tuple without its constructor: once for each of perhaps a million offsets."""
 
@@ -67,7 +70,7 @@ def fetch_on(
     version = yield from version_of(cluster, broker, offset_fetch.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
-    replies = yield calls_for(broker, version, dict.fromkeys(groups), stable=version >= 7)
+    replies = yield calls_for(broker, version, dict.fromkeys(groups), stable=version >= STABLE)
     return (yield from finish_fetch(broker, version, groups, replies))
 
 
@@ -247,7 +250,7 @@ def selected_on(
         found.update((yield from fetch_by_id(broker, version, by_id, ids)))
     if not by_name:
         return found
-    replies = yield from pipelined(calls_for(broker, version, by_name, stable=version >= 7))
+    replies = yield from pipelined(calls_for(broker, version, by_name, stable=version >= STABLE))
     for group, more in (yield from finish_fetch(broker, version, list(by_name), replies)).items():
         known = found[group]
         if isinstance(known, dict):
