@@ -11,7 +11,6 @@ from kgtool.api import targets
 from kgtool.api.connection import Connected, Recorder, journal_folder, now_ms, warn
 from kgtool.client.ops import cut
 from kgtool.errors import UsageError
-from kgtool.net.session import Session
 
 if TYPE_CHECKING:
     from kgtool.changes.cleanup.apply import Result, Sight
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from kgtool.changes.cleanup.plan_file import Plan, PlanItem
     from kgtool.changes.cleanup.progress import Progress
     from kgtool.model import ItemError
+    from kgtool.net.session import Session
 
 
 class Cleaning(Connected):
@@ -56,7 +56,7 @@ class Cleaning(Connected):
 
         criteria = Criteria(idle_ms, no_lag, generated, unsubscribed, orphaned, rebuild)
         names = None if groups is None else targets.names(groups)
-        with self._lock, Session(self._settings, progress=True) as session:
+        with self._long_session() as session:
             plan = _make_plan(session, names, criteria)
         if path is not None:
             write(plan, Path(path))
@@ -86,7 +86,7 @@ class Cleaning(Connected):
 
         wanted = read(Path(plan)) if isinstance(plan, (str, Path)) else plan
         where = Path(plan) if isinstance(plan, (str, Path)) else Path(f"plan {wanted.header.id}")
-        with self._lock, Session(self._settings, progress=True) as session:
+        with self._long_session() as session:
             session.connect()
             check_cluster(where, wanted.header.cluster_id, session.cluster_id, "a plan made here")
             going = [item for item in wanted.items if item.changes]

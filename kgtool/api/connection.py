@@ -8,7 +8,8 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,13 +126,25 @@ class Connected:
         """What ``undo`` takes to take back this thread's last change; None before there was one."""
         return getattr(self._last, "journal_id", None)
 
-    def _ready(self) -> Session:
-        """Return the session with its time begun anew, and nothing remembered that may change."""
+    def _open(self) -> Session:
         if self._session is None:
             raise KgError("This GroupAdmin is closed.")
-        self._session.loop.renew()
-        self._session.cluster.topics.clear()
         return self._session
+
+    def _ready(self) -> Session:
+        """Return the session with its time begun anew, and nothing remembered that may change."""
+        session = self._open()
+        session.loop.renew()
+        session.cluster.topics.clear()
+        return session
+
+    @contextmanager
+    def _long_session(self) -> Iterator[Session]:
+        """Connect for long work: ``timeout_ms`` is the longest time without progress."""
+        with self._lock:
+            self._open()
+            with Session(self._settings, progress=True) as session:
+                yield session
 
     def _run(self, operation: Operation[T]) -> T:
         with self._lock:
@@ -139,9 +152,7 @@ class Connected:
 
     @property
     def _cluster(self) -> Any:
-        if self._session is None:
-            raise KgError("This GroupAdmin is closed.")
-        return self._session.cluster
+        return self._open().cluster
 
     def _recorder(
         self, session: Session, operation: str, undoes: str | None = None, **flags: bool

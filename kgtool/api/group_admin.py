@@ -288,7 +288,11 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         """
         from kgtool.changes.groups.members import Choice, MemberRemoval, recorded, remove_members
 
-        choice = Choice(tuple(instance_ids), tuple(member_ids), tuple(client_ids), all_members)
+        choice = Choice(
+            tuple(targets.names(instance_ids, "instance_ids")),
+            tuple(targets.names(member_ids, "member_ids")),
+            tuple(targets.names(client_ids, "client_ids")), all_members,
+        )  # fmt: skip
         with self._lock:
             session = self._ready()
             with self._recorder(session, REMOVE_MEMBERS, all=all_members) as recorder:

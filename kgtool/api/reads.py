@@ -11,7 +11,6 @@ from kgtool.api.connection import Connected, now_ms
 from kgtool.api.targets import Topics
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, GroupOffsets, Listing, TopicPartition
-from kgtool.net.session import Session
 
 if TYPE_CHECKING:
     from kgtool.changes.groups.configs import GroupConfig
@@ -33,7 +32,8 @@ class Looking(Connected):
         """
         from kgtool.queries.groups.list import list_groups
 
-        return self._run(list_groups(self._cluster, states, types, complete=True))
+        wanted = targets.names(states, "states"), targets.names(types, "types")
+        return self._run(list_groups(self._cluster, *wanted, complete=True))
 
     def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
         """Return type, state, epochs and members of groups of any type, each with its ``error``.
@@ -121,5 +121,5 @@ class Looking(Connected):
         from kgtool.queries.log.export import ExportDirectory, export
 
         directory = ExportDirectory(Path(folder))
-        with Session(self._settings, progress=True) as session:
+        with self._long_session() as session:
             return session.run(export(session.cluster, directory, now_ms()))

@@ -16,11 +16,11 @@ from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.client.ops import cut
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
-from kgtool.net.session import Session
 
 if TYPE_CHECKING:
     from kgtool.changes.journal.history import Entry
     from kgtool.changes.restore.diff import DiffRow
+    from kgtool.net.session import Session
 
 _GROUPS_AT_ONCE = 250
 
@@ -93,7 +93,7 @@ class Restoring(Connected):
         from kgtool.changes.restore.from_journal import check, mark_undone
 
         policy = Policy(force=force, exact=True, as_member=as_member)
-        with self._lock, Session(self._settings, progress=True) as session:
+        with self._long_session() as session:
             session.connect()
             entry = self._entry(journal, session.cluster_id)
             check(entry, session.cluster_id, force=force)
@@ -139,7 +139,7 @@ class Restoring(Connected):
             raise UsageError(f"The file {out} exists: overwrite=True replaces it.")
         names = targets.names(groups)
         errors: list[ItemError] = []
-        with self._lock, Session(self._settings, progress=True) as session:
+        with self._long_session() as session:
             session.connect()
             header = header_of(session.cluster_id, now_ms(), {"groups": names})
             with BackupWriter(out, header) as writer:
@@ -186,7 +186,7 @@ class Restoring(Connected):
             topic_names or {}, other_cluster,
         )  # fmt: skip
         policy = Policy(force, create=create, as_member=as_member)
-        with self._lock, Session(self._settings, progress=True) as session:
+        with self._long_session() as session:
             session.connect()
             if not (force or other_cluster):
                 check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
@@ -210,7 +210,7 @@ class Restoring(Connected):
         file = GroupFile(Path(path))
         names = list(file.groups)
         rows: list[DiffRow] = []
-        with self._lock, Session(self._settings, progress=True) as session:
+        with self._long_session() as session:
             for part in cut(names, _GROUPS_AT_ONCE):
                 for group, reading in session.run(read_groups(session.cluster, part)).items():
                     recorded = file.read(group)

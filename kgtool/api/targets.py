@@ -34,17 +34,18 @@ Goal: TypeAlias = "str | int | datetime"
 """``"earliest"``, ``"latest"``, ``"current"``, an offset, or a time (with a time zone)."""
 
 
-def names(groups: Iterable[str]) -> list[str]:
-    """Return the names of groups, each once.
+def names(given: Iterable[str], argument: str = "groups") -> list[str]:
+    """Return the names that an argument takes, of groups for instance, each once.
 
-    :raises UsageError: it is one name, whose letters would be taken for groups, or holds others.
+    :raises UsageError: it is one name, whose letters would be taken for names, or holds others.
     """
-    if isinstance(groups, str):
-        raise UsageError(f"groups takes several groups: ['{groups}'], not '{groups}'.")
-    found = list(dict.fromkeys(groups))
-    for group in found:
-        if not isinstance(group, str):
-            raise UsageError(f"A group is named by a string, not {group!r}.")
+    if isinstance(given, str):
+        kind = argument.replace("_", " ")
+        raise UsageError(f"{argument} takes several {kind}: ['{given}'], not '{given}'.")
+    found = list(dict.fromkeys(given))
+    for name in found:
+        if not isinstance(name, str):
+            raise UsageError(f"{argument} takes strings, not {name!r}.")
     return found
 
 

@@ -65,6 +65,13 @@ def test_the_letters_of_one_name_are_no_groups(
     for refused in calls:
         with pytest.raises(UsageError, match=r"groups takes several groups: \['ab'\], not 'ab'"):
             refused()
+    for argument in ("instance_ids", "member_ids", "client_ids"):
+        with pytest.raises(UsageError, match=rf"{argument} takes several .*: \['ab'\], not 'ab'"):
+            admin.remove_members("a", **{argument: "ab"})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"states takes several states: \['Empty'\], not 'Empty'"):
+        admin.list_groups("Empty")
+    with pytest.raises(UsageError, match="types takes several types"):
+        admin.list_groups(types="classic")
     for wrong in (
         lambda: admin.delete_groups([None]),  # type: ignore[list-item]
         lambda: admin.delete_offsets("a", [(topic, 0)]),  # type: ignore[list-item]
@@ -298,12 +305,31 @@ class TestTheObject:
         with GroupAdmin("127.0.0.1:1", timeout_ms=500) as admin, pytest.raises(ConnectFailed):
             admin.list_groups()
 
-    def test_after_the_end(self, bootstrap: str) -> None:
-        admin = GroupAdmin(bootstrap)
+    def test_after_the_end(self, bootstrap: str, group: tuple[str, str], tmp_path: Path) -> None:
+        """Long work too, which has connections of its own: an undo would still change things."""
+        name, topic = group
+        admin = GroupAdmin(bootstrap, journal=tmp_path / "journal")
+        saved = tmp_path / "saved"
+        admin.backup([name], saved)
+        plan = admin.cleanup_plan([name])
+        admin.commit_offsets(name, {TopicPartition(topic, 0): 7})
         admin.close()
         admin.close()
-        with pytest.raises(KgError, match="closed"):
-            admin.list_groups()
+        calls: list[Callable[[], object]] = [
+            admin.list_groups,
+            admin.undo,
+            lambda: admin.restore(saved),
+            lambda: admin.diff(saved),
+            lambda: admin.backup([name], tmp_path / "another"),
+            lambda: admin.export(tmp_path / "log"),
+            lambda: admin.cleanup_plan([name]),
+            lambda: admin.cleanup_apply(plan),
+        ]
+        for refused in calls:
+            with pytest.raises(KgError, match="This GroupAdmin is closed"):
+                refused()
+        assert clients.committed(bootstrap, name)[TopicPartition(topic, 0)] == 7
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["journal", "saved"]
 
     def test_wrong_arguments(self, admin: GroupAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("KGTOOL_BOOTSTRAP_SERVER", raising=False)
