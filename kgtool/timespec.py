@@ -35,6 +35,9 @@ _UNIT_NS = {
 LONGEST_MS = 2**53
 """More than 280,000 years; a sum with any timestamp still is an int64."""
 
+LONGEST_WAIT_MS = 2_000_000_000
+"""23 days: the system's calls and librdkafka count the milliseconds of a wait in an int."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _TIME = re.compile(
@@ -60,13 +63,18 @@ _TIME_EXAMPLES = (
 )
 
 
+def is_number(text: str) -> bool:
+    """Whether it is a whole number, of a size that may be a ``long``."""
+    return bool(_NUMBER.fullmatch(text.strip()))
+
+
 def parse_long(text: str, option: str) -> int:
     """Read a whole number of 64 bits, refused in the words of Kafka's tool.
 
     >>> parse_long("-100", "shift-by")
     -100
     """
-    if _NUMBER.fullmatch(text.strip()) and int(text) in _LONG:
+    if is_number(text) and int(text) in _LONG:
         return int(text)
     raise UsageError(f"Cannot parse argument '{text}' of option {option}")
 
@@ -93,7 +101,7 @@ def time_ms(text: str, now_ms: int) -> int:
 
 def may_be_seconds(text: str) -> bool:
     """Whether a number is more likely seconds than milliseconds: as such it is before 1973."""
-    return bool(_NUMBER.fullmatch(text.strip())) and abs(int(text)) < 10**11
+    return is_number(text) and abs(int(text)) < 10**11
 
 
 def _absolute(found: re.Match[str]) -> int:

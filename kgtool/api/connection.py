@@ -20,6 +20,7 @@ from kgtool.changes.policy import Origin
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.net.session import Session
+from kgtool.timespec import LONGEST_WAIT_MS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -205,6 +206,7 @@ def make_settings(
     """
     if timeout_ms < 1:
         raise UsageError(f"timeout_ms takes at least 1 ms, not {timeout_ms}.")
+    timeout_ms = min(timeout_ms, LONGEST_WAIT_MS)
     if properties is not None:
         if command_config is not None or context is not None:
             raise UsageError("Give properties, or command_config, or context: one of them.")

@@ -144,7 +144,8 @@ class TestRouting:
     @pytest.mark.parametrize(
         "name",
         ["ApiVersions", "DescribeCluster", "ListGroups", "ListTransactions", "Metadata",
-         "FindCoordinator", "DescribeGroups", "DescribeTopicPartitions", "DescribeConfigs"],
+         "FindCoordinator", "DescribeGroups", "DescribeTopicPartitions", "DescribeConfigs",
+         "DescribeTransactions"],
     )  # fmt: skip
     def test_every_version_that_both_speak(self, kgtool: Kgtool, name: str) -> None:
         versions = answer(kgtool("request", "ApiVersions", "-o", "json"))["apiKeys"]

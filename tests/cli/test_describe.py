@@ -504,6 +504,20 @@ class TestWatch:
         assert lags == ["5", "5", "5", "3"]
         assert result.out.rstrip().endswith("lag -2")
 
+    def test_a_year_between_looks_is_slept_in_parts(
+        self, kgtool: Kgtool, canned: Canned, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slept = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            raise KeyboardInterrupt
+
+        self._looks(canned, _rows("g", 5))
+        monkeypatch.setattr("kgtool.cli.describe.screen.time.sleep", sleep)
+        assert kgtool("describe", "--group", "g", "--watch", "999999999d").status == 130
+        assert slept == [2_000_000]
+
     def test_a_first_look_that_fails_is(self, kgtool: Kgtool, canned: Canned) -> None:
         self._looks(canned, ConnectFailed("Nothing listens on b:1."), _rows("g", 3))
         result = kgtool("describe", "--group", "g", "--watch", "0.01")

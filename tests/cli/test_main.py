@@ -251,6 +251,18 @@ def test_validate_regex(kgtool: Kgtool, capsys: pytest.CaptureFixture[str]) -> N
         r"(a)\1": (
             1, "The regular expression `(a)\\1` is invalid: invalid escape sequence.\n",
         ),
+        "(?P<n>a)|(?<n>b)": (
+            1,
+            "The regular expression `(?P<n>a)|(?<n>b)` is invalid: duplicate capture group name.\n",
+        ),
+        "(?P<é>a)": (
+            1, "The regular expression `(?P<é>a)` is invalid: invalid named capture.\n",
+        ),
+        r"a\C": (1, "The regular expression `a\\C` is invalid: invalid escape sequence.\n"),
+        r"(?P<n>a)[](?P<n>]\Q(?P<n>\C\E\(?P<n>\pC": (
+            0,
+            "The regular expression `(?P<n>a)[](?P<n>]\\Q(?P<n>\\C\\E\\(?P<n>\\pC` is valid.\n",
+        ),
     }  # fmt: skip
     for pattern, (status, text) in cases.items():
         assert run.call(capsys, "--validate-regex", pattern) == (status, text, "")

@@ -7,6 +7,7 @@ import json
 import click
 import pytest
 
+from kgtool.api.connection import make_settings
 from kgtool.cli.app.argv import SHORT, scan, spell_out
 from kgtool.cli.app.root import root
 from kgtool.cli.commands import COMMANDS
@@ -171,8 +172,11 @@ def test_help_in_all_its_forms(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "timeout_ms"), [("30s", 30_000), ("1m30s", 90_000), ("500", 500), ("PT2S", 2_000)]
-)
+    ("text", "timeout_ms"),
+    [("30s", 30_000), ("1m30s", 90_000), ("500", 500), ("PT2S", 2_000),
+     ("99999999999", 2_000_000_000), ("9223372036854775807", 2_000_000_000),
+     ("9999999d", 2_000_000_000)],
+)  # fmt: skip
 def test_a_timeout_takes_units_and_a_bare_number_is_milliseconds(
     text: str, timeout_ms: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +190,8 @@ def test_a_timeout_takes_units_and_a_bare_number_is_milliseconds(
     for form in (["--list"], ["list"]):
         call(capsys, "-b", ADDRESS, "--timeout", text, *form)
     assert seen == [timeout_ms, timeout_ms]
+    if text.isdecimal():
+        assert make_settings(ADDRESS, None, None, None, int(text)).timeout_ms == timeout_ms
 
 
 def test_connection_options_between_a_command_and_the_one_below_it(

@@ -137,8 +137,8 @@ def _to_coordinators(cluster: Cluster, request: Any) -> Operation[list[Part]]:
     named = next((name for name in _LISTS if getattr(request, name, None)), None)
     is_transaction = _is_about_transactions(request)
     if named is None:
-        key = request.transactional_id if is_transaction else getattr(request, "group_id", None)
-        if key is None or named == "transactional_ids":
+        key = getattr(request, "transactional_id" if is_transaction else "group_id", None)
+        if key is None:
             return [Part(ANY, request)]
         found = yield from _coordinators(cluster, [key], is_transaction)
         return [Part(_node(found[key]), request)]

@@ -29,6 +29,7 @@ from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
+from kgtool.timespec import LONGEST_WAIT_MS
 
 if TYPE_CHECKING:
     from kgtool.net.session import Session
@@ -175,7 +176,7 @@ class Watch:
 
     def _wait(self, keys: Keys, until: float) -> None:
         while (left := until - time.monotonic()) > 0 and not keys.is_over:
-            move = keys.next(left)
+            move = keys.next(min(left, LONGEST_WAIT_MS / 1000))
             if move is not None and self._screen is not None:
                 self._screen.move(move)
 

@@ -10,6 +10,7 @@ every group.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -167,6 +168,21 @@ def regex_problem(pattern: str) -> str | None:
         return next(
             (words for prefix, words in _RE2J_WORDS if said.startswith(prefix)), said.split(": ")[0]
         )
+    return _refused_by_re2j(pattern)
+
+
+def _refused_by_re2j(pattern: str) -> str | None:
+    r"""Say what RE2J refuses in a pattern that RE2 takes: ``\C``, and some names of groups."""
+    names = set()
+    for token in _TOKEN.finditer(pattern):
+        name = token[1]
+        if token[0] == r"\C":
+            return "invalid escape sequence"
+        if name and not name.isascii():
+            return "invalid named capture"
+        if name and name in names:
+            return "duplicate capture group name"
+        names.add(name)
     return None
 
 
@@ -177,6 +193,11 @@ def _compile(pattern: str) -> Any:
     options.log_errors = False  # RE2 would write to stderr by itself
     return re2.compile(pattern, options=options)
 
+
+_TOKEN = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\(\?P?<([^>]+)>", re.DOTALL
+)
+"""What may hide, or be, the opening of a named group: quoted text, an escape, a class."""
 
 _RE2J_WORDS: Sequence[tuple[str, str]] = (
     ("missing )", "missing closing )"),

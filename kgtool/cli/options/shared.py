@@ -70,14 +70,15 @@ class Timeout(_Number):
         """Refuse what is no duration; in Kafka's form in the words of Kafka's tool."""
         text = str(value).strip()
         try:
-            span = int(text) if text.lstrip("+-").isdigit() else timespec.span_ms(text, "timeout")
+            is_number = timespec.is_number(text)
+            span = (timespec.parse_long if is_number else timespec.span_ms)(text, "timeout")
         except UsageError:
             if ctx is not None and not get_output(ctx).is_kafka_form:
                 raise
             raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
         if span < 1:
             raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
-        return span
+        return min(span, timespec.LONGEST_WAIT_MS)
 
 
 def parse_topic(text: str) -> TopicSpec:
