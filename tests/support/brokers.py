@@ -35,6 +35,10 @@ def close_root(root: Path) -> None:
     _stop_all(root)
 
 
+KEEP = {"log.retention.ms": "-1"}
+"""Many tests write records of years ago, which a broker removes within five minutes."""
+
+
 def shared_broker(
     version: str, *, name: str | None = None, config: Mapping[str, str] | None = None
 ) -> Cluster:
@@ -47,7 +51,8 @@ def shared_broker(
     with locked(root / f"{name}.lock"):
         cluster = Cluster.attach(name, root=root)
         if cluster is None or cluster.dead():
-            cluster = Cluster.start(name, version=version, root=root, config=config)
+            settings = {**KEEP, **(config or {})}
+            cluster = Cluster.start(name, version=version, root=root, config=settings)
             ready.wait_for_coordinators(cluster.state)
     return cluster
 
