@@ -75,6 +75,8 @@ class Explanation(NamedTuple):
     """Of ``__consumer_offsets``."""
     broker: BrokerRules | None
     committed: dict[TopicPartition, CommittedOffset]
+    is_read: bool
+    """Whether ``committed`` is all of them; what is missing is in ``errors`` then."""
     expiries: dict[TopicPartition, Expiry]
     snapshot: GroupSnapshot | None
     topics: list[TopicUse]
@@ -127,6 +129,7 @@ def explain_group(cluster: Cluster, group: str, now_ms: int) -> Operation[Explan
         offsets_partition(group, len(home.leaders)) if home.leaders else None,
         broker,
         values,
+        not errors,
         expiry.offsets if expiry else {},
         snapshot,
         _uses(description, values, snapshot, offset_refusals) if exists else [],

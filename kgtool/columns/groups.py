@@ -268,7 +268,7 @@ EXPLAIN = (
         ),
     ),
     Column(
-        "offsets", json="rows",
+        "offsets", json="rows?",
         inner=(TOPIC, PARTITION, Column("current_offset", "OFFSET", json=INT), *EXPIRY),
     ),
     Column(

@@ -335,6 +335,28 @@ def test_a_coordinator_that_never_takes_its_groups_is_named(
     assert done.seconds < 7
 
 
+def test_explain_does_not_call_what_it_could_not_read_nothing(
+    kafka: FaultyKafka, proxies: Proxies, tmp_path: Path
+) -> None:
+    """A coordinator that was moved in the middle of a commit answers so until the next write."""
+    (group,) = committed(kafka, 1)
+
+    def refused(reply: Any) -> Any:
+        rows = [row.replace(error_code=codes.NOT_COORDINATOR) for row in reply.groups]
+        return reply.replace(groups=rows)
+
+    client = clients.unique("moving")
+    proxies.plans[client] = Plan(*everywhere(offset_fetch, refused))
+    argv = ["explain", "--group", group, "--timeout", "4000"]
+    done = run(proxies, tmp_path, client, *argv)
+    assert (done.status, done.document["results"][0]["offsets"]) == (3, None), done
+    proxies.plans[client] = Plan(*everywhere(offset_fetch, refused))
+    config = client_config(tmp_path, client)
+    done = kgtool(*argv, "--bootstrap-server", proxies.bootstrap, "--command-config", config)
+    assert "Empty, coordinated by broker" in done.stdout, done
+    assert "no committed offsets" not in done.stdout, done
+
+
 def committed(kafka: FaultyKafka, count: int) -> list[str]:
     """Make Empty classic groups."""
     topic = clients.create_topic(kafka.cluster.bootstrap, clients.unique("t"))

@@ -96,7 +96,9 @@ def row(found: Explanation) -> dict[str, Any]:
         "offsets_partition": found.partition,
         "members": [_member_row(member) for member in group.members],
         "topics": [_topic_row(use) for use in found.topics],
-        "offsets": [offset_row(found, partition) for partition in found.committed],
+        "offsets": [offset_row(found, partition) for partition in found.committed]
+        if found.committed or found.is_read
+        else None,
         "actions": {
             "delete": _action(found.delete_refusal),
             "reset-offsets": _action(found.reset_refusal),

@@ -161,7 +161,7 @@ def _verdict(error: ItemError | None) -> str:
 
 def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
     if not found.committed:
-        return "It has no committed offsets.\n" if found.exists else ""
+        return "It has no committed offsets.\n" if found.exists and found.is_read else ""
     rows = [offset_row(found, partition) for partition in found.committed]
     columns = (
         Column("topic", "TOPIC", NAME), Column("partition", "PARTITION"),
