@@ -110,11 +110,11 @@ def call_any(request: Any, max_version: int | None = None) -> Operation[Any]:
     reply = yield from call(ANY, request, max_version)
     for attempt in range(ANY_TRIES):
         if not (isinstance(reply, KgError) and may_get_better(reply, attempt)):
-            break
+            return reply
         if not (reply.maybe_done or isinstance(reply, ConnectionLost)):
-            break
+            return reply
         if reply.maybe_done and changes(request):
-            break
+            return reply
         yield backoff(attempt)
         reply = keep_reason(reply, (yield from call(ANY, request, max_version)))
     return reply

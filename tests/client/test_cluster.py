@@ -188,6 +188,14 @@ def test_a_partition_without_leader_does_not_hide_the_others() -> None:
     assert found[parts[1]].code == codes.LEADER_NOT_AVAILABLE
 
 
+def test_a_partition_that_nobody_told_of_has_the_leader_of_one_without() -> None:
+    """The protocol's own word for it: -1 is what Metadata says, and what ANY stands for."""
+    cluster = two_brokers()
+    leader_script([[topic("t", 1, -1)]], []).run(fetch_metadata(cluster, ["t"]))
+    assert [cluster.leader(TopicPartition("t", number)) for number in range(3)] == [1, -1, -1]
+    assert cluster.leader(TopicPartition("u", 0)) == -1
+
+
 def test_metadata_never_creates_topics() -> None:
     script = leader_script([[topic("t", 1)]], [])
     script.run(fetch_metadata(two_brokers(), ["t"]))
