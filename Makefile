@@ -13,11 +13,13 @@ demo:  ## the whole product on a real Kafka, then everything stopped again
 	@$(MAKE) --no-print-directory venv
 	@$(BIN)/python tools/demo.py
 
-test: venv  ## the tests, with a real Kafka and a real Spark, and the linters
+test: what-tests-need  ## the tests, with a real Kafka and a real Spark, and the linters
+	@$(BIN)/python tools/run_tests.py $(ALL)
+
+what-tests-need: venv
 	@$(SHELL) tools/java.sh
 	@$(SHELL) tools/packages.sh $(ALL)
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gssapi]' || true
-	@$(BIN)/python tools/run_tests.py $(ALL)
 
 test-all: venv  ## all tests, whole matrices and Kafka's own tests of its command too: what CI runs
 	@$(MAKE) --no-print-directory test ALL=--all
@@ -25,8 +27,7 @@ test-all: venv  ## all tests, whole matrices and Kafka's own tests of its comman
 check: venv  ## ruff and what the changed files reach, in a minute (SINCE=main: since that commit)
 	@$(BIN)/python tools/check.py $(SINCE)
 
-mutants: venv  ## does a test notice when a line is wrong? (MUTANTS="--files retention --count 50")
-	@$(SHELL) tools/java.sh
+mutants: what-tests-need  ## does a test notice when a line is wrong? (MUTANTS="--files retention --count 50")
 	@$(BIN)/python tools/mutants.py $(MUTANTS)
 
 lanes: venv  ## the oldest and newest Python, the oldest dependencies (LANES=lowest): some tests each
@@ -78,4 +79,4 @@ readme: venv  ## run the commands of README.rst and docs/ again and put in what 
 clean:  ## remove what was made here (not the caches in your home folder)
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: readme help demo test test-all check mutants lanes soak bench lint dist image docs format venv clean
+.PHONY: readme help demo test test-all what-tests-need check mutants lanes soak bench lint dist image docs format venv clean

@@ -156,7 +156,7 @@ class Copy:
         """Return pytest's exit status; 1 if it did not end in time."""
         environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
-                   "-p", "no:randomly", "--timeout=60", *extra, *tests]  # fmt: skip
+                   "-p", "no:randomly", "--timeout=180", *extra, *tests]  # fmt: skip
         with subprocess.Popen(
             command, cwd=self.root, env=environment, stdout=subprocess.PIPE, text=True,
             stderr=subprocess.STDOUT, start_new_session=True,
