@@ -182,7 +182,7 @@ RULES_2_1_X: Final = RULES_2_1._replace(minus_one_is_past=True)
 """2.1.0 and 2.1.1 exactly; 2.2 and 2.3 are ``RULES_2_1``."""
 
 
-def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool = False) -> RuleSet:
+def rules_for_broker(version: tuple[int, ...], *, new_coordinator: bool) -> RuleSet:
     """The rule set of a broker of that version, such as ``(3, 9, 1)``.
 
     ``new_coordinator`` says whether a 3.7 - 3.9 broker was switched to the new one

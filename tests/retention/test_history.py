@@ -53,6 +53,17 @@ def test_a_commit_alone_makes_a_simple_group(name: str) -> None:
     assert live.expires_at_ms == 3 + R + late
 
 
+@pytest.mark.parametrize("name", OLD)
+def test_a_simple_group_is_gone_with_its_last_offset(name: str) -> None:
+    log = Log()
+    log.commit(1)
+    log.commit(2, "t2")
+    log.forget(3)
+    assert after(log, name).group_names() == [GROUP]
+    log.forget(4, "t2")
+    assert after(log, name).group_names() == []
+
+
 def test_the_last_record_of_a_classic_group_is_all_of_it() -> None:
     log = Log()
     log.classic(10, [["t1"], ["t2", "t3"]], cst=8)

@@ -143,12 +143,13 @@ def test_a_brokers_version_tells_its_rules(version: tuple[int, ...], new: bool, 
 
 
 def test_2_1_itself_has_its_quirk() -> None:
-    assert rules_for_broker((2, 1, 1)) == RULE_SETS["2.1"]._replace(minus_one_is_past=True)
+    found = rules_for_broker((2, 1, 1), new_coordinator=False)
+    assert found == RULE_SETS["2.1"]._replace(minus_one_is_past=True)
 
 
 @pytest.mark.parametrize("version", [(2, 4), (2, 7, 2), (2, 8, 1), (3, 0, 0), (3, 1, 0)])
 def test_kafka_13636_takes_a_rebalance_for_stable(version: tuple[int, ...]) -> None:
-    rules = rules_for_broker(version)
+    rules = rules_for_broker(version, new_coordinator=False)
     assert rules == r.RULES_13636 and rules.name == "2.4"
     for state in ("PreparingRebalance", "CompletingRebalance"):
         group = classic(state)
