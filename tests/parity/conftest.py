@@ -17,7 +17,7 @@ from kgtool.sandbox.cluster import Cluster
 from tests.cli import run
 from tests.cli.run import Result
 from tests.parity.behaviours import BOTH, Kg, Offsets, World
-from tests.support import clients
+from tests.support import brokers, clients
 
 
 class Parity(NamedTuple):
@@ -37,6 +37,7 @@ def parity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parity]:
     sasl, outer, inner = free_ports(3)
     listener = "listener.name.sasl"
     config = {
+        **brokers.KEEP,
         "listeners": f"SASL://127.0.0.1:{sasl},PROXIED://127.0.0.1:{inner}",
         "advertised.listeners": f"SASL://127.0.0.1:{sasl},PROXIED://127.0.0.1:{outer}",
         "listener.security.protocol.map": "SASL:SASL_PLAINTEXT,PROXIED:PLAINTEXT",

@@ -32,6 +32,7 @@ sys.exit(status)
 """
 """Like MAIN, and leaves behind how long the process waited for a processor (Linux)."""
 SMALL = {
+    **brokers.KEEP,
     "offsets.topic.num.partitions": "6",
     "offsets.topic.segment.bytes": "1048576",
     "num.network.threads": "2",

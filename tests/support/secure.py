@@ -131,6 +131,7 @@ def _config(certs: Certificates, keys: Keys, kdc: Kdc, ports: dict[str, int]) ->
         del protocols["KERBEROS"]
     places = {name: f"{name}://127.0.0.1:{ports[name]}" for name in protocols}
     config: dict[str, Any] = {
+        **brokers.KEEP,
         "listeners": ",".join(places.values()),
         "advertised.listeners": ",".join(places.values()).replace("127.0.0.1", "localhost"),
         "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
