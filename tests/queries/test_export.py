@@ -18,6 +18,7 @@ from kgtool.queries.log.fetch import whole_batches
 from kgtool.sandbox.cluster import Cluster
 from tests.cli.run import ROOT, command_line, kgtool
 from tests.support import clients
+from tests.support.brokers import CHECK_INTERVAL, KEEP
 
 pytestmark = pytest.mark.broker
 
@@ -77,7 +78,7 @@ def test_the_manifest_says_what_is_needed_to_read_it(
     assert manifest["brokers"][0]["version"] == "4.1"  # "at least", as fine as the rules need it
     assert manifest["coordinator"] == "new"
     assert manifest["configs"]["offsets.retention.minutes"] == "10080"
-    assert manifest["configs"]["offsets.retention.check.interval.ms"] == "600000"
+    assert manifest["configs"][CHECK_INTERVAL] == KEEP[CHECK_INTERVAL]
     assert {row["group"] for row in manifest["groups"]} >= set(world)
     topics = {row["name"]: row for row in manifest["topics"]}
     assert len(topics["__consumer_offsets"]["topic_id"]) == 22
