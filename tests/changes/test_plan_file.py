@@ -69,6 +69,21 @@ def test_what_is_written_is_read_again(
     assert [item._replace(line=0) for item in reread.items] == found
 
 
+def test_the_summary_is_of_what_goes(tmp_path: Path) -> None:
+    """Of a lag that is not known nothing is counted, and of what only waits neither."""
+    one, two = (p.PlannedOffset("t", number, 3) for number in range(2))
+    found = (
+        p.PlanItem(p.DELETE_GROUP, "a", None, "Empty", ("dead",), (one, two), lag=5),
+        p.PlanItem(p.DELETE_OFFSETS, "b", None, "Stable", ("dead",), (one,), lag=None),
+        p.PlanItem(p.DELETE_OFFSETS, "b", None, "Stable", ("dead",), (two,), lag=2),
+        p.PlanItem(p.WAIT, "c", None, "Empty", ("soon",), (one,), lag=90),
+    )
+    p.write(p.Plan(HEADER, found, ()), tmp_path / "plan.json")
+    assert json.loads((tmp_path / "plan.json").read_text())["summary"] == {
+        "items": 4, "groups": 2, "offsets": 4, "lag": 7, "waiting": 1, "left_out": 0,
+    }  # fmt: skip
+
+
 def item(group: str = "g1", **more: Any) -> dict[str, Any]:
     offset = {"topic": "t", "partition": 0, "offset": 3}
     return {"action": "delete-group", "group": group, "why": ["dead"], "offsets": [offset], **more}
