@@ -312,6 +312,12 @@ def test_a_name_that_is_described_and_not_listed_is_no_group(
     assert [error["name"] for error in done.document["errors"]] == ["GROUP_ID_NOT_FOUND"], done
 
 
+def not_coordinator(reply: Any) -> Any:
+    """Refuse every group of an answer, as a coordinator that has moved does."""
+    rows = [row.replace(error_code=codes.NOT_COORDINATOR) for row in reply.groups]
+    return reply.replace(groups=rows)
+
+
 @pytest.mark.parametrize("api", [describe_groups, offset_fetch])
 def test_a_coordinator_that_never_takes_its_groups_is_named(
     kafka: FaultyKafka, proxies: Proxies, tmp_path: Path, api: Any
@@ -319,12 +325,8 @@ def test_a_coordinator_that_never_takes_its_groups_is_named(
     """NOT_COORDINATOR to the end: it was "This is not the correct coordinator." of nobody."""
     (group,) = committed(kafka, 1)
 
-    def refused(reply: Any) -> Any:
-        rows = [row.replace(error_code=codes.NOT_COORDINATOR) for row in reply.groups]
-        return reply.replace(groups=rows)
-
     client = clients.unique("moving")
-    proxies.plans[client] = Plan(*everywhere(api, refused))
+    proxies.plans[client] = Plan(*everywhere(api, not_coordinator))
     argv = ["describe", "--group", group, "--timeout", "4000"]
     done = run(proxies, tmp_path, client, *argv)
     assert proxies.plans[client].struck > 2
@@ -341,16 +343,12 @@ def test_explain_does_not_call_what_it_could_not_read_nothing(
     """A coordinator that was moved in the middle of a commit answers so until the next write."""
     (group,) = committed(kafka, 1)
 
-    def refused(reply: Any) -> Any:
-        rows = [row.replace(error_code=codes.NOT_COORDINATOR) for row in reply.groups]
-        return reply.replace(groups=rows)
-
     client = clients.unique("moving")
-    proxies.plans[client] = Plan(*everywhere(offset_fetch, refused))
+    proxies.plans[client] = Plan(*everywhere(offset_fetch, not_coordinator))
     argv = ["explain", "--group", group, "--timeout", "4000"]
     done = run(proxies, tmp_path, client, *argv)
     assert (done.status, done.document["results"][0]["offsets"]) == (3, None), done
-    proxies.plans[client] = Plan(*everywhere(offset_fetch, refused))
+    proxies.plans[client] = Plan(*everywhere(offset_fetch, not_coordinator))
     config = client_config(tmp_path, client)
     done = kgtool(*argv, "--bootstrap-server", proxies.bootstrap, "--command-config", config)
     assert "Empty, coordinated by broker" in done.stdout, done
