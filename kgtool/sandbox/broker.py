@@ -19,6 +19,8 @@ from kgtool.sandbox.state import Node, State
 # 49152), so that nobody takes the port of a broker while it is being restarted.
 PORTS = range(20000, 32000)
 CONTROLLERS = 3
+_given: set[int] = set()
+"""Ports this process was given: until its broker binds it, a port looks free to the next."""
 
 
 def plan_nodes(count: int) -> tuple[Node, ...]:
@@ -35,9 +37,11 @@ def plan_nodes(count: int) -> tuple[Node, ...]:
 
 
 def free_ports(count: int, among: range = PORTS) -> list[int]:
-    """``count`` different ports of 127.0.0.1 that nobody listens on."""
+    """``count`` ports of 127.0.0.1 that nobody listens on; this process is given each only once."""
     free = []
     for port in random.sample(among, len(among)):
+        if port in _given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -45,8 +49,11 @@ def free_ports(count: int, among: range = PORTS) -> list[int]:
                 continue
         free.append(port)
         if len(free) == count:
+            _given.update(free)
             return free
-    raise SandboxError(f"No {count} free ports in {among.start}-{among.stop - 1} on 127.0.0.1")
+    raise SandboxError(
+        f"127.0.0.1 has fewer than {count} free ports between {among.start} and {among.stop - 1}"
+    )
 
 
 def properties(state: State, node: Node) -> dict[str, str]:
