@@ -112,6 +112,8 @@ def analyze(
     """
     from kgtool.analysis.spark.on_spark import OnSpark
 
+    if not hasattr(spark, "createDataFrame"):
+        raise UsageError(f"analyze() takes a SparkSession first, not {spark!r}.")
     told = None if cluster is None else _manifest(cluster)
     inputs, rows = _find(spark, source)
     basis, played = scenarios.choose(

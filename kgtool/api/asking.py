@@ -102,11 +102,13 @@ class Asking(Looking):
         :param before: how many records before the committed offset.
         :param after: how many from it on.
         :param committed_only: without records of open or aborted transactions (KIP-98).
+        :raises UsageError: ``before`` or ``after`` is no whole number from 0 on.
         :raises KgError: the group has no committed offset, or they can't be read.
         """
         from kgtool.queries.peek import Place, Window, find_places, read_around, read_window
 
         specs = [] if topics is None else targets.specs(topics)
+        before, after = targets.whole("before", before), targets.whole("after", after)
         found: dict[TopicPartition, list[Record] | KgError] = {}
 
         def read(window: Window) -> list[Record]:

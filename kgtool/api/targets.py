@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kgtool.changes.journal.journal import ConfigChange
 from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
@@ -74,9 +74,16 @@ def number(at: TopicPartition, value: int | CommittedOffset) -> int:
     if not isinstance(at, TopicPartition):
         raise UsageError(f"Offsets are given by TopicPartition, not by {at!r}.")
     offset = value.offset if isinstance(value, CommittedOffset) else value
-    if offset is None or isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-        raise UsageError(f"An offset is a whole number from 0 on, not {offset!r}.")
-    return offset
+    return whole("An offset", offset)
+
+
+def whole(name: str, value: Any, *, may_be_negative: bool = False) -> int:
+    """Return a whole number (UsageError)."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if is_whole and (may_be_negative or value >= 0):
+        return int(value)
+    least = "" if may_be_negative else " from 0 on"
+    raise UsageError(f"{name} is a whole number{least}, not {value!r}.")
 
 
 _WORDS = ("earliest", "latest", "current")
@@ -90,7 +97,7 @@ def strategy(to: Goal | None, shift_by: int | None, like: str | None) -> Strateg
     if sum(value is not None for value in (to, shift_by, like)) != 1:
         raise UsageError("Give one of to, shift_by and like.")
     if shift_by is not None:
-        return Strategy("shift-by", shift_by)
+        return Strategy("shift-by", whole("shift_by", shift_by, may_be_negative=True))
     if like is not None:
         return Strategy("like", like=like)
     if isinstance(to, str) and to in _WORDS:

@@ -94,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(200, self.server.metrics())
 
+    do_HEAD = do_GET  # noqa: N815 - the name http.server calls it by
+
     def _may(self) -> bool:
         if self.server.token_file is None:
             return True
@@ -112,7 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (("Content-Type", kind), sizes, *headers):
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing: a scrape every few seconds is no news."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,6 +126,15 @@ def test_a_scrape_tells_what_describe_tells(
         7 * 86400, abs=60
     )
     assert samples["kgtool_errors"][0][1] == 0
+
+
+def test_a_probe_takes_the_head_alone(exporter: Running) -> None:
+    place = urllib.parse.urlsplit(exporter.url)
+    with socket.create_connection((place.hostname, place.port), timeout=10) as probe:
+        probe.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+        head, end, body = probe.makefile("rb").read().partition(b"\r\n\r\n")
+    assert (head.split()[1], end, body) == (b"200", b"\r\n\r\n", b"")
+    assert re.search(rb"Content-Length: [1-9]", head)
 
 
 def test_a_token_is_asked_for(bootstrap: str, tmp_path: Path) -> None:

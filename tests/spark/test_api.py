@@ -145,6 +145,11 @@ def test_bad_arguments_are_one_sentence(
     assert kept(spark) == before
 
 
+def test_what_is_no_session() -> None:
+    with pytest.raises(UsageError, match=r"takes a SparkSession first, not 'local\[2\]'"):
+        analyze("local[2]", SEGMENTS)
+
+
 def test_frames_that_are_no_log(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"needs the columns .* \(it has id bigint\)"):
         analyze(spark, spark.range(3))

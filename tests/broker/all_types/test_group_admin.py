@@ -340,6 +340,9 @@ class TestTheObject:
             lambda: admin.reset_offsets(["g"]),
             lambda: admin.reset_offsets(["g"], "earliest", shift_by=1),
             lambda: admin.reset_offsets(["g"], "somewhere"),
+            lambda: admin.reset_offsets(["g"], shift_by=1.5),  # type: ignore[arg-type]
+            lambda: admin.peek("g", before=-1),
+            lambda: admin.peek("g", after="1"),  # type: ignore[arg-type]
             lambda: admin.reset_offsets(["g"], datetime(2024, 1, 1)),  # noqa: DTZ001
             lambda: admin.commit_offsets("g", {TopicPartition("t", 0): -1}),
             lambda: admin.delete_offsets("g", "topic"),
