@@ -10,13 +10,13 @@
     class Response(Struct, versions="0-10", flexible="6+"):
         topics: list[Topic] = array(Topic, "0-7")
 
-    class Request(Struct, key=9, versions="0-10", flexible="6+", reply=Response,
-                  route="coordinator", changes=False):
+    class Request(Struct, key=9, reply=Response, route="coordinator", changes=False):
         ...
 
-Version ranges are Kafka's own notation (``"3+"``, ``"2-7"``, ``"4"``, ``"none"``), the order of
-the fields is the order on the wire, so that a file can be laid beside Kafka's message JSON. Names
-are ours; ``wire`` gives Kafka's where camel case of ours is not it.
+A request has the versions of its reply. Version ranges are Kafka's own notation (``"3+"``,
+``"2-7"``, ``"4"``, ``"none"``), the order of the fields is the order on the wire, so that a file
+can be laid beside Kafka's message JSON. Names are ours; ``wire`` gives Kafka's where camel case of
+ours is not it.
 
 A struct is an immutable tuple with named fields: ``Partition(partition=3)`` fills in defaults and
 refuses unknown names. The last, hidden element keeps tagged fields that the schema does not know,
@@ -182,15 +182,19 @@ class StructMeta(type):
 
 def _describe_message(namespace: dict[str, Any], message: dict[str, Any]) -> None:
     """Add what the class statement's keywords say of a whole message."""
-    if "versions" not in message:
+    if not message:
         return
-    namespace["VERSIONS"] = parse_versions(message["versions"])
-    namespace["FLEXIBLE"] = parse_versions(message.get("flexible", "none"))
-    namespace["KEY"] = message.get("key", -1)
-    namespace["REPLY"] = message.get("reply")
-    namespace["ROUTE"] = message.get("route", "any")
-    if "reply" in message and "changes" not in message:  # records have keys too
+    reply = message.get("reply")
+    if reply is not None and "changes" not in message:
         raise TypeError(f"{namespace['__module__']}: say whether the request changes the cluster")
+    if reply is not None:
+        namespace["VERSIONS"], namespace["FLEXIBLE"] = reply.VERSIONS, reply.FLEXIBLE
+    else:
+        namespace["VERSIONS"] = parse_versions(message["versions"])
+        namespace["FLEXIBLE"] = parse_versions(message.get("flexible", "none"))
+    namespace["KEY"] = message.get("key", -1)
+    namespace["REPLY"] = reply
+    namespace["ROUTE"] = message.get("route", "any")
     namespace["CHANGES"] = message.get("changes", False)
     module = namespace["__module__"].rpartition(".")[2]
     namespace["NAME"] = message.get("name") or "".join(p.capitalize() for p in module.split("_"))

@@ -140,6 +140,4 @@ def test_what_changes_something_is_known_of_every_api() -> None:
 
 def test_a_request_that_does_not_say_is_refused() -> None:
     with pytest.raises(TypeError, match="say whether the request changes the cluster"):
-        type(metadata.Request)(
-            "Request", (Struct,), {"__module__": "x.y"}, reply=Struct, versions="0"
-        )
+        type(metadata.Request)("Request", (Struct,), {"__module__": "x.y"}, reply=Struct)

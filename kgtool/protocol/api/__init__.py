@@ -1,10 +1,10 @@
 """One file per Kafka API: the class body is the schema of all versions, and how it is routed.
 
 A file holds ``Request`` and ``Response`` and the structs they are made of, or takes those of a
-sister API that are the same there. The class statement of
-``Request`` carries Kafka's API key, the versions (the union of what Kafka 3.9 and 4.3 know), from
-which version on it is flexible, the class of the reply, ``changes``: whether it changes anything on
-the cluster (or a function of the request that tells), and ``route``: where it must be sent.
+sister API that are the same there. ``Response`` says the versions of both (the union of what Kafka
+3.9 and 4.3 know), and from which on they are flexible. The class statement of ``Request`` carries
+Kafka's API key, the class of the reply, ``changes``: whether it changes anything on the cluster (or
+a function of the request that tells), and ``route``: where it must be sent.
 
 ============== ===========================================================================
 ``any``        any broker

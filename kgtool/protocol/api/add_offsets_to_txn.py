@@ -14,10 +14,7 @@ class Response(Struct, versions="0-4", flexible="3+"):
     error_code: int = int16("0+")
 
 
-class Request(
-    Struct, key=25, versions="0-4", flexible="3+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=25, reply=Response, route="coordinator", changes=True):
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")

@@ -36,9 +36,6 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(
-    Struct, key=91, versions="0", flexible="0+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=91, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     topics: list[RequestTopic] = array(RequestTopic, "0+")

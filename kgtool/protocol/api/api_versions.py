@@ -44,10 +44,7 @@ class Response(Struct, versions="0-4", flexible="3+"):
     zk_migration_ready: bool = boolean("3+", tag=3, ignorable=True)
 
 
-class Request(
-    Struct, key=18, versions="0-4", flexible="3+", reply=Response, route="any",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=18, reply=Response, route="any", changes=False):
     # both must match [a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?, else INVALID_REQUEST (42)
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)

@@ -35,10 +35,7 @@ class RequestTopicPartitions(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class Request(
-    Struct, key=68, versions="0-1", flexible="0+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=68, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     member_id: str = string("0+")
     # 0 join, -1 leave, -2 leave for a while (static members)

@@ -57,7 +57,7 @@ class RequestTopic(Struct):
 
 
 class Request(
-    Struct, key=19, versions="0-7", flexible="5+", reply=Response, route="controller",
+    Struct, key=19, reply=Response, route="controller",
     changes=lambda request: not request.validate_only,
 ):  # fmt: skip
     topics: list[RequestTopic] = array(RequestTopic, "0+")

@@ -18,8 +18,5 @@ class Response(Struct, versions="0-2", flexible="2+"):
     results: list[Result] = array(Result, "0+")
 
 
-class Request(
-    Struct, key=42, versions="0-2", flexible="2+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=42, reply=Response, route="coordinator", changes=True):
     group_ids: list[str] = array(string, "0+", wire="groupsNames")

@@ -32,9 +32,6 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(
-    Struct, key=21, versions="0-2", flexible="2+", reply=Response, route="leader",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=21, reply=Response, route="leader", changes=True):
     topics: list[RequestTopic] = array(RequestTopic, "0+")
     timeout_ms: int = int32("0+")

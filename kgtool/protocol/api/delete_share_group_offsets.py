@@ -25,9 +25,6 @@ class RequestTopic(Struct):
     topic_name: str = string("0+")
 
 
-class Request(
-    Struct, key=92, versions="0", flexible="0+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=92, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     topics: list[RequestTopic] = array(RequestTopic, "0+")

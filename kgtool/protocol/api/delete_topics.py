@@ -28,10 +28,7 @@ class RequestTopic(Struct):
     topic_id: UUID = uuid("6+")
 
 
-class Request(
-    Struct, key=20, versions="0-6", flexible="4+", reply=Response, route="controller",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=20, reply=Response, route="controller", changes=True):
     topics: list[RequestTopic] = array(RequestTopic, "6+")
     topic_names: list[str] = array(string, "0-5", ignorable=True)
     timeout_ms: int = int32("0+")

@@ -32,10 +32,7 @@ class Response(Struct, versions="0-3", flexible="2+"):
     resources: list[Resource] = array(Resource, "0+")
 
 
-class Request(
-    Struct, key=29, versions="0-3", flexible="2+", reply=Response, route="any",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=29, reply=Response, route="any", changes=False):
     # 1 in each of the numbers: any
     resource_type_filter: int = int8("0+")
     resource_name_filter: str | None = string("0+", nullable="0+")

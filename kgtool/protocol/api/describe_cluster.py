@@ -28,10 +28,7 @@ class Response(Struct, versions="0-2", flexible="0+"):
     cluster_authorized_operations: int = int32("0+", default=-(2**31))
 
 
-class Request(
-    Struct, key=60, versions="0-2", flexible="0+", reply=Response, route="any",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=60, reply=Response, route="any", changes=False):
     include_cluster_authorized_operations: bool = boolean("0+")
     # 1 brokers, 2 controllers
     endpoint_type: int = int8("1+", default=1)

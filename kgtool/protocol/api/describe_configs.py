@@ -50,10 +50,7 @@ class RequestResource(Struct):
     configuration_keys: list[str] | None = array(string, "0+", nullable="0+")
 
 
-class Request(
-    Struct, key=32, versions="0-4", flexible="4+", reply=Response, route="any",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=32, reply=Response, route="any", changes=False):
     resources: list[RequestResource] = array(RequestResource, "0+")
     include_synonyms: bool = boolean("1+")
     include_documentation: bool = boolean("3+")

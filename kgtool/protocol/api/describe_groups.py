@@ -38,9 +38,6 @@ class Response(Struct, versions="0-6", flexible="5+"):
     groups: list[Group] = array(Group, "0+")
 
 
-class Request(
-    Struct, key=15, versions="0-6", flexible="5+", reply=Response, route="coordinator",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=15, reply=Response, route="coordinator", changes=False):
     groups: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("3+")

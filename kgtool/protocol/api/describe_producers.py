@@ -37,8 +37,5 @@ class RequestTopic(Struct):
     partitions: list[int] = array(int32, "0+", wire="partitionIndexes")
 
 
-class Request(
-    Struct, key=61, versions="0", flexible="0+", reply=Response, route="leader",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=61, reply=Response, route="leader", changes=False):
     topics: list[RequestTopic] = array(RequestTopic, "0+")

@@ -50,8 +50,5 @@ class RequestGroup(Struct):
     topics: list[RequestTopic] | None = array(RequestTopic, "0+", nullable="0+")
 
 
-class Request(
-    Struct, key=90, versions="0-1", flexible="0+", reply=Response, route="coordinator",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=90, reply=Response, route="coordinator", changes=False):
     groups: list[RequestGroup] = array(RequestGroup, "0+")

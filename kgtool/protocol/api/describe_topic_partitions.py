@@ -45,10 +45,7 @@ class RequestTopic(Struct):
     name: str = string("0+")
 
 
-class Request(
-    Struct, key=75, versions="0", flexible="0+", reply=Response, route="any",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=75, reply=Response, route="any", changes=False):
     topics: list[RequestTopic] = array(RequestTopic, "0+")
     # partitions in one reply; the broker may allow fewer
     response_partition_limit: int = int32("0+", default=2000)

@@ -30,8 +30,5 @@ class Response(Struct, versions="0", flexible="0+"):
     transaction_states: list[TransactionState] = array(TransactionState, "0+")
 
 
-class Request(
-    Struct, key=65, versions="0", flexible="0+", reply=Response, route="coordinator",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=65, reply=Response, route="coordinator", changes=False):
     transactional_ids: list[str] = array(string, "0+")

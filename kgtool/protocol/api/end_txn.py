@@ -16,10 +16,7 @@ class Response(Struct, versions="0-5", flexible="3+"):
     producer_epoch: int = int16("5+", default=-1, ignorable=True)
 
 
-class Request(
-    Struct, key=26, versions="0-5", flexible="3+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=26, reply=Response, route="coordinator", changes=True):
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")

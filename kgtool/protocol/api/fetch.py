@@ -118,10 +118,7 @@ class RequestForgottenTopic(Struct):
     partitions: list[int] = array(int32, "7+")
 
 
-class Request(
-    Struct, key=1, versions="0-18", flexible="12+", reply=Response, route="leader",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=1, reply=Response, route="leader", changes=False):
     cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0, ignorable=True)
     # -1: a client
     replica_id: int = int32("0-14", default=-1)

@@ -29,10 +29,7 @@ class Response(Struct, versions="0-6", flexible="3+"):
     coordinators: list[Coordinator] = array(Coordinator, "4+")
 
 
-class Request(
-    Struct, key=10, versions="0-6", flexible="3+", reply=Response, route="any",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=10, reply=Response, route="any", changes=False):
     key: str = string("0-3")
     # 0 group, 1 transaction, 2 share (key is then groupId:topicId:partition)
     key_type: int = int8("1+")

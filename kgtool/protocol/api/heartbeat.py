@@ -13,10 +13,7 @@ class Response(Struct, versions="0-4", flexible="4+"):
     error_code: int = int16("0+")
 
 
-class Request(
-    Struct, key=12, versions="0-4", flexible="4+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=12, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     generation_id: int = int32("0+")
     member_id: str = string("0+")

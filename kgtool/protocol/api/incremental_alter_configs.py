@@ -35,7 +35,7 @@ class RequestResource(Struct):
 
 
 class Request(
-    Struct, key=44, versions="0-1", flexible="1+", reply=Response, route="any",
+    Struct, key=44, reply=Response, route="any",
     changes=lambda request: not request.validate_only,
 ):  # fmt: skip
     resources: list[RequestResource] = array(RequestResource, "0+")

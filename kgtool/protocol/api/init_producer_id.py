@@ -19,10 +19,7 @@ class Response(Struct, versions="0-6", flexible="2+"):
     ongoing_txn_producer_epoch: int = int16("6+", default=-1)
 
 
-class Request(
-    Struct, key=22, versions="0-6", flexible="2+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=22, reply=Response, route="coordinator", changes=True):
     # null: an idempotent producer without transactions, any broker will do
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")

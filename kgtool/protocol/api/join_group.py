@@ -34,10 +34,7 @@ class RequestProtocol(Struct):
     metadata: bytes = bytestring("0+")
 
 
-class Request(
-    Struct, key=11, versions="0-9", flexible="6+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=11, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     session_timeout_ms: int = int32("0+")
     # -1: the session timeout counts

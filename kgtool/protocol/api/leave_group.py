@@ -26,10 +26,7 @@ class RequestMember(Struct):
     reason: str | None = string("5+", nullable="5+", default=None, ignorable=True)
 
 
-class Request(
-    Struct, key=13, versions="0-5", flexible="4+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=13, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     member_id: str = string("0-2")
     members: list[RequestMember] = array(RequestMember, "3+")

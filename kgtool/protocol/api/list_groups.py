@@ -22,9 +22,6 @@ class Response(Struct, versions="0-5", flexible="3+"):
     groups: list[Group] = array(Group, "0+")
 
 
-class Request(
-    Struct, key=16, versions="0-5", flexible="3+", reply=Response, route="all",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=16, reply=Response, route="all", changes=False):
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")

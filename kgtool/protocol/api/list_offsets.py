@@ -47,10 +47,7 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(
-    Struct, key=2, versions="0-11", flexible="6+", reply=Response, route="leader",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=2, reply=Response, route="leader", changes=False):
     # -1: a client (the protocol's default is 0, so say it)
     replica_id: int = int32("0+")
     # 0 read_uncommitted, 1 read_committed (the end is then the last stable offset)

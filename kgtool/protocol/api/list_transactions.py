@@ -21,10 +21,7 @@ class Response(Struct, versions="0-2", flexible="0+"):
     transaction_states: list[TransactionState] = array(TransactionState, "0+")
 
 
-class Request(
-    Struct, key=66, versions="0-2", flexible="0+", reply=Response, route="all",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=66, reply=Response, route="all", changes=False):
     state_filters: list[str] = array(string, "0+")
     producer_id_filters: list[int] = array(int64, "0+")
     # milliseconds; below 0: all

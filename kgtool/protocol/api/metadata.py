@@ -59,7 +59,7 @@ class RequestTopic(Struct):
 
 
 class Request(
-    Struct, key=3, versions="0-13", flexible="9+", reply=Response, route="any",
+    Struct, key=3, reply=Response, route="any",
     changes=lambda request: bool(request.allow_auto_topic_creation and request.topics),
 ):  # fmt: skip
     # null: all topics (v0, which has no null: the empty list); empty: none

@@ -45,10 +45,7 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(
-    Struct, key=8, versions="0-10", flexible="8+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=8, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     # -1: not a member, as an administrator commits
     generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)

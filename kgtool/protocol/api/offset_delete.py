@@ -35,6 +35,6 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(Struct, key=47, versions="0", reply=Response, route="coordinator", changes=True):
+class Request(Struct, key=47, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     topics: list[RequestTopic] = array(RequestTopic, "0+")

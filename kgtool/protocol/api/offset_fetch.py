@@ -69,10 +69,7 @@ class RequestGroup(Struct):
     topics: list[RequestGroupTopic] | None = array(RequestGroupTopic, "8+", nullable="8+")
 
 
-class Request(
-    Struct, key=9, versions="0-10", flexible="6+", reply=Response, route="coordinator",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=9, reply=Response, route="coordinator", changes=False):
     group_id: str = string("0-7")
     topics: list[RequestTopic] | None = array(RequestTopic, "0-7", nullable="2-7")
     groups: list[RequestGroup] = array(RequestGroup, "8+")

@@ -37,10 +37,7 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(
-    Struct, key=23, versions="0-4", flexible="4+", reply=Response, route="leader",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=23, reply=Response, route="leader", changes=False):
     # -1 consumer, -2 debugging consumer that may see beyond the high watermark
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[RequestTopic] = array(RequestTopic, "0+")

@@ -65,10 +65,7 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+", wire="partitionData")
 
 
-class Request(
-    Struct, key=0, versions="0-13", flexible="9+", reply=Response, route="leader",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=0, reply=Response, route="leader", changes=True):
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     # 0 none (the broker sends no reply at all), 1 leader, -1 all in sync
     acks: int = int16("0+")

@@ -15,8 +15,5 @@ class Response(Struct, versions="0-2", flexible="2+"):
     session_lifetime_ms: int = int64("1+", ignorable=True)
 
 
-class Request(
-    Struct, key=36, versions="0-2", flexible="2+", reply=Response, route="any",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=36, reply=Response, route="any", changes=False):
     auth_bytes: bytes = bytestring("0+")

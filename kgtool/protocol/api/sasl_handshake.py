@@ -14,5 +14,5 @@ class Response(Struct, versions="0-1"):
     mechanisms: list[str] = array(string, "0+")
 
 
-class Request(Struct, key=17, versions="0-1", reply=Response, route="any", changes=False):
+class Request(Struct, key=17, reply=Response, route="any", changes=False):
     mechanism: str = string("0+")

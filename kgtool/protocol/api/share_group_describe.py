@@ -37,9 +37,6 @@ class Response(Struct, versions="0-1", flexible="0+"):
     groups: list[Group] = array(Group, "0+")
 
 
-class Request(
-    Struct, key=77, versions="0-1", flexible="0+", reply=Response, route="coordinator",
-    changes=False,
-):  # fmt: skip
+class Request(Struct, key=77, reply=Response, route="coordinator", changes=False):
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")

@@ -79,10 +79,7 @@ class Response(Struct, versions="0", flexible="0+"):
     )
 
 
-class Request(
-    Struct, key=88, versions="0", flexible="0+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=88, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     member_id: str = string("0+")
     # 0 join, -1 leave, -2 leave for a while (static members)

@@ -21,10 +21,7 @@ class RequestAssignment(Struct):
     assignment: bytes = bytestring("0+")
 
 
-class Request(
-    Struct, key=14, versions="0-5", flexible="4+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=14, reply=Response, route="coordinator", changes=True):
     group_id: str = string("0+")
     generation_id: int = int32("0+")
     member_id: str = string("0+")

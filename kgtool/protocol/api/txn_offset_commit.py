@@ -38,10 +38,7 @@ class RequestTopic(Struct):
     partitions: list[RequestPartition] = array(RequestPartition, "0+")
 
 
-class Request(
-    Struct, key=28, versions="0-5", flexible="3+", reply=Response, route="coordinator",
-    changes=True,
-):  # fmt: skip
+class Request(Struct, key=28, reply=Response, route="coordinator", changes=True):
     transactional_id: str = string("0+")
     group_id: str = string("0+")
     producer_id: int = int64("0+")
