@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
 
 from kgtool.analysis.schema import TABLES
 from kgtool.cli.app import exits
-from kgtool.cli.app.help import examples
 from kgtool.cli.flows.analyze import UNKNOWN_BYTES, analyze
 from kgtool.cli.flows.cleanup_plan import check_target
 from kgtool.cli.flows.spark import Spark, interruptible
+from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.named import Named
 from kgtool.cli.options.shared import CONNECTION, connection_params, make_settings, output_options
 from kgtool.cli.options.times import Duration, Moment, Wrote
@@ -25,62 +24,50 @@ from kgtool.retention.rules import RULE_SETS
 
 
 # fmt: off
-@click.command(
+@declare(
     "analyze",
-    epilog=examples(
-        "kgtool analyze offsets",
-        "kgtool analyze offsets --retention 3d --table live -o csv",
-        "kgtool analyze offsets --rules 2.4 --rules 4.1 --table losses -o ndjson",
-        "kgtool analyze offsets --out tables --overwrite --report offsets.html",
-        "kgtool analyze offsets --plan plan.json --idle 30d",
-        "kgtool analyze offsets --fail-on overdue --fail-on expiring-within=48h",
-    ),
+    "kgtool analyze offsets",
+    "kgtool analyze offsets --retention 3d --table live -o csv",
+    "kgtool analyze offsets --rules 2.4 --rules 4.1 --table losses -o ndjson",
+    "kgtool analyze offsets --out tables --overwrite --report offsets.html",
+    "kgtool analyze offsets --plan plan.json --idle 30d",
+    "kgtool analyze offsets --fail-on overdue --fail-on expiring-within=48h",
 )
 @click.argument("paths", nargs=-1, metavar="PATH…")
-@click.option("--rules", multiple=True, type=Named(["auto", *RULE_SETS]),
-              default=["auto"], show_default="auto",
-              help="The brokers' generation; auto: what cluster.json says. Repeat for a what-if.")
-@click.option("--retention", multiple=True, type=Duration(), metavar="DURATION",
-              help="What if offsets.retention.minutes were this, such as 3d; repeatable. One, "
-                   "with no --wrote and no cluster.json, is taken for what the brokers had.")
-@click.option("--wrote", type=Wrote(), metavar="DURATION", default=(),
-              help="The retention that the brokers had while the log was written, such as 7d; "
-                   "1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).")
-@click.option("--check-interval", multiple=True, type=Duration(), metavar="DURATION",
-              help="offsets.retention.check.interval.ms, such as 10m (default: likewise). "
-                   "Repeat for a what-if.")
-@click.option("--horizon", type=Duration(least_ms=0), default="30d", show_default=True,
-              metavar="DURATION", help="How far ahead to look for losses.")
-@click.option("--as-of", type=Moment(), metavar="TIME",
-              help="Analyze the log as of this time (default: end).")
-@click.option("--out", metavar="DIR",
-              help="Write every table as Parquet to a folder or URL.")
-@click.option("--only", multiple=True, type=Named(tuple(TABLES)), metavar="NAME",
-              help="With --out: only this table; repeatable.")
-@click.option("--overwrite", is_flag=True, help="Overwrite existing --out, --report, --plan.")
-@click.option("--state", metavar="DIR",
-              help="Continue from the last run, whose data is in DIR.")
-@click.option("--rebuild", is_flag=True, help="With --state: discard it and start over.")
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html",
-              help="Write an HTML report with charts and tables.")
-@click.option("--plan", type=click.Path(path_type=Path), metavar="FILE.json",
-              help="Write a plan for kgtool cleanup.")
-@click.option("--idle", type=Duration(), metavar="DURATION",
-              help="With --plan: only groups idle this long.")
-@click.option("--table", type=Named(tuple(TABLES)), metavar="NAME",
-              help=f"Print this table's rows: {', '.join(TABLES)}.")
-@click.option("--bucket", type=Duration(), default="1h", show_default=True, metavar="DURATION",
-              help="Time bucket of the table metrics.")
-@click.option("--fail-on", multiple=True, type=Condition(), metavar="WHAT",
-              help="Exit with status 5 if there is any: overdue, expiring-within=48h, or losses "
-                   "(a scenario removes what was committed again later).")
-@click.option("--strict", is_flag=True, help="Fail (status 1) if anything was unreadable.")
-@click.option("--engine", type=Named(["spark", "local"]), default="spark",
-              show_default=True,
-              help="local: without Spark, on local files.")
-@click.option("--master", metavar="URL",
-              help="The Spark master (default: local[*]).")
-@click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; repeatable.")
+@repeatable("--rules", None,
+            "The brokers' generation; auto: what cluster.json says. Repeat for a what-if.",
+            type=Named(["auto", *RULE_SETS]), default=["auto"], show_default="auto")
+@repeatable("--retention", "DURATION", "What if offsets.retention.minutes were this, such as 3d; "
+            "repeatable. One, with no --wrote and no cluster.json, is taken for what the brokers "
+            "had.", type=Duration())
+@option("--wrote", "DURATION", "The retention that the brokers had while the log was written, such "
+        "as 7d; 1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).",
+        type=Wrote(), default=())
+@repeatable("--check-interval", "DURATION", "offsets.retention.check.interval.ms, such as 10m "
+            "(default: likewise). Repeat for a what-if.", type=Duration())
+@option("--horizon", "DURATION", "How far ahead to look for losses.",
+        type=Duration(least_ms=0), default="30d", show_default=True)
+@option("--as-of", "TIME", "Analyze the log as of this time (default: end).", type=Moment())
+@option("--out", "DIR", "Write every table as Parquet to a folder or URL.")
+@repeatable("--only", "NAME", "With --out: only this table; repeatable.", type=Named(tuple(TABLES)))
+@flag("--overwrite", "Overwrite existing --out, --report, --plan.")
+@option("--state", "DIR", "Continue from the last run, whose data is in DIR.")
+@flag("--rebuild", "With --state: discard it and start over.")
+@option("--report", "FILE.html", "Write an HTML report with charts and tables.", type=FILE)
+@option("--plan", "FILE.json", "Write a plan for kgtool cleanup.", type=FILE)
+@option("--idle", "DURATION", "With --plan: only groups idle this long.", type=Duration())
+@option("--table", "NAME", f"Print this table's rows: {', '.join(TABLES)}.",
+        type=Named(tuple(TABLES)))
+@option("--bucket", "DURATION", "Time bucket of the table metrics.",
+        type=Duration(), default="1h", show_default=True)
+@repeatable("--fail-on", "WHAT", "Exit with status 5 if there is any: overdue, "
+            "expiring-within=48h, or losses (a scenario removes what was committed again later).",
+            type=Condition())
+@flag("--strict", "Fail (status 1) if anything was unreadable.")
+@option("--engine", None, "local: without Spark, on local files.",
+        type=Named(["spark", "local"]), default="spark", show_default=True)
+@option("--master", "URL", "The Spark master (default: local[*]).")
+@repeatable("--conf", "K=V", "A Spark setting; repeatable.")
 @connection_params
 @output_options
 # fmt: on

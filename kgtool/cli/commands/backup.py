@@ -7,11 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.choose import choose
+from kgtool.cli.options.declare import FILE, declare, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, group_options
 from kgtool.cli.output.output import Output
@@ -29,22 +27,15 @@ if TYPE_CHECKING:
 STDOUT = "-"
 
 
-@click.command(
+@declare(
     "backup",
-    epilog=examples(
-        "kgtool backup --all-groups --out offsets.jsonl",
-        "kgtool backup --match 'billing-*' --out - | gzip > billing.gz",
-    ),
+    "kgtool backup --all-groups --out offsets.jsonl",
+    "kgtool backup --match 'billing-*' --out - | gzip > billing.gz",
 )
 @group_options
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="The file to write; - is stdout.")  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="FILE may exist.")
-@click.option(
-    "--times",
-    is_flag=True,
-    help="Also save the time of the last record before each offset, for restore --by-time.",
-)
+@option("--out", "FILE", "The file to write; - is stdout.", required=True, type=FILE)
+@flag("--overwrite", "FILE may exist.")
+@flag("--times", "Also save the time of the last record before each offset, for restore --by-time.")
 @cluster_options()
 def command(
     settings: Settings, output: Output, selection: Selection, out: Path, overwrite: bool,

@@ -9,6 +9,7 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
+from kgtool.cli.options.declare import FILE, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     change_options,
@@ -64,24 +65,18 @@ def command(**_given: Any) -> None:
 # fmt: off
 @command.command("plan", epilog=_PLAN)
 @selection_options
-@click.option("--idle", type=Duration(), metavar="TIME",
-              help="No commit and no change of members "
-                   "for this long (30d), according to __consumer_offsets.")
-@click.option("--times-from", type=click.Path(path_type=Path), metavar="PATH",
-              help="Commit times from an analysis (analyze --out DIR, or --table live "
-                   "-o ndjson > FILE), not from __consumer_offsets.")
-@click.option("--no-lag", is_flag=True, help="Only groups with nothing left to read.")
-@click.option("--generated", is_flag=True,
-              help="Generated names: console-consumer-12345, spark-kafka-source-UUID.")
-@click.option("--unsubscribed", is_flag=True,
-              help="Offsets of topics that no member of an active group subscribes to.")
-@click.option("--orphaned", is_flag=True,
-              help="Offsets of topics and partitions that are gone, or of an earlier topic.")
-@click.option("--no-rebuild", is_flag=True,
-              help="With --orphaned: wait for expiry, do not delete groups and restore the rest.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="PLAN.json",
-              help="Where to write the plan.")
-@click.option("--overwrite", is_flag=True, help="--out may exist.")
+@option("--idle", "TIME", "No commit and no change of members for this long (30d), according to "
+        "__consumer_offsets.", type=Duration())
+@option("--times-from", "PATH", "Commit times from an analysis (analyze --out DIR, or --table live "
+        "-o ndjson > FILE), not from __consumer_offsets.", type=FILE)
+@flag("--no-lag", "Only groups with nothing left to read.")
+@flag("--generated", "Generated names: console-consumer-12345, spark-kafka-source-UUID.")
+@flag("--unsubscribed", "Offsets of topics that no member of an active group subscribes to.")
+@flag("--orphaned", "Offsets of topics and partitions that are gone, or of an earlier topic.")
+@flag("--no-rebuild",
+      "With --orphaned: wait for expiry, do not delete groups and restore the rest.")
+@option("--out", "PLAN.json", "Where to write the plan.", type=FILE)
+@flag("--overwrite", "--out may exist.")
 @cluster_options()
 # fmt: on
 def plan(
@@ -118,11 +113,9 @@ def plan(
 # fmt: off
 @command.command("apply", epilog=_APPLY)
 @click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
-@click.option("--allow-blind", is_flag=True,
-              help="Go on even if __consumer_offsets can't be read to see whether a group was "
-                   "used since the plan was made.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
-              help="At most N groups a second.")
+@flag("--allow-blind", "Go on even if __consumer_offsets can't be read to see whether a group was "
+      "used since the plan was made.")
+@option("--rate", "N", "At most N groups a second.", type=click.FloatRange(min=0, min_open=True))
 @change_options()
 # fmt: on
 def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import click
 
-from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import declare
 from kgtool.cli.options.named import Named
 from kgtool.cli.output import shipped
 
 FILES = {"bash": "kgtool.bash", "zsh": "_kgtool", "fish": "kgtool.fish"}
 
 
-@click.command(
+@declare(
     "completion",
-    epilog=examples(
-        "kgtool completion bash > ~/.local/share/bash-completion/completions/kgtool",
-        "kgtool completion zsh > ~/.zfunc/_kgtool",
-        "kgtool completion fish > ~/.config/fish/completions/kgtool.fish",
-    ),
+    "kgtool completion bash > ~/.local/share/bash-completion/completions/kgtool",
+    "kgtool completion zsh > ~/.zfunc/_kgtool",
+    "kgtool completion fish > ~/.config/fish/completions/kgtool.fish",
 )
 @click.argument("shell", type=Named(tuple(FILES)), metavar="bash|zsh|fish")
 def command(shell: str) -> None:

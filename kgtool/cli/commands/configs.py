@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import configs as configchange
 from kgtool.cli.flows.configs import Item, Refused, Work
 from kgtool.cli.options.choose import choose
+from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, name_options, positions
 from kgtool.cli.output import rows as rows_of
@@ -32,26 +30,23 @@ if TYPE_CHECKING:
 _TYPES = ("consumer", "share", "streams")
 
 
-@click.command(
+@declare(
     "configs",
-    epilog=examples(
-        "kgtool configs --group billing",
-        "kgtool configs --group billing --alter --add-config consumer.session.timeout.ms=60000",
-        "kgtool configs --match 'team-a-*' --alter --delete-config consumer.session.timeout.ms "
-        "--dry-run",
-    ),
+    "kgtool configs --group billing",
+    "kgtool configs --group billing --alter --add-config consumer.session.timeout.ms=60000",
+    "kgtool configs --match 'team-a-*' --alter --delete-config consumer.session.timeout.ms "
+    "--dry-run",
 )
 @name_options
 @positions
-@click.option("--describe", is_flag=True, help="Show the configs (default).")
-@click.option("--all", "all_", is_flag=True,
-              help="Also configs that apply to groups of other types.")  # fmt: skip
-@click.option("--alter", is_flag=True, help="Change configs: --add-config, --delete-config.")
-@click.option("--add-config", "add", multiple=True, metavar="K=V,...",
-              help="Set configs; repeatable. [a,b] is a value with a comma.")  # fmt: skip
-@click.option("--delete-config", "delete", multiple=True, metavar="K,...",
-              help="Unset configs, so that the broker's value applies; repeatable.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Also configs that apply to groups of other types.")
+@flag("--describe", "Show the configs (default).")
+@flag("--all all_", "Also configs that apply to groups of other types.")
+@flag("--alter", "Change configs: --add-config, --delete-config.")
+@repeatable("--add-config add", "K=V,...",
+            "Set configs; repeatable. [a,b] is a value with a comma.")  # fmt: skip
+@repeatable("--delete-config delete", "K,...",
+            "Unset configs, so that the broker's value applies; repeatable.")  # fmt: skip
+@flag("--force", "Also configs that apply to groups of other types.")
 @change_options()
 def command(
     settings: Settings, output: Output, selection: Selection, all_: bool, alter: bool, **given: Any

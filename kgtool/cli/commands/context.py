@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import flag, option, repeatable
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -42,26 +43,23 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("name")
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The brokers to ask first.")
-@click.option("--command-config", metavar="FILE", type=click.Path(),
-              help="A Java properties file with the client's configuration.")  # fmt: skip
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE",
-              help="A property that overrides the file's; repeatable.")  # fmt: skip
-@click.option("--user", metavar="NAME", help="The user of PLAIN or SCRAM.")
-@click.option("--password", metavar="REF",
-              help="Where the password is: env:NAME, file:PATH, keyring:SERVICE/USER.")  # fmt: skip
-@click.option("--secret", "secrets", multiple=True, metavar="KEY=REF",
-              help="A secret property, such as ssl.keystore.password; repeatable.")  # fmt: skip
+@option("--bootstrap-server", "HOST:PORT,...", "The brokers to ask first.")
+@option("--command-config", "FILE", "A Java properties file with the client's configuration.",
+        type=click.Path())  # fmt: skip
+@repeatable("--property properties", "KEY=VALUE",
+            "A property that overrides the file's; repeatable.")  # fmt: skip
+@option("--user", "NAME", "The user of PLAIN or SCRAM.")
+@option("--password", "REF", "Where the password is: env:NAME, file:PATH, keyring:SERVICE/USER.")
+@repeatable("--secret secrets", "KEY=REF",
+            "A secret property, such as ssl.keystore.password; repeatable.")  # fmt: skip
 @click.option("--protected/--not-protected", default=None,
               help="Ask twice before changing this cluster, and require --confirm with --yes "
                    "(default: names starting with prod).")  # fmt: skip
-@click.option(
-    "--cluster-id", metavar="ID", help="The cluster's id (default: learned at first use)."
-)
-@click.option("--policy", metavar="FILE", type=click.Path(),
-              help="A TOML file that limits what may be changed on the cluster.")  # fmt: skip
-@click.option("--replace", is_flag=True, help="Replace the context of this name.")
-@click.option("--use", "use_it", is_flag=True, help="Use it by default.")
+@option("--cluster-id", "ID", "The cluster's id (default: learned at first use).")
+@option("--policy", "FILE", "A TOML file that limits what may be changed on the cluster.",
+        type=click.Path())  # fmt: skip
+@flag("--replace", "Replace the context of this name.")
+@flag("--use use_it", "Use it by default.")
 @output_options
 def add(
     output: Output,
@@ -116,7 +114,7 @@ def list_(output: Output) -> int:
 
 @command.command("use")
 @click.argument("name", required=False)
-@click.option("--none", is_flag=True, help="Have no default context.")
+@flag("--none", "Have no default context.")
 @output_options
 def use(output: Output, name: str | None, none: bool) -> int:
     """Make a context the default."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, group_arguments
 from kgtool.cli.output import rows as rows_of
@@ -23,10 +21,7 @@ if TYPE_CHECKING:
     from kgtool.queries.cluster.coordinators import Placement
 
 
-@click.command(
-    "coordinator",
-    epilog=examples("kgtool coordinator billing shipping", "kgtool coordinator billing -o json"),
-)
+@declare("coordinator", "kgtool coordinator billing shipping", "kgtool coordinator billing -o json")
 @group_arguments
 @cluster_options()
 def command(settings: Settings, output: Output, selection: Selection) -> int:

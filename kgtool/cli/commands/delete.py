@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import choose
+from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, group_options
 from kgtool.cli.output import kafka_tables, rows
@@ -32,18 +30,15 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 
-@click.command(
+@declare(
     "delete",
-    epilog=examples(
-        "kgtool delete --group billing",
-        "kgtool delete --match 'console-consumer-*' --state Empty --dry-run",
-        "kgtool delete --regex 'test-[0-9]+' --exclude test-1 --yes --reason cleanup",
-    ),
+    "kgtool delete --group billing",
+    "kgtool delete --match 'console-consumer-*' --state Empty --dry-run",
+    "kgtool delete --regex 'test-[0-9]+' --exclude test-1 --yes --reason cleanup",
 )
 @group_options
-@click.option("--force", is_flag=True,
-              help="Also groups of other types (share, streams, connect), and with a "
-              "transaction pending.")  # fmt: skip
+@flag("--force", "Also groups of other types (share, streams, connect), and with a transaction "
+      "pending.")  # fmt: skip
 @change_options()
 def command(
     settings: Settings, output: Output, selection: Selection, force: bool, dry_run: bool, yes: bool

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import WAY_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import choose
+from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, group_options, topics_option
 from kgtool.cli.output import kafka_tables, rows
@@ -47,21 +45,16 @@ _STATUS = {
 }
 
 
-@click.command(
+@declare(
     "delete-offsets",
-    epilog=examples(
-        "kgtool delete-offsets --group billing --topic payments:0,1",
-        "kgtool delete-offsets --match 'billing-*' --topic payments --dry-run",
-        "kgtool delete-offsets --all-groups --topic payments --yes -o json",
-    ),
+    "kgtool delete-offsets --group billing --topic payments:0,1",
+    "kgtool delete-offsets --match 'billing-*' --topic payments --dry-run",
+    "kgtool delete-offsets --all-groups --topic payments --yes -o json",
 )
 @group_options
 @topics_option("A topic, or some of its partitions; repeatable.")
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Also groups of other protocol types (connect), and offsets with a transaction pending.",
-)
+@flag("--force", "Also groups of other protocol types (connect), and offsets with a transaction "
+      "pending.")  # fmt: skip
 @change_options()
 def command(
     settings: Settings,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli.app.help import examples
 from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 from kgtool.cli.describe.present import Collector, Presenter
 from kgtool.cli.describe.query import HeldBack, Show, look
 from kgtool.cli.describe.view import View, make
+from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, name_options, positions, topics_option
 from kgtool.cli.options.view import view_options
@@ -23,28 +23,23 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
 
 
-@click.command(
+@declare(
     "describe",
-    epilog=examples(
-        "kgtool describe --group billing",
-        "kgtool describe --all-groups --lagging --sort lag",
-        "kgtool describe --match 'billing-*' --totals --time-lag",
-        "kgtool describe --group billing --members --verbose",
-        "kgtool describe --all-groups --state Empty,Dead -o json",
-        "kgtool describe --group billing --watch 5",
-    ),
+    "kgtool describe --group billing",
+    "kgtool describe --all-groups --lagging --sort lag",
+    "kgtool describe --match 'billing-*' --totals --time-lag",
+    "kgtool describe --group billing --members --verbose",
+    "kgtool describe --all-groups --state Empty,Dead -o json",
+    "kgtool describe --group billing --watch 5",
 )
 @name_options
 @positions
-@click.option("--type", "type_", metavar="TYPES",
-              help="Of those, only of these types: classic,consumer.")  # fmt: skip
+@option("--type type_", "TYPES", "Of those, only of these types: classic,consumer.")
 @click.option("--offsets", "view", flag_value="offsets", help="Committed offsets (default).")
 @click.option("--members", "view", flag_value="members", help="The members.")
-@click.option("--state", "states", is_flag=False, flag_value="", multiple=True,
-              metavar="[STATES]",
-              help="The state of each group; with a value (Empty,Dead,...) only groups in these "
-                   "states.")  # fmt: skip
-@click.option("--verbose", is_flag=True, help="More columns: epochs, assignments.")
+@repeatable("--state states", "[STATES]", "The state of each group; with a value (Empty,Dead,...) "
+            "only groups in these states.", is_flag=False, flag_value="")  # fmt: skip
+@flag("--verbose", "More columns: epochs, assignments.")
 @topics_option("Only these topics or partitions; repeatable.")
 @view_options
 @cluster_options()

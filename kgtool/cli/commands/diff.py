@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from kgtool.cli.app import exits
-from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import declare, option
 from kgtool.cli.options.group_selection import Selection, chooser, java_order
 from kgtool.cli.options.shared import cluster_options, name_options
 from kgtool.cli.output import rows as rows_of
@@ -49,25 +49,17 @@ class Side(Protocol):
         """Return what groups have committed; None where that can't be known."""
 
 
-@click.command(
+@declare(
     "diff",
-    epilog=examples(
-        "kgtool diff before.jsonl after.jsonl",
-        "kgtool diff before.jsonl --match 'billing-*' -o json",
-    ),
+    "kgtool diff before.jsonl after.jsonl",
+    "kgtool diff before.jsonl --match 'billing-*' -o json",
 )
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[A] [B]")
 @name_options
-@click.option(
-    "--cluster-b", metavar="HOST:PORT,...", help="Compare with this cluster instead of a file B."
-)
-@click.option("--context-b", metavar="NAME", help="The same, by the name of its context.")
-@click.option(
-    "--command-config-b",
-    type=click.Path(),
-    metavar="FILE",
-    help="The client configuration for --cluster-b.",
-)
+@option("--cluster-b", "HOST:PORT,...", "Compare with this cluster instead of a file B.")
+@option("--context-b", "NAME", "The same, by the name of its context.")
+@option("--command-config-b", "FILE", "The client configuration for --cluster-b.",
+        type=click.Path())  # fmt: skip
 @cluster_options(required=False)
 def command(
     settings: Settings | None,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kgtool.cli.app import exits
-from kgtool.cli.app.help import examples
 from kgtool.cli.describe.expiry import now_ms
+from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named
 from kgtool.cli.options.shared import cluster_options, group_options, no_cluster
@@ -44,26 +44,21 @@ def _catalogue(output: Output) -> int:
 
 
 # fmt: off
-@click.command(
+@declare(
     "doctor",
-    epilog=examples(
-        "kgtool doctor",
-        "kgtool doctor --match 'billing-*' --within 7d",
-        "kgtool doctor --fail-on problem --ignore piling-up -o json",
-    ),
+    "kgtool doctor",
+    "kgtool doctor --match 'billing-*' --within 7d",
+    "kgtool doctor --fail-on problem --ignore piling-up -o json",
 )
 @group_options
-@click.option("--within", type=Duration(), metavar="TIME", default="48h",
-              help="Report offsets that expire within this time (default: 48h).")
-@click.option("--fail-on", type=Named([*SEVERITIES, NEVER]), metavar="SEVERITY",
-              default="warning",
-              help="Exit with status 5 from this severity up: problem, warning (default), note, "
-                   "none.")
-@click.option("--ignore", "ignored", multiple=True, metavar="FINDING",
-              type=Named(list(KINDS), "a word that kgtool doctor --findings shows"),
-              help="Skip findings of this kind (beyond-end, ghost-topic, ...); repeatable.")
-@click.option("--findings", is_flag=True,
-              help="List the kinds of findings and what they mean; needs no cluster.")
+@option("--within", "TIME", "Report offsets that expire within this time (default: 48h).",
+        type=Duration(), default="48h")
+@option("--fail-on", "SEVERITY", "Exit with status 5 from this severity up: problem, warning "
+        "(default), note, none.", type=Named([*SEVERITIES, NEVER]), default="warning")
+@repeatable("--ignore ignored", "FINDING", "Skip findings of this kind (beyond-end, ghost-topic, "
+            "...); repeatable.",
+            type=Named(list(KINDS), "a word that kgtool doctor --findings shows"))
+@flag("--findings", "List the kinds of findings and what they mean; needs no cluster.")
 @cluster_options(required=False)
 # fmt: on
 def command(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, group_arguments
 from kgtool.cli.output.output import Output
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
 
 
-@click.command(
-    "explain", epilog=examples("kgtool explain billing", "kgtool explain billing -o json")
-)
+@declare("explain", "kgtool explain billing", "kgtool explain billing -o json")
 @group_arguments
 @cluster_options()
 def command(settings: Settings, output: Output, selection: Selection) -> int:

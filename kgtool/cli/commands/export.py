@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import FILE, declare, option
 from kgtool.cli.options.named import Named
 from kgtool.cli.options.shared import cluster_options
 from kgtool.cli.output.output import Output
@@ -25,21 +23,16 @@ if TYPE_CHECKING:
 SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 
 
-@click.command(
+@declare(
     "export",
-    epilog=examples(
-        "kgtool export --out offsets",
-        "kgtool analyze offsets",
-        "kgtool export --out offsets-parquet --format parquet",
-    ),
+    "kgtool export --out offsets",
+    "kgtool analyze offsets",
+    "kgtool export --out offsets-parquet --format parquet",
 )
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="A new folder, or that of an interrupted export to finish.",
-)  # fmt: skip
-@click.option("--format", "format_", type=Named(FORMATS), default=SEGMENTS,
-              help="segments (default): the broker's own bytes; parquet: one decoded row per "
-                   "record.")  # fmt: skip
+@option("--out", "DIR", "A new folder, or that of an interrupted export to finish.",
+        required=True, type=FILE)  # fmt: skip
+@option("--format format_", None, "segments (default): the broker's own bytes; parquet: one "
+        "decoded row per record.", type=Named(FORMATS), default=SEGMENTS)  # fmt: skip
 @cluster_options()
 def command(out: Path, format_: str, settings: Any, output: Output) -> int:
     """Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, filter_options
 from kgtool.cli.options.times import Duration
@@ -20,24 +20,20 @@ LISTEN = "127.0.0.1:9308"
 
 
 # fmt: off
-@click.command(
+@declare(
     "exporter",
-    epilog=examples(
-        "kgtool exporter",
-        "kgtool exporter --listen 0.0.0.0:9308 --token-file /run/secrets/token",
-        "kgtool exporter --match 'billing-*' --time-lag --interval 30s",
-    ),
+    "kgtool exporter",
+    "kgtool exporter --listen 0.0.0.0:9308 --token-file /run/secrets/token",
+    "kgtool exporter --match 'billing-*' --time-lag --interval 30s",
 )
-@click.option("--listen", metavar="HOST:PORT", default=LISTEN,
-              help=f"Where to listen (default: {LISTEN}); others need --token-file.")
-@click.option("--token-file", type=click.Path(), metavar="FILE",
-              help="The bearer token that scrapes must send.")
-@click.option("--interval", type=Duration(), metavar="TIME", default="60s",
-              help="How often to look at the cluster (default: 60s).")
-@click.option("--within", type=Duration(), metavar="TIME", default="48h",
-              help="Count offsets that expire within that time as findings (default: 48h).")
-@click.option("--time-lag", is_flag=True,
-              help="Also lag in time: reads one record for each partition that lags.")
+@option("--listen", "HOST:PORT", default=LISTEN,
+        text=f"Where to listen (default: {LISTEN}); others need --token-file.")
+@option("--token-file", "FILE", "The bearer token that scrapes must send.", type=click.Path())
+@option("--interval", "TIME", "How often to look at the cluster (default: 60s).",
+        type=Duration(), default="60s")
+@option("--within", "TIME", "Count offsets that expire within that time as findings (default: "
+        "48h).", type=Duration(), default="48h")
+@flag("--time-lag", "Also lag in time: reads one record for each partition that lags.")
 @filter_options
 @cluster_options()
 # fmt: on

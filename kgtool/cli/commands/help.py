@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import click
 
-from kgtool.cli.app.help import examples
 from kgtool.cli.app.overview import kafka_help, overview
 from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.options.declare import declare
 from kgtool.errors import UsageError
 
 KAFKA = "kafka"
 
 
-@click.command(
-    "help",
-    epilog=examples("kgtool help delete-offsets", "kgtool help cleanup plan", "kgtool help kafka"),
-)
+@declare("help", "kgtool help delete-offsets", "kgtool help cleanup plan", "kgtool help kafka")
 @click.argument("words", nargs=-1, metavar="[COMMAND|kafka]")
 @click.pass_context
 def command(ctx: click.Context, words: tuple[str, ...]) -> None:

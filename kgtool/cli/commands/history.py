@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from kgtool import timespec
-from kgtool.cli.app.help import examples
 from kgtool.cli.flows.change import folder, now_ms
+from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
@@ -22,11 +20,10 @@ if TYPE_CHECKING:
     from kgtool.changes.journal.history import Entry
 
 
-@click.command("history", epilog=examples("kgtool history", "kgtool history --prune 90d --dry-run"))
-@click.option("--prune", metavar="AGE",
-              help="Remove journals older than this, such as 90d; their changes can no longer be "
-                   "undone.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="With --prune: show what would be removed.")
+@declare("history", "kgtool history", "kgtool history --prune 90d --dry-run")
+@option("--prune", "AGE", "Remove journals older than this, such as 90d; their changes can no "
+        "longer be undone.")  # fmt: skip
+@flag("--dry-run", "With --prune: show what would be removed.")
 @connection_params
 @output_options
 def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any) -> int:

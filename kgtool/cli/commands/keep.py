@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.describe.expiry import explain_rules, now_ms
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
+from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, group_options
 from kgtool.cli.output import rows as rows_of
@@ -33,20 +31,14 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 
-@click.command(
+@declare(
     "keep",
-    epilog=examples(
-        "kgtool keep billing --dry-run",
-        "kgtool keep billing --join --yes",
-        "kgtool keep --all-groups --state Empty --join",
-    ),
+    "kgtool keep billing --dry-run",
+    "kgtool keep billing --join --yes",
+    "kgtool keep --all-groups --state Empty --join",
 )
 @group_options
-@click.option(
-    "--join",
-    is_flag=True,
-    help="Join and leave groups whose clock runs from when they became Empty.",
-)
+@flag("--join", "Join and leave groups whose clock runs from when they became Empty.")
 @change_options()
 def command(
     settings: Settings, output: Output, selection: Selection, join: bool, dry_run: bool, yes: bool

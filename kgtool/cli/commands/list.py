@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kgtool import columns as columns_of
-from kgtool.cli.app.help import examples
 from kgtool.cli.app.kafka_refusals import STATES, parse_choices
 from kgtool.cli.flows import list_expiring
 from kgtool.cli.flows.list_expiring import Horizon
 from kgtool.cli.options.choose import no_match
+from kgtool.cli.options.declare import declare, option, repeatable
 from kgtool.cli.options.group_selection import Selection, glob, in_java_order
 from kgtool.cli.options.shared import Name, cluster_options, filter_options
 from kgtool.cli.output import kafka_tables, rows
@@ -52,29 +52,25 @@ class Wanted(NamedTuple):
         return columns_of.keys(LIST if self.horizon is None else EXPIRING)
 
 
-@click.command(
+@declare(
     "list",
-    epilog=examples(
-        "kgtool list",
-        "kgtool list --state Empty --match 'console-consumer-*'",
-        "kgtool list --type consumer,share --exclude 'test-*' -o json",
-        "kgtool list --columns group,state --sort state",
-        "kgtool list --expiring-within 48h -o csv > expiring.csv",
-    ),
+    "kgtool list",
+    "kgtool list --state Empty --match 'console-consumer-*'",
+    "kgtool list --type consumer,share --exclude 'test-*' -o json",
+    "kgtool list --columns group,state --sort state",
+    "kgtool list --expiring-within 48h -o csv > expiring.csv",
 )
-@click.option("--state", is_flag=False, flag_value="", metavar="[STATES]",
-              help="Only groups in these states (Stable,Empty,...; any case).")  # fmt: skip
-@click.option("--type", "type_", is_flag=False, flag_value="", metavar="[TYPES]",
-              help="Only groups of these types (classic,consumer,share,streams).")  # fmt: skip
+@option("--state", "[STATES]", "Only groups in these states (Stable,Empty,...; any case).",
+        is_flag=False, flag_value="")  # fmt: skip
+@option("--type type_", "[TYPES]", "Only groups of these types (classic,consumer,share,streams).",
+        is_flag=False, flag_value="")  # fmt: skip
 @click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
-@click.option("--group", multiple=True, type=Name(), metavar="GROUP",
-              help="Only this group, by its exact name; repeatable.")  # fmt: skip
+@repeatable("--group", "GROUP", "Only this group, by its exact name; repeatable.", type=Name())
 @filter_options
-@click.option("--expiring-within", metavar="TIME",
-              help="Only groups that lose offsets within that time (48h, 7d): exit status 5 if "
-                   "there is any.")  # fmt: skip
-@click.option("--columns", metavar="NAME,...", help="Only these columns, in this order.")
-@click.option("--sort", metavar="NAME", help="Sort by a column (default: group).")
+@option("--expiring-within", "TIME", "Only groups that lose offsets within that time (48h, 7d): "
+        "exit status 5 if there is any.")  # fmt: skip
+@option("--columns", "NAME,...", "Only these columns, in this order.")
+@option("--sort", "NAME", "Sort by a column (default: group).")
 @cluster_options()
 def command(
     settings: Settings,

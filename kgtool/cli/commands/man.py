@@ -7,14 +7,14 @@ import subprocess
 
 import click
 
-from kgtool.cli.app.help import examples
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.commands import COMMANDS
+from kgtool.cli.options.declare import declare
 from kgtool.cli.output import shipped
 from kgtool.errors import KgError, UsageError
 
 
-@click.command("man", epilog=examples("kgtool man", "kgtool man delete-offsets"))
+@declare("man", "kgtool man", "kgtool man delete-offsets")
 @click.argument("name", required=False, metavar="[COMMAND]")
 def command(name: str | None) -> int:
     """Show the man page of a command."""

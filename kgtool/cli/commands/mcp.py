@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import declare
 from kgtool.cli.options.shared import CONNECTION, cluster_options
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
 
 
-@click.command("mcp", epilog=examples("kgtool mcp --context prod"))
+@declare("mcp", "kgtool mcp --context prod")
 @cluster_options()
 def command(settings: Settings, output: Output) -> int:
     """Serve reads and planned changes to an agent (MCP on stdio).

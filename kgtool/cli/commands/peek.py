@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import cluster_options, group_arguments, topics_option
@@ -39,31 +37,25 @@ class Wanted(NamedTuple):
     values: str
 
 
-@click.command(
+@declare(
     "peek",
-    epilog=examples(
-        "kgtool peek billing --topic payments:0",
-        "kgtool peek billing --topic payments:0,1 --before 0 --after 20 --format json",
-        "kgtool peek billing --topic payments -o ndjson | jq .value",
-    ),
+    "kgtool peek billing --topic payments:0",
+    "kgtool peek billing --topic payments:0,1 --before 0 --after 20 --format json",
+    "kgtool peek billing --topic payments -o ndjson | jq .value",
 )
 @group_arguments
 @topics_option("A topic, or some of its partitions; repeatable (default: all that have a "
                "committed offset).")  # fmt: skip
-@click.option("--before", type=Number(0, 10_000), default=5, metavar="N",
-              help="Records before the offset: what was read last (default: 5).")  # fmt: skip
-@click.option("--after", type=Number(0, 10_000), default=5, metavar="N",
-              help="Records from the offset on: what is read next (default: 5).")  # fmt: skip
-@click.option("--format", "format_", type=Named(FORMATS), default="auto",
-              help="How to show keys and values; auto (default): as text if they are.")  # fmt: skip
-@click.option("--key-format", type=Named(FORMATS), help="Only the keys.")
-@click.option(
-    "--read-committed",
-    "--committed",
-    "read_committed",
-    is_flag=True,
-    help="Without records of open or aborted transactions.",
-)
+@option("--before", "N", "Records before the offset: what was read last (default: 5).",
+        type=Number(0, 10_000), default=5)  # fmt: skip
+@option("--after", "N", "Records from the offset on: what is read next (default: 5).",
+        type=Number(0, 10_000), default=5)  # fmt: skip
+@option("--format format_", None,
+        "How to show keys and values; auto (default): as text if they are.",
+        type=Named(FORMATS), default="auto")  # fmt: skip
+@option("--key-format", None, "Only the keys.", type=Named(FORMATS))
+@flag("--read-committed --committed read_committed",
+      "Without records of open or aborted transactions.")  # fmt: skip
 @cluster_options()
 def command(
     settings: Settings,

@@ -6,13 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import as_named
+from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, group_arguments
 from kgtool.cli.output.errors import error_object
@@ -37,24 +35,21 @@ Groups = dict[str, tuple[GroupDescription, list[Member]]]
 
 
 # fmt: off
-@click.command(
+@declare(
     "remove-members",
-    epilog=examples(
-        "kgtool remove-members billing --instance-id billing-3",
-        "kgtool remove-members billing --client-id old-host --dry-run",
-        "kgtool remove-members billing --all --wait-empty 60s --yes",
-    ),
+    "kgtool remove-members billing --instance-id billing-3",
+    "kgtool remove-members billing --client-id old-host --dry-run",
+    "kgtool remove-members billing --all --wait-empty 60s --yes",
 )
 @group_arguments
-@click.option("--instance-id", "instance_ids", multiple=True, metavar="ID",
-              help="A static member, by its group.instance.id; repeatable.")
-@click.option("--member-id", "member_ids", multiple=True, metavar="ID",
-              help="A member, by the id that describe --members shows; repeatable.")
-@click.option("--client-id", "client_ids", multiple=True, metavar="ID",
-              help="All members with this client.id; repeatable.")
-@click.option("--all", "all_members", is_flag=True, help="All members.")
-@click.option("--wait-empty", metavar="TIME",
-              help="Then wait up to this long (60s, 5m) for the groups to become empty.")
+@repeatable("--instance-id instance_ids", "ID",
+            "A static member, by its group.instance.id; repeatable.")
+@repeatable("--member-id member_ids", "ID",
+            "A member, by the id that describe --members shows; repeatable.")
+@repeatable("--client-id client_ids", "ID", "All members with this client.id; repeatable.")
+@flag("--all all_members", "All members.")
+@option("--wait-empty", "TIME",
+        "Then wait up to this long (60s, 5m) for the groups to become empty.")
 @change_options()
 # fmt: on
 def command(

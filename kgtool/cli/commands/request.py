@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kgtool.changes.raw.message import check_version, find_api, make_request, schema_of
-from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
+from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.named import Number
 from kgtool.cli.options.shared import cluster_options, consent_options
 from kgtool.cli.output.errors import error_object
@@ -65,27 +65,23 @@ class Wanted(NamedTuple):
         return make_request(self.api, version, self.body)
 
 
-@click.command(
+@declare(
     "request",
-    epilog=examples(
-        "kgtool request --list",
-        "kgtool request OffsetFetch --schema --version 8",
-        'kgtool request OffsetFetch --version 2 --body \'{"groupId": "billing", "topics": null}\'',
-        "kgtool request ApiVersions --broker 1 --hex",
-        "kgtool request OffsetDelete --body @delete.json --dry-run",
-    ),
+    "kgtool request --list",
+    "kgtool request OffsetFetch --schema --version 8",
+    'kgtool request OffsetFetch --version 2 --body \'{"groupId": "billing", "topics": null}\'',
+    "kgtool request ApiVersions --broker 1 --hex",
+    "kgtool request OffsetDelete --body @delete.json --dry-run",
 )
 @click.argument("api", required=False, type=Api(), metavar="API")
-@click.option("--body", metavar="JSON|@FILE|-", help="The request: JSON, a file, or stdin.")
-@click.option("--version", "--api-version", "version", type=Number(0, 32767), metavar="N",
-              help="The API's version (default: the highest that both sides speak).")  # fmt: skip
-@click.option("--broker", type=Number(0), metavar="ID",
-              help="Send it to this broker instead of the usual one.")  # fmt: skip
-@click.option("--hex", "hex_", is_flag=True, help="Also show the bytes of request and response.")
-@click.option("--list", "list_", is_flag=True, help="Show all APIs that kgtool knows.")
-@click.option("--schema", is_flag=True, help="Show the fields of the API's request and response.")
-@click.option("--dry-run", is_flag=True,
-              help="Show where the request would go, and its bytes; send nothing.")  # fmt: skip
+@option("--body", "JSON|@FILE|-", "The request: JSON, a file, or stdin.")
+@option("--version --api-version version", "N", "The API's version (default: the highest that both "
+        "sides speak).", type=Number(0, 32767))  # fmt: skip
+@option("--broker", "ID", "Send it to this broker instead of the usual one.", type=Number(0))
+@flag("--hex hex_", "Also show the bytes of request and response.")
+@flag("--list list_", "Show all APIs that kgtool knows.")
+@flag("--schema", "Show the fields of the API's request and response.")
+@flag("--dry-run", "Show where the request would go, and its bytes; send nothing.")
 @consent_options
 @cluster_options(required=False)
 def command(

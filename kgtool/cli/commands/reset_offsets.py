@@ -10,10 +10,10 @@ import click
 
 from kgtool import timespec
 from kgtool.cli.app import kafka_refusals
-from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
 from kgtool.cli.flows.reset import Reset, run
+from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import Name, TopicSpecType, added, change_options, group_options
 from kgtool.cli.output.output import Output
@@ -27,22 +27,17 @@ if TYPE_CHECKING:
     from kgtool.config import Settings
 
 _STRATEGY_OPTIONS = (
-    click.option("--to-earliest", is_flag=True, help="To the start of the log."),
-    click.option("--to-latest", is_flag=True, help="To the end of the log."),
-    click.option("--to-current", is_flag=True,
-                 help="To where it is; partitions never committed are skipped."),
-    click.option("--to-offset", metavar="N", help="To this offset, clamped to the log."),
-    click.option("--shift-by", metavar="N",
-                 help="By N records (negative: back), clamped to the log."),
-    click.option("--to-datetime", metavar="TIME",
-                 help="To the first record from this time on: 2023-11-14T22:18:20Z (no zone: UTC), "
-                      "1700000300000 (ms since the epoch), now-2h30m."),
-    click.option("--by-duration", metavar="DURATION",
-                 help="To the first record newer than DURATION: 1d12h, P1D."),
-    click.option("--from-file", type=click.Path(), metavar="FILE",
-                 help="To the offsets of a CSV file (see --export)."),
-    click.option("--like", type=Name(), metavar="GROUP",
-                 help="To where another group is: all of it, or --topic."),
+    flag("--to-earliest", "To the start of the log."),
+    flag("--to-latest", "To the end of the log."),
+    flag("--to-current", "To where it is; partitions never committed are skipped."),
+    option("--to-offset", "N", "To this offset, clamped to the log."),
+    option("--shift-by", "N", "By N records (negative: back), clamped to the log."),
+    option("--to-datetime", "TIME", "To the first record from this time on: 2023-11-14T22:18:20Z "
+           "(no zone: UTC), 1700000300000 (ms since the epoch), now-2h30m."),
+    option("--by-duration", "DURATION", "To the first record newer than DURATION: 1d12h, P1D."),
+    option("--from-file", "FILE", "To the offsets of a CSV file (see --export).",
+           type=click.Path()),
+    option("--like", "GROUP", "To where another group is: all of it, or --topic.", type=Name()),
 )  # fmt: skip
 
 
@@ -50,29 +45,25 @@ def _strategy_options(function: Any) -> Any:
     return added(function, *reversed(_STRATEGY_OPTIONS))
 
 
-@click.command(
+@declare(
     "reset-offsets",
-    epilog=examples(
-        "kgtool reset-offsets --group billing --topic orders --to-earliest",
-        "kgtool reset-offsets --group a --all-topics --to-datetime now-2h --execute",
-        "kgtool reset-offsets --group billing --all-topics --to-current --export",
-        "kgtool reset-offsets --group billing --from-file offsets.csv --execute --yes",
-        "kgtool reset-offsets --group billing-eu --like billing --create --execute",
-    ),
+    "kgtool reset-offsets --group billing --topic orders --to-earliest",
+    "kgtool reset-offsets --group a --all-topics --to-datetime now-2h --execute",
+    "kgtool reset-offsets --group billing --all-topics --to-current --export",
+    "kgtool reset-offsets --group billing --from-file offsets.csv --execute --yes",
+    "kgtool reset-offsets --group billing-eu --like billing --create --execute",
 )
 @group_options
-@click.option("--topic", multiple=True, type=TopicSpecType(), metavar="TOPIC[:0,1]",
-              help="A topic, or some of its partitions; repeatable.")  # fmt: skip
-@click.option("--all-topics", is_flag=True, help="Every partition with a committed offset.")
+@repeatable("--topic", "TOPIC[:0,1]", "A topic, or some of its partitions; repeatable.",
+            type=TopicSpecType())  # fmt: skip
+@flag("--all-topics", "Every partition with a committed offset.")
 @_strategy_options
-@click.option("--execute", is_flag=True, help="Do it; without it, this is a dry run.")
-@click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
-@click.option("--create", is_flag=True, help="Create missing groups.")
-@click.option("--wait-empty", metavar="TIME",
-              help="Wait up to TIME (60s, 5m) for groups to be empty.")  # fmt: skip
-@click.option("--all-or-nothing", is_flag=True,
-              help="Do nothing unless all of it can be done.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Also where a transaction is pending.")
+@flag("--execute", "Do it; without it, this is a dry run.")
+@flag("--export", "Print CSV that --from-file reads.")
+@flag("--create", "Create missing groups.")
+@option("--wait-empty", "TIME", "Wait up to TIME (60s, 5m) for groups to be empty.")
+@flag("--all-or-nothing", "Do nothing unless all of it can be done.")
+@flag("--force", "Also where a transaction is pending.")
 @change_options()
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """Set the committed offsets of groups that have no members.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli.app.help import examples
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
+from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, chooser
 from kgtool.cli.options.shared import change_options, name_options, topics_option
 from kgtool.cli.output.output import Output
@@ -29,42 +29,20 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
 
-@click.command(
+@declare(
     "restore",
-    epilog=examples(
-        "kgtool restore offsets.jsonl --dry-run",
-        "kgtool restore offsets.jsonl --group billing --topic orders",
-        "kgtool restore offsets.jsonl --group billing --map-group billing=billing-eu",
-    ),
+    "kgtool restore offsets.jsonl --dry-run",
+    "kgtool restore offsets.jsonl --group billing --topic orders",
+    "kgtool restore offsets.jsonl --group billing --map-group billing=billing-eu",
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @name_options
 @topics_option("Only this topic of the file, or some of its partitions; repeatable.")
-@click.option(
-    "--map-group",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Give the offsets of group OLD to group NEW; repeatable.",
-)
-@click.option(
-    "--map-topic",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Take the offsets of topic OLD for topic NEW; repeatable.",
-)
-@click.option(
-    "--other-cluster", is_flag=True, help="The file is from another cluster, as in a migration."
-)
-@click.option(
-    "--by-time",
-    is_flag=True,
-    help="By the times of a backup --times: may repeat records, skips none.",
-)
-@click.option(
-    "--checkpoints",
-    metavar="TOPIC",
-    help="By MirrorMaker's checkpoints: SOURCE.checkpoints.internal.",
-)
+@repeatable("--map-group", "OLD=NEW", "Give the offsets of group OLD to group NEW; repeatable.")
+@repeatable("--map-topic", "OLD=NEW", "Take the offsets of topic OLD for topic NEW; repeatable.")
+@flag("--other-cluster", "The file is from another cluster, as in a migration.")
+@flag("--by-time", "By the times of a backup --times: may repeat records, skips none.")
+@option("--checkpoints", "TOPIC", "By MirrorMaker's checkpoints: SOURCE.checkpoints.internal.")
 @click.option(
     "--create/--no-create", default=True, show_default=True, help="Create missing groups."
 )
@@ -74,11 +52,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Read back what was written, and compare.",
 )
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Even if the cluster or topic differs, or the offset is out of range.",
-)
+@flag("--force", "Even if the cluster or topic differs, or the offset is out of range.")
 @living_options
 @change_options()
 def command(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import flag, option, repeatable
 from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 # test holds the two together.
 VERSIONS = ("4.3.1", "3.9.1")
 
-name_option = click.option(
-    "--name", default="default", show_default=True, metavar="NAME", help="Which sandbox."
-)
+name_option = option("--name", "NAME", "Which sandbox.", default="default", show_default=True)
 
 
 @click.group(
@@ -48,20 +47,11 @@ def command() -> None:
 
 
 @command.command("up")
-@click.option("--brokers", type=Number(1, 9), metavar="N", help="How many brokers (default: 1).")
-@click.option(
-    "--kafka-version", type=Named(VERSIONS), help=f"Which Kafka (default: {VERSIONS[0]})."
-)
-@click.option(
-    "--config", multiple=True, metavar="KEY=VALUE", help="Broker configuration; repeatable."
-)
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where the data goes (default: the user's state folder).",
-)
+@option("--brokers", "N", "How many brokers (default: 1).", type=Number(1, 9))
+@option("--kafka-version", None, f"Which Kafka (default: {VERSIONS[0]}).", type=Named(VERSIONS))
+@repeatable("--config", "KEY=VALUE", "Broker configuration; repeatable.")
+@option("--dir directory", "DIR", "Where the data goes (default: the user's state folder).",
+        type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
 @name_option
 @output_options
 def up(
@@ -121,7 +111,7 @@ def status(output: Output, name: str) -> int:
 
 @command.command("down")
 @name_option
-@click.option("--keep-data", is_flag=True, help="Keep the topics for the next `up`.")
+@flag("--keep-data", "Keep the topics for the next `up`.")
 @output_options
 def down(output: Output, name: str, keep_data: bool) -> int:
     """Stop it, and remove its data."""

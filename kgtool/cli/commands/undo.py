@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli.app.help import examples
 from kgtool.cli.flows.change import Change, folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
+from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import added, change_options
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -33,23 +33,18 @@ def living_options(function: Any) -> Any:
     """Add what is to be done about groups that have members."""
     return added(
         function,
-        click.option("--as-member", is_flag=True,
-                     help="Commit in a member's name for groups that have members."),
-        click.option("--wait-empty", metavar="TIME",
-                     help="Wait up to this long (60s, 5m) for the groups to become empty."),
-        click.option("--all-or-nothing", is_flag=True,
-                     help="Do nothing if anything can't be restored."),
+        flag("--as-member", "Commit in a member's name for groups that have members."),
+        option("--wait-empty", "TIME",
+               "Wait up to this long (60s, 5m) for the groups to become empty."),
+        flag("--all-or-nothing", "Do nothing if anything can't be restored."),
     )  # fmt: skip
 
 
-@click.command(
-    "undo", epilog=examples("kgtool undo last --dry-run", "kgtool undo last --wait-empty 60s")
-)
+@declare("undo", "kgtool undo last --dry-run", "kgtool undo last --wait-empty 60s")
 @click.argument("journal", required=False, metavar="[ID|last]")
-@click.option("--from", "path", type=click.Path(), metavar="FILE|URL",
-              help="A journal's file, or URL/ID of its --journal-copy.")  # fmt: skip
-@click.option("--force", is_flag=True,
-              help="Even if somebody committed since, or topic or log changed.")  # fmt: skip
+@option("--from path", "FILE|URL", "A journal's file, or URL/ID of its --journal-copy.",
+        type=click.Path())  # fmt: skip
+@flag("--force", "Even if somebody committed since, or topic or log changed.")
 @living_options
 @change_options(required=False)
 def command(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kgtool.cli.app import exits
-from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import regex_problem
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output.output import Output
@@ -15,7 +15,7 @@ from kgtool.columns import keys
 from kgtool.columns.tools import REGEX
 
 
-@click.command("validate-regex", epilog=examples("kgtool validate-regex 'orders-(eu|us)'"))
+@declare("validate-regex", "kgtool validate-regex 'orders-(eu|us)'")
 @click.argument("regex")
 @connection_params
 @output_options

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
 from kgtool import __version__
-from kgtool.cli.app.help import examples
+from kgtool.cli.options.declare import declare
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
 from kgtool.columns.tools import VERSION
 
 
-@click.command("version", epilog=examples("kgtool version", "kgtool version -o json"))
+@declare("version", "kgtool version", "kgtool version -o json")
 @output_options
 def command(output: Output) -> int:
     """Show the version."""

@@ -14,6 +14,7 @@ import click
 
 from kgtool import timespec
 from kgtool.cli.app.argv import FORMATS
+from kgtool.cli.options.declare import flag, option, repeatable
 from kgtool.cli.options.named import Named, Number
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
@@ -127,8 +128,8 @@ def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None
 
 def added(function: F, *options: Callable[[F], F]) -> F:
     """Return a command with options, the last one first in its help."""
-    for option in options:
-        function = option(function)
+    for each in options:
+        function = each(function)
     return function
 
 
@@ -147,14 +148,13 @@ def connection_params(function: F) -> F:
     """Declare the connection options."""
     return added(
         function,
-        click.option("--timeout", type=Timeout(), metavar="TIME",
-                     help="How long the whole command may take: 30s (default), 2m; 500 is ms."),
-        click.option("--context", metavar="NAME",
-                     help="A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
-        click.option("--command-config", type=click.Path(), metavar="FILE",
-                     help="A Java properties file with the client's configuration."),
-        click.option("--bootstrap-server", metavar="HOST:PORT,...",
-                     help="The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER)."),
+        option("--timeout", "TIME", "How long the whole command may take: 30s (default), 2m; 500 "
+               "is ms.", type=Timeout()),
+        option("--context", "NAME", "A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
+        option("--command-config", "FILE",
+               "A Java properties file with the client's configuration.", type=click.Path()),
+        option("--bootstrap-server", "HOST:PORT,...",
+               "The brokers to ask first (also KGTOOL_BOOTSTRAP_SERVER)."),
     )  # fmt: skip
 
 
@@ -162,10 +162,10 @@ def output_params(function: F) -> F:
     """Declare the options about output; they act on the run's ``Output``."""
     return added(
         function,
-        click.option("--debug", is_flag=True, expose_value=False, callback=_set_debug,
-                     help="Show tracebacks, and every message to and from brokers."),
-        click.option("--no-color", is_flag=True, expose_value=False, callback=_set_color,
-                     help="Never use colours (also NO_COLOR)."),
+        flag("--debug", "Show tracebacks, and every message to and from brokers.",
+             expose_value=False, callback=_set_debug),
+        flag("--no-color", "Never use colours (also NO_COLOR).",
+             expose_value=False, callback=_set_color),
         click.option("--output", type=Named(FORMATS), expose_value=False,
                      callback=_set_output, help="The format of the results (default: text)."),
     )  # fmt: skip
@@ -253,18 +253,14 @@ def selection_options(function: F) -> F:
 
     wrapped = added(
         _instead(function, wrapper),
-        click.option("--type", "type_", metavar="TYPES",
-                     help="Of those, only of these types: classic,consumer."),
-        click.option("--state", metavar="STATES",
-                     help="Of those, only in these states: Empty,Dead,..."),
+        option("--type type_", "TYPES", "Of those, only of these types: classic,consumer."),
+        option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
     )  # fmt: skip
     return name_options(wrapped)
 
 
-_EXCLUDE = click.option("--exclude", multiple=True, metavar="GLOB",
-                        help="But not groups whose name matches; repeatable.")  # fmt: skip
-_GROUP = click.option("--group", multiple=True, type=Name(), metavar="GROUP",
-                      help="A group's exact name; repeatable.")  # fmt: skip
+_EXCLUDE = repeatable("--exclude", "GLOB", "But not groups whose name matches; repeatable.")
+_GROUP = repeatable("--group", "GROUP", "A group's exact name; repeatable.", type=Name())
 
 
 def name_options(function: F) -> F:
@@ -279,11 +275,9 @@ def name_options(function: F) -> F:
     return added(
         _instead(function, wrapper),
         _EXCLUDE,
-        click.option("--regex", metavar="RE", help="Groups whose whole name matches (RE2)."),
-        click.option("--match", multiple=True, metavar="GLOB",
-                     help="Groups whose name matches: * ? [a-z]; repeatable."),
-        click.option("--all-groups", is_flag=True,
-                     help="Every group that Kafka's own tool lists."),
+        option("--regex", "RE", "Groups whose whole name matches (RE2)."),
+        repeatable("--match", "GLOB", "Groups whose name matches: * ? [a-z]; repeatable."),
+        flag("--all-groups", "Every group that Kafka's own tool lists."),
         _GROUP,
     )  # fmt: skip
 
@@ -293,9 +287,9 @@ def filter_options(function: F) -> F:
     return added(
         function,
         _EXCLUDE,
-        click.option("--regex", metavar="RE", help="Only groups whose whole name matches (RE2)."),
-        click.option("--match", multiple=True, metavar="GLOB",
-                     help="Only groups whose name matches, with * ? [a-z]; repeatable."),
+        option("--regex", "RE", "Only groups whose whole name matches (RE2)."),
+        repeatable("--match", "GLOB", "Only groups whose name matches, with * ? [a-z]; "
+                   "repeatable."),
     )  # fmt: skip
 
 
@@ -348,13 +342,12 @@ def consent_options(function: F) -> F:
     """Add what lets a change pass: ``--confirm``, and ``--reason`` for the journal."""
     return added(
         function,
-        click.option("--journal-copy", metavar="URL", expose_value=False, callback=_keep_copy,
-                     help="Keep the journal there too: s3://..."),
-        click.option("--reason", metavar="TEXT", expose_value=False, callback=_keep,
-                     help="Why: kept in the journal."),
-        click.option("--confirm", metavar="CLUSTER_ID", expose_value=False, callback=_keep,
-                     help="The cluster's id, if it is protected."),
-        click.option("--yes", is_flag=True, help="Do not ask."),
+        option("--journal-copy", "URL", "Keep the journal there too: s3://...",
+               expose_value=False, callback=_keep_copy),
+        option("--reason", "TEXT", "Why: kept in the journal.", expose_value=False, callback=_keep),
+        option("--confirm", "CLUSTER_ID", "The cluster's id, if it is protected.",
+               expose_value=False, callback=_keep),
+        flag("--yes", "Do not ask."),
     )  # fmt: skip
 
 
@@ -362,11 +355,11 @@ def change_params(function: F) -> F:
     """Declare what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
     return consent_options(added(
         function,
-        click.option("--max-delete", type=Number(0), metavar="N", expose_value=False,
-                     callback=_keep, help="Refuse to change more than N groups."),
-        click.option("--canary", type=Number(1), metavar="N", expose_value=False,
-                     callback=_keep, help="N groups first; stop if one fails."),
-        click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing."),
+        option("--max-delete", "N", "Refuse to change more than N groups.",
+               type=Number(0), expose_value=False, callback=_keep),
+        option("--canary", "N", "N groups first; stop if one fails.",
+               type=Number(1), expose_value=False, callback=_keep),
+        flag("--dry-run", "Show what would be done, and do nothing."),
     ))  # fmt: skip
 
 
