@@ -1,6 +1,6 @@
 """The columns of every frame, declared once.
 
-Each schema is a list of ``(name, type)`` with Spark's SQL type names; ``ddl`` turns one into what
+Each schema is a tuple of ``(name, type)`` with Spark's SQL type names; ``ddl`` turns one into what
 ``mapInArrow`` wants, ``arrow`` into the schema that the Arrow batches have.
 """
 
@@ -11,8 +11,11 @@ from typing import Any, Final
 
 Schema = tuple[tuple[str, str], ...]
 
-GROUP: Final = ("partition", "group")
-"""Columns of a record that tell whose it is; a group's records are all in one partition."""
+
+def _columns(text: str) -> Schema:
+    """Columns as Spark's SQL spells them: ``name type``, and a comma behind all but the last."""
+    return tuple((name, kind) for name, kind in (each.split() for each in re.split(r",\s", text)))
+
 
 KIND_OFFSET: Final = "offset"
 KIND_GROUP: Final = "group"
@@ -21,54 +24,33 @@ KIND_QUALITY: Final = "quality"
 KIND_COUNT: Final = "count"
 KIND_EPOCH: Final = "epoch"
 
-SPLITS: Final[Schema] = (
-    ("path", "string"),
-    ("partition", "int"),
-    ("start", "bigint"),
-    ("end", "bigint"),
-    ("format", "string"),
-    ("lacks", "int"),
-    ("order", "bigint"),
-)
+SPLITS: Final = _columns("""
+    path string, partition int, start bigint, end bigint, format string, lacks int, order bigint
+""")
 """Byte ranges of files, cut between record batches; of a live cluster: ranges of offsets. The
 others are as in ``find.InputFile``."""
 
-GROUP_DETAIL: Final[Schema] = (
-    ("protocol_type", "string"),
-    ("generation", "int"),
-    ("state_since_ms", "bigint"),
-    ("members", "int"),
-    ("member", "string"),
-    ("topics", "array<string>"),
-    ("regex", "string"),
-)
+GROUP_DETAIL: Final = _columns("""
+    protocol_type string, generation int, state_since_ms bigint, members int, member string,
+    topics array<string>, regex string
+""")
 """What a group's own record says; which fields are set depends on the key type. ``topics`` is
 null where a subscription is not known."""
 
-RECORDS: Final[Schema] = (
-    ("kind", "string"),
-    ("partition", "int"),
-    ("log_offset", "bigint"),
-    ("base_offset", "bigint"),
-    ("timestamp_ms", "bigint"),
-    ("key_type", "int"),
-    ("group", "string"),
-    ("tombstone", "boolean"),
+RECORDS: Final = (
+    *_columns("""
+        kind string, partition int, log_offset bigint, base_offset bigint, timestamp_ms bigint,
+        key_type int, group string, tombstone boolean
+    """),
     # offsets: null producer_id is an ordinary commit; commits counts the records that the row
-    # stands for (superseded ones are dropped while decoding); creates_group marks the first
-    # commit of its group that a chunk, or a chunk behind a group's tombstone, has
-    ("producer_id", "bigint"),
-    ("producer_epoch", "int"),
-    ("topic", "string"),
-    ("topic_partition", "int"),
-    ("offset", "bigint"),
-    ("commit_timestamp_ms", "bigint"),
-    ("expire_timestamp_ms", "bigint"),
-    ("topic_id", "string"),
-    ("commits", "bigint"),
-    # when the first of those was made
-    ("first_ms", "bigint"),
-    ("creates_group", "boolean"),
+    # stands for (superseded ones are dropped while decoding), first_ms is when the first of those
+    # was made; creates_group marks the first commit of its group that a chunk, or a chunk behind a
+    # group's tombstone, has
+    *_columns("""
+        producer_id bigint, producer_epoch int, topic string, topic_partition int, offset bigint,
+        commit_timestamp_ms bigint, expire_timestamp_ms bigint, topic_id string, commits bigint,
+        first_ms bigint, creates_group boolean
+    """),
     # the group's own records
     ("detail", "struct<" + ",".join(f"{n}:{t}" for n, t in GROUP_DETAIL) + ">"),
     # transaction markers
@@ -79,238 +61,132 @@ RECORDS: Final[Schema] = (
     # quality: what was read of path (reason null; log_offset to offset, records of them there),
     # (the newest is of timestamp_ms, but for `commits` of them that are of the future: of first_ms)
     # or why `records` of it, or `bytes` at `position`, were not; of offsets and groups `bytes` is
-    # the size of the record's key and value
-    ("path", "string"),
-    ("reason", "string"),
-    ("records", "bigint"),
-    ("position", "bigint"),
-    ("bytes", "bigint"),
-    ("damage", "boolean"),
-    # what the input can't tell: bits of analysis.lacks
-    ("lacks", "int"),
+    # the size of the record's key and value; lacks is what the input can't tell: bits of
+    # analysis.lacks
+    *_columns("""
+        path string, reason string, records bigint, position bigint, bytes bigint, damage boolean,
+        lacks int
+    """),
 )
 """One row for each record that matters, and the notes about each file."""
 
-LIVE: Final[Schema] = (
-    ("group", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("commit_timestamp_ms", "bigint"),
-    ("expire_timestamp_ms", "bigint"),
-    ("topic_id", "string"),
-    ("group_type", "string"),
-    ("group_state", "string"),
-    ("state_since_ms", "bigint"),
-    ("subscribed", "boolean"),
-    ("pending_transaction", "boolean"),
-    ("rule", "string"),
-    ("expires_at_ms", "bigint"),
-)
+LIVE: Final = _columns("""
+    group string, topic string, partition int, offset bigint, commit_timestamp_ms bigint,
+    expire_timestamp_ms bigint, topic_id string, group_type string, group_state string,
+    state_since_ms bigint, subscribed boolean, pending_transaction boolean, rule string,
+    expires_at_ms bigint
+""")
 """Every committed offset at the end of the log."""
 
-REMOVALS: Final[Schema] = (
-    ("group", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("removed_at_ms", "bigint"),
-    ("cause", "string"),
-    ("expires_at_ms", "bigint"),
-    ("latency_ms", "bigint"),
-)
+REMOVALS: Final = _columns("""
+    group string, topic string, partition int, removed_at_ms bigint, cause string,
+    expires_at_ms bigint, latency_ms bigint
+""")
 """Every tombstone of an offset or a group."""
 
-QUALITY: Final[Schema] = (
-    ("path", "string"),
-    ("partition", "int"),
-    ("bytes", "bigint"),
-    ("records", "bigint"),
-    ("decoded", "bigint"),
-    ("skipped", "bigint"),
-    ("damaged", "boolean"),
-    ("first_offset", "bigint"),
-    ("last_offset", "bigint"),
-    (
-        "problems",
-        "array<struct<reason:string,records:bigint,bytes:bigint,position:bigint,damage:boolean>>",
-    ),
-)
+QUALITY: Final = _columns("""
+    path string, partition int, bytes bigint, records bigint, decoded bigint, skipped bigint,
+    damaged boolean, first_offset bigint, last_offset bigint,
+    problems array<struct<reason:string,records:bigint,bytes:bigint,position:bigint,damage:boolean>>
+""")
 """One row a file."""
 
-OVERDUE: Final[Schema] = (
-    ("group", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("commit_timestamp_ms", "bigint"),
-    ("group_type", "string"),
-    ("group_state", "string"),
-    ("rule", "string"),
-    ("expires_at_ms", "bigint"),
-    ("overdue_ms", "bigint"),
-    ("log_partition", "int"),
-)
+OVERDUE: Final = _columns("""
+    group string, topic string, partition int, offset bigint, commit_timestamp_ms bigint,
+    group_type string, group_state string, rule string, expires_at_ms bigint, overdue_ms bigint,
+    log_partition int
+""")
 """What a check ought to have removed before the log ends; topic, partition and the rest of the
 offset are null for a group. ``overdue_ms`` counts from the end of the check interval that begins
 at ``expires_at_ms``; ``log_partition`` is that of ``__consumer_offsets``."""
 
-GROUPS: Final[Schema] = (
-    ("group", "string"),
-    ("family", "string"),
-    ("group_type", "string"),
-    ("group_state", "string"),
-    ("protocol_type", "string"),
-    ("members", "int"),
-    ("commits", "bigint"),
-    ("rebalances", "bigint"),
-    ("first_seen_ms", "bigint"),
-    ("last_seen_ms", "bigint"),
-    ("last_commit_ms", "bigint"),
-    ("live_offsets", "bigint"),
-    ("live_topics", "bigint"),
-    ("expired_offsets", "bigint"),
-    ("next_expiry_ms", "bigint"),
-    ("bytes", "bigint"),
-    ("log_partition", "int"),
-)
+GROUPS: Final = _columns("""
+    group string, family string, group_type string, group_state string, protocol_type string,
+    members int, commits bigint, rebalances bigint, first_seen_ms bigint, last_seen_ms bigint,
+    last_commit_ms bigint, live_offsets bigint, live_topics bigint, expired_offsets bigint,
+    next_expiry_ms bigint, bytes bigint, log_partition int
+""")
 """Every group that the log names. ``group_state`` is Dead where the coordinator does not have it
 (any more); ``bytes`` is the size of its newest records, which the coordinator keeps."""
 
-METRICS: Final[Schema] = (
-    ("bucket_start_ms", "bigint"),
-    ("bucket_ms", "bigint"),
-    ("offset_commits", "bigint"),
-    ("offset_expirations", "bigint"),
-    ("offset_deletions", "bigint"),
-    ("group_completed_rebalances", "bigint"),
-)
+METRICS: Final = _columns("""
+    bucket_start_ms bigint, bucket_ms bigint, offset_commits bigint, offset_expirations bigint,
+    offset_deletions bigint, group_completed_rebalances bigint
+""")
 """What brokers count since KIP-496, for each time bucket in which anything happened."""
 
-_SCENARIO: Final[Schema] = (
-    ("rules", "string"),
-    ("retention_ms", "bigint"),
-    ("check_interval_ms", "bigint"),
-)
+_SCENARIO: Final = _columns("rules string, retention_ms bigint, check_interval_ms bigint")
 
 DAY: Final = ("day_ms", "removed_offsets", "removed_groups", "live_offsets", "live_groups")
-WHATIF: Final[Schema] = (
-    *_SCENARIO,
-    ("removed_offsets", "bigint"),
-    ("removed_groups", "bigint"),
-    ("live_offsets", "bigint"),
-    ("live_groups", "bigint"),
-    ("missed_offsets", "bigint"),
-    ("missed_groups", "bigint"),
-    ("next_offsets", "bigint"),
-    ("next_groups", "bigint"),
-    ("first_removal_ms", "bigint"),
-    ("last_removal_ms", "bigint"),
-    ("days", "array<struct<" + ",".join(f"{name}:bigint" for name in DAY) + ">>"),
+WHATIF: Final = (
+    _SCENARIO
+    + _columns("""
+    removed_offsets bigint, removed_groups bigint, live_offsets bigint, live_groups bigint,
+    missed_offsets bigint, missed_groups bigint, next_offsets bigint, next_groups bigint,
+    first_removal_ms bigint, last_removal_ms bigint
+""")
+    + (("days", "array<struct<" + ",".join(f"{name}:bigint" for name in DAY) + ">>"),)
 )
 """One row a scenario: what checks would have removed until the log ends, and what would be left.
 ``missed`` are removed offsets that were committed again later, and the groups that lost one:
 somebody came back. ``next`` is what goes within the horizon if nobody commits any more. A day
 begins at ``day_ms`` (UTC); its live counts are those at its end."""
 
-WHATIF_FAMILIES: Final[Schema] = (
-    *_SCENARIO,
-    ("family", "string"),
-    ("removed_offsets", "bigint"),
-    ("removed_groups", "bigint"),
-    ("missed_offsets", "bigint"),
-    ("live_offsets", "bigint"),
-    ("live_groups", "bigint"),
-)
+WHATIF_FAMILIES: Final = _SCENARIO + _columns("""
+    family string, removed_offsets bigint, removed_groups bigint, missed_offsets bigint,
+    live_offsets bigint, live_groups bigint
+""")
 """The same by family of groups."""
 
-LOSSES: Final[Schema] = (
-    *_SCENARIO,
-    ("group", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("commit_timestamp_ms", "bigint"),
-    ("lost_at_ms", "bigint"),
-    ("rule", "string"),
-    ("ahead", "boolean"),
-    ("committed_again_ms", "bigint"),
-    ("lag", "bigint"),
-    ("replayed_records", "bigint"),
-    ("skipped_records", "bigint"),
-)
+LOSSES: Final = _SCENARIO + _columns("""
+    group string, topic string, partition int, offset bigint, commit_timestamp_ms bigint,
+    lost_at_ms bigint, rule string, ahead boolean, committed_again_ms bigint, lag bigint,
+    replayed_records bigint, skipped_records bigint
+""")
 """Every offset that a scenario loses, until the log ends or (``ahead``) within the horizon if
 nobody commits any more. With auto.offset.reset=earliest a consumer that comes back then reads
 ``replayed_records`` again, with latest it never reads ``skipped_records``, the lag: both as the
 log ends of the export tell, so they are known for what is ahead only."""
 
-PARTITIONS: Final[Schema] = (
-    ("log_partition", "int"),
-    ("bytes", "bigint"),
-    ("records", "bigint"),
-    ("live_keys", "bigint"),
-    ("groups", "bigint"),
-    ("coordinator_moves", "bigint"),
-    ("first_offset", "bigint"),
-    ("last_offset", "bigint"),
-    ("newest_record_ms", "bigint"),
-)
+PARTITIONS: Final = _columns("""
+    log_partition int, bytes bigint, records bigint, live_keys bigint, groups bigint,
+    coordinator_moves bigint, first_offset bigint, last_offset bigint, newest_record_ms bigint
+""")
 """One row a partition of ``__consumer_offsets``. ``bytes`` are those of its batches as stored,
 ``live_keys`` its committed offsets, ``groups`` those that have some; many records a live key show
 that the log cleaner is behind."""
 
-WRITERS: Final[Schema] = (
-    ("bucket_ms", "bigint"),
-    ("family", "string"),
-    ("groups", "bigint"),
-    ("commits", "bigint"),
-    ("records", "bigint"),
-    ("bytes", "bigint"),
-)
+WRITERS: Final = _columns("""
+    bucket_ms bigint, family string, groups bigint, commits bigint, records bigint, bytes bigint
+""")
 """Who fills ``__consumer_offsets``: what groups wrote in the time bucket that starts at
 ``bucket_ms``. ``commits`` are offsets; ``records`` include null values and the groups' own;
 ``bytes`` are those of keys and values."""
 
-TRANSACTIONS: Final[Schema] = (
-    ("group", "string"),
-    ("producer_id", "bigint"),
-    ("producer_epoch", "int"),
-    ("since_ms", "bigint"),
-    ("topics", "array<string>"),
-    ("partitions", "bigint"),
-)
+TRANSACTIONS: Final = _columns("""
+    group string, producer_id bigint, producer_epoch int, since_ms bigint, topics array<string>,
+    partitions bigint
+""")
 """Transactions that hold commits of a group at the end of the log: those of ``partitions``
 offsets of ``topics``, the oldest of them since ``since_ms``."""
 
-ORPHANS: Final[Schema] = (
-    ("group", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("topic_id", "string"),
-    ("reason", "string"),
-)
+ORPHANS: Final = _columns("""
+    group string, topic string, partition int, offset bigint, topic_id string, reason string
+""")
 """Live offsets of topics that cluster.json lacks (topic-gone), or has under another id than that
 of the commit (topic-recreated)."""
 
-GAPS: Final[Schema] = (
-    ("family", "string"),
-    ("groups", "bigint"),
-    ("keys", "bigint"),
-    ("longest_gap_ms", "bigint"),
-    ("safe_retention_ms", "bigint"),
-)
+GAPS: Final = _columns("""
+    family string, groups bigint, keys bigint, longest_gap_ms bigint, safe_retention_ms bigint
+""")
 """Of offsets that were committed more than once: the longest time between two commits of one, and
 the smallest retention with which no check removes anything that is committed again later (0: any
 does, the group held on to its offsets)."""
 
-UPGRADES: Final[Schema] = (
-    ("group", "string"),
-    ("group_state", "string"),
-    ("live_offsets", "bigint"),
-    ("lost_offsets", "bigint"),
-    ("lost_topics", "bigint"),
-    ("oldest_commit_ms", "bigint"),
-)
+UPGRADES: Final = _columns("""
+    group string, group_state string, live_offsets bigint, lost_offsets bigint, lost_topics bigint,
+    oldest_commit_ms bigint
+""")
 """Classic groups with members' metadata, as if they were KIP-848 groups: ``lost_offsets`` are
 older than the retention, so they go at the first check after the last member has left. A classic
 group keeps all of its offsets for the whole retention from then on."""
