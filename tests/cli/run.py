@@ -14,6 +14,8 @@ import pytest
 from kgtool.cli.app.main import main
 
 ROOT = Path(__file__).parents[2]
+HANGS_S = 150
+"""A Spark that has a seventh of a core takes more than a minute to start."""
 
 
 class Result(NamedTuple):
@@ -56,5 +58,5 @@ def start(*argv: str, **options: Any) -> subprocess.Popen[str]:
 def kgtool(*argv: str, **options: Any) -> Result:
     """Run as a process of its own, without a terminal."""
     with start(*argv, **options) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANGS_S)
     return Result(process.returncode, out, err)
