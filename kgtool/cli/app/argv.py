@@ -16,42 +16,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-VALUE = {
-    "bootstrap-server", "command-config", "context", "timeout", "group", "topic", "validate-regex",
-    "to-offset", "shift-by", "to-datetime", "by-duration", "from-file",
-    "output", "match", "regex", "exclude", "sort", "columns", "watch", "lag", "by",
-    "prometheus", "like", "wait-empty", "reason", "journal-copy", "expiring-within",
-    "confirm", "max-delete", "canary",
-}  # fmt: skip
-OPTIONAL_VALUE = {"state", "type"}
-FLAGS = {
-    "list", "describe", "delete", "reset-offsets", "delete-offsets", "all-groups", "all-topics",
-    "dry-run", "execute", "export", "to-earliest", "to-latest", "to-current", "members", "offsets",
-    "verbose", "help", "version", "expiry",
-    "no-color", "debug", "yes", "force", "lagging", "time-lag", "read-committed", "committed",
-    "totals", "create", "all-or-nothing",
-}  # fmt: skip
-ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
-"""Kafka's actions, in the order in which Kafka's tool names them."""
+from kgtool.cli.app.overview import KAFKA_OPTIONS, OWN_OPTIONS, VIEW_OPTIONS, parts
 
 NO, YES, MAYBE = "no", "yes", "maybe"
 """Whether an option takes a value."""
 
-SHORT = {
-    "h": "help", "b": "bootstrap-server", "g": "group", "t": "topic", "o": "output", "y": "yes",
-    "v": "verbose", "n": "dry-run", "w": "watch",
-}  # fmt: skip
+
+def _takes(value: str) -> str:
+    return NO if not value else MAYBE if value.startswith("[") else YES
+
+
+_DECLARED = (*OWN_OPTIONS, *KAFKA_OPTIONS, *VIEW_OPTIONS, "--committed")
+_TAKES = {name: _takes(value) for name, value in map(parts, _DECLARED)}
+VALUE, OPTIONAL_VALUE, FLAGS = (
+    {name for name in _TAKES if _TAKES[name] == takes} for takes in (YES, MAYBE, NO)
+)
+ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
+"""Kafka's actions, in the order in which Kafka's tool names them."""
+
+SHORT = {declared[1]: parts(declared)[0] for declared in _DECLARED if declared[1] != "-"}
 """The short options, wherever there is the long one."""
 
 FORMATS = ("text", "json", "ndjson", "csv", "yaml")
 """The values of ``--output``, which alone may be glued to its letter."""
 
-_TAKES = {
-    **dict.fromkeys(VALUE, YES),
-    **dict.fromkeys(OPTIONAL_VALUE, MAYBE),
-    **dict.fromkeys(FLAGS, NO),
-}
-_REPEATABLE = {"group", "topic", "match", "exclude"}
+REPEATABLE = {"group", "topic", "match", "exclude"}
 
 
 class Scan(NamedTuple):
@@ -81,7 +70,7 @@ class Scan(NamedTuple):
         """The first option given twice though it takes one value."""
         seen = set()
         for name, _ in self.options:
-            if name in seen and name not in FLAGS and name not in _REPEATABLE:
+            if name in seen and name not in FLAGS and name not in REPEATABLE:
                 return name
             seen.add(name)
         return None

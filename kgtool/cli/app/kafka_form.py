@@ -7,46 +7,40 @@ stand together is decided by ``checks`` before Click looks; the work is done by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 import click
 
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.app.argv import ACTIONS, Scan
 from kgtool.cli.app.help import add_short_options, refuse_empty
-from kgtool.cli.app.overview import KAFKA_OPTIONS, kafka_help, long_name
+from kgtool.cli.app.overview import KAFKA_OPTIONS, kafka_help, parts
+from kgtool.cli.options.declare import overviewed
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     CONNECTION,
     Name,
     TopicSpecType,
-    added,
     change_params,
     connection_params,
     get_output,
     make_settings,
     output_params,
+    view_options,
 )
-from kgtool.cli.options.view import view_options
-from kgtool.cli.output.output import Output
 from kgtool.config import has_cluster
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HELP = {long_name(declared): text for declared, text in KAFKA_OPTIONS.items()}
-_FLAGS = (
-    "--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets", "--all-groups",
-    "--all-topics", "--members", "--offsets", "--verbose", "--force", "--execute",
-    "--export", "--to-earliest", "--to-latest", "--to-current", "--create", "--all-or-nothing",
-)  # fmt: skip
-_VALUES: dict[str, Any] = {
-    "--validate-regex": str, "--regex": str, "--from-file": str, "--to-offset": str,
-    "--shift-by": str, "--to-datetime": str, "--by-duration": str, "--like": Name(),
-    "--wait-empty": str, "--expiring-within": str,
-}  # fmt: skip
+_TYPES = {"like": Name(), "group": Name(), "topic": TopicSpecType()}
+_OWN = (
+    "topic exclude match group type state expiring-within wait-empty like by-duration to-datetime "
+    "shift-by to-offset from-file regex validate-regex all-or-nothing create to-current to-latest "
+    "to-earliest export execute force verbose offsets members all-topics all-groups reset-offsets "
+    "delete-offsets delete describe list"
+)
+"""In the order of the completions; ``change_params`` has the others of Kafka's form."""
 
 
 class KafkaForm(click.Command):
@@ -58,17 +52,9 @@ class KafkaForm(click.Command):
 
 
 def _kafka_params(function: F) -> F:
-    options = [click.option(name, is_flag=True, help=_HELP[name]) for name in _FLAGS]
-    options += [click.option(n, type=type_, help=_HELP[n]) for n, type_ in _VALUES.items()]
-    options += [
-        click.option("--state", is_flag=False, flag_value="", help=_HELP["--state"]),
-        click.option("--type", is_flag=False, flag_value="", help=_HELP["--type"]),
-        click.option("--group", multiple=True, type=Name(), help=_HELP["--group"]),
-        click.option("--match", multiple=True, help=_HELP["--match"]),
-        click.option("--exclude", multiple=True, help=_HELP["--exclude"]),
-        click.option("--topic", multiple=True, type=TopicSpecType(), help=_HELP["--topic"]),
-    ]
-    return added(function, *options)
+    declared = {parts(each)[0]: each for each in KAFKA_OPTIONS}
+    texts = {declared[name]: KAFKA_OPTIONS[declared[name]] for name in _OWN.split()}
+    return overviewed(function, texts, _TYPES, metavars=False)
 
 
 def check_line(seen: Scan) -> None:
@@ -99,68 +85,10 @@ def kafka_form(ctx: click.Context, /, **given: Any) -> int:
     selection = Selection(
         groups, given["all_groups"], given["match"], given["regex"], given["exclude"]
     )
-    return _ACTIONS[action](settings, output, selection, given)
+    module = import_module(f"kgtool.cli.commands.{action.replace('-', '_')}")
+    status: int = module.kafka_form(settings, output, selection, given)
+    return status
 
 
 add_short_options(kafka_form)
 refuse_empty(kafka_form)
-
-
-def _list(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:
-    from kgtool.cli.commands.list import kafka_form as run
-
-    return run(
-        settings,
-        output,
-        given["state"],
-        given["type"],
-        selection,
-        given["columns"],
-        given["sort"],
-        given["expiring_within"],
-    )
-
-
-def _describe(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
-    from kgtool.cli.commands.describe import run
-    from kgtool.cli.describe.view import make
-
-    name = "offsets"
-    if given["members"]:
-        name = "members"
-    elif given["state"] is not None:
-        name = "state"
-    return run(settings, output, selection, make(name, given, kafka_form=True))
-
-
-def _delete(settings: Settings, output: Output, selection: Selection, given: dict[str, Any]) -> int:
-    from kgtool.cli.commands.delete import kafka_form as run
-
-    return run(settings, output, selection, given["dry_run"], given["force"])
-
-
-def _delete_offsets(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
-    from kgtool.cli.commands.delete_offsets import kafka_form as run
-
-    return run(settings, output, selection, given["topic"], given["dry_run"], given["force"])
-
-
-def _reset_offsets(
-    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
-) -> int:
-    from kgtool.cli.commands.reset_offsets import kafka_form as run
-
-    return run(settings, output, selection, given)
-
-
-_ACTIONS = {
-    "list": _list,
-    "describe": _describe,
-    "delete": _delete,
-    "delete-offsets": _delete_offsets,
-    "reset-offsets": _reset_offsets,
-}

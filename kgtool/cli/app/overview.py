@@ -1,6 +1,6 @@
 """The text of ``kgtool --help``, made without Click so that it costs next to nothing.
 
-The options of Kafka's form are described here once; ``dropin`` takes them over.
+The options of Kafka's form are described here once; ``argv`` and ``kafka_form`` take them over.
 """
 
 from __future__ import annotations
@@ -115,9 +115,10 @@ def overview() -> str:
     )
 
 
-def long_name(declared: str) -> str:
-    """Return the option's long name out of ``-g, --group GROUP``."""
-    return next(word for word in declared.replace(",", "").split() if word.startswith("--"))
+def parts(declared: str) -> tuple[str, str]:
+    """Return the option's long name without dashes, and its value: ``-g, --group GROUP``."""
+    name, _, value = declared.rpartition("--")[2].partition(" ")
+    return name, value
 
 
 def kafka_help() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
@@ -91,16 +91,17 @@ def _show_plan(
 
 
 def kafka_form(
-    settings: Settings, output: Output, selection: Selection, dry_run: bool, force: bool
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
     from kgtool.changes.hidden import HiddenOffsets
     from kgtool.net.session import Session
 
+    force = given["force"]
     with Session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE)).groups
         hidden = HiddenOffsets(groups, refuse=False, is_long=False)
-        if dry_run:
+        if given["dry_run"]:
             plan = _plan(session, output, groups, force, hidden)
             _say_hidden(output, hidden, list(plan.agreed))
             _report(output, plan.rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import WAY_BACK, Change
@@ -212,21 +212,16 @@ class _Run:
 
 
 def kafka_form(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    topics: Sequence[TopicSpec],
-    dry_run: bool,
-    force: bool,
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
     from kgtool.net.session import Session
 
     with Session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
-        run = _Run(session, output, topics, force, is_kafka_form=True)
-        if dry_run:
-            going, count = _count(run.plan(groups, dry_run))
+        run = _Run(session, output, given["topic"], given["force"], is_kafka_form=True)
+        if given["dry_run"]:
+            going, count = _count(run.plan(groups, dry_run=True))
             consent.foretell(session, output, going, count, removes=True)
             return output.finish()
         change = run.delete(groups)

@@ -13,8 +13,13 @@ from kgtool.cli.describe.query import HeldBack, Show, look
 from kgtool.cli.describe.view import View, make
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import cluster_options, name_options, positions, topics_option
-from kgtool.cli.options.view import view_options
+from kgtool.cli.options.shared import (
+    cluster_options,
+    name_options,
+    positions,
+    topics_option,
+    view_options,
+)
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
@@ -71,6 +76,15 @@ def command(
         raise UsageError(f"--{view} and --state exclude each other.")
     name = view or ("state" if "" in states else "offsets")
     return run(settings, output, selection, make(name, given, topics))
+
+
+def kafka_form(
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+) -> int:
+    """Describe as ``kafka-consumer-groups.sh --describe`` does."""
+    is_state = given["state"] is not None
+    name = "members" if given["members"] else "state" if is_state else "offsets"
+    return run(settings, output, selection, make(name, given, kafka_form=True))
 
 
 def run(settings: Settings, output: Output, selection: Selection, view: View) -> int:

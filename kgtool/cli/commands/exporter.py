@@ -38,9 +38,8 @@ LISTEN = "127.0.0.1:9308"
 @cluster_options()
 # fmt: on
 def command(
-    settings: Settings, output: Output, listen: str, token_file: str | None, interval: int,
-    within: int, time_lag: bool, match: tuple[str, ...], regex: str | None,
-    exclude: tuple[str, ...],
+    settings: Settings, output: Output, selection: Selection, listen: str,
+    token_file: str | None, interval: int, within: int, time_lag: bool,
 ) -> int:  # fmt: skip
     """Serve metrics of all groups to Prometheus.
 
@@ -71,8 +70,8 @@ def command(
             f"--listen {listen} lets other machines connect: give --token-file too, "
             "or listen on 127.0.0.1."
         )
-    test = Selection((), match=match, regex=regex, exclude=exclude).predicate()
-    collector = Collector(settings, Wanted(interval, within, time_lag, test), output.note)
+    wanted = Wanted(interval, within, time_lag, selection.predicate())
+    collector = Collector(settings, wanted, output.note)
 
     def metrics() -> bytes:
         # The second part is about this process: memory, processor time.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
-
-import click
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import columns as columns_of
 from kgtool.cli.app.kafka_refusals import STATES, parse_choices
@@ -15,7 +13,7 @@ from kgtool.cli.flows.list_expiring import Horizon
 from kgtool.cli.options.choose import no_match
 from kgtool.cli.options.declare import declare, option, repeatable
 from kgtool.cli.options.group_selection import Selection, glob, in_java_order
-from kgtool.cli.options.shared import Name, cluster_options, filter_options
+from kgtool.cli.options.shared import Name, cluster_options, filter_options, positions
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -64,110 +62,89 @@ class Wanted(NamedTuple):
         is_flag=False, flag_value="")  # fmt: skip
 @option("--type type_", "[TYPES]", "Only groups of these types (classic,consumer,share,streams).",
         is_flag=False, flag_value="")  # fmt: skip
-@click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
 @repeatable("--group", "GROUP", "Only this group, by its exact name; repeatable.", type=Name())
 @filter_options
+@positions
 @option("--expiring-within", "TIME", "Only groups that lose offsets within that time (48h, 7d): "
         "exit status 5 if there is any.")  # fmt: skip
 @option("--columns", "NAME,...", "Only these columns, in this order.")
 @option("--sort", "NAME", "Sort by a column (default: group).")
 @cluster_options()
-def command(
-    settings: Settings,
-    output: Output,
-    state: str | None,
-    type_: str | None,
-    words: tuple[str, ...],
-    group: tuple[str, ...],
-    match: tuple[str, ...],
-    regex: str | None,
-    exclude: tuple[str, ...],
-    expiring_within: str | None,
-    columns: str | None,
-    sort: str | None,
-) -> int:
+def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """Show the groups with type, state and coordinator."""
-    selection = Selection(
-        group, match=match, regex=regex, exclude=exclude,
-        states=parse_choices(state, "state", ALL_STATES),
-        types=parse_choices(type_, "types", ALL_TYPES),
-    ).named(words)  # fmt: skip
-    wanted = _wanted(selection, columns, sort, expiring_within)
-    if wanted.horizon is not None:
-        return _expiring(settings, output, wanted, wanted.horizon)
-    found = fetch(settings, output, wanted)
-    if not found and selection.has_filter and not output.errors:
-        output.note("No group matches.")
-    _table(output, found, wanted.columns or LIST)
-    return output.finish()
+    selection = _narrowed(selection, given["state"], given["type_"], ALL_STATES, ALL_TYPES)
+    wanted = _wanted(selection, given)
+
+    def show(found: list[GroupListing]) -> None:
+        if not found and selection.has_filter and not output.errors:
+            output.note("No group matches.")
+        _table(output, found, wanted.columns or LIST)
+
+    return _run(settings, output, wanted, show)
 
 
-def _wanted(
-    selection: Selection, columns: str | None, sort: str | None, within: str | None
-) -> Wanted:
+def kafka_form(
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
+) -> int:
+    """List as ``kafka-consumer-groups.sh --list`` does: the groups that it would show."""
+    state, type_ = given["state"], given["type"]
+    selection = _narrowed(selection, state, type_, STATES, ALL_TYPES[:2])
+    shows_state = state is not None or not output.is_text or given["columns"] is not None
+    wanted = _wanted(selection, given)._replace(consumer_only=True, complete=shows_state)
+
+    def show(found: list[GroupListing]) -> None:
+        if wanted.columns:
+            _table(output, found, wanted.columns)
+        else:
+            output.text(kafka_tables.listing(found, type_ is not None, state is not None), end="")
+
+    return _run(settings, output, wanted, show)
+
+
+def _narrowed(
+    selection: Selection, state: str | None, type_: str | None, states: Sequence[str],
+    types: Sequence[str],
+) -> Selection:  # fmt: skip
+    return selection._replace(
+        states=parse_choices(state, "state", states), types=parse_choices(type_, "types", types)
+    )
+
+
+def _wanted(selection: Selection, given: dict[str, Any]) -> Wanted:
+    columns, sort, within = given["columns"], given["sort"], given["expiring_within"]
     known = LIST if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
     by = columns_of.parse(sort, known, "--sort")[0] if sort is not None else None
-    horizon = list_expiring.Horizon.parse(within) if within is not None else None
+    horizon = Horizon.parse(within) if within is not None else None
     return Wanted(selection, chosen, by, horizon=horizon)
-
-
-def _expiring(settings: Settings, output: Output, wanted: Wanted, horizon: Horizon) -> int:
-    """Show the groups that lose offsets soon; 5 if there are any."""
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
-        groups = _listed(session, output, wanted)
-        found = list_expiring.find(session, output, groups, horizon)
-    if wanted.sort is not None:
-        found = columns_of.sort(found, wanted.sort, lambda row: row)
-    return list_expiring.show(output, found, wanted.columns, horizon, len(groups))
 
 
 def _table(output: Output, found: list[GroupListing], wanted: tuple[Column, ...]) -> None:
     show_table(output, wanted, [rows.listing(group) for group in found], page=True)
 
 
-def kafka_form(
-    settings: Settings,
-    output: Output,
-    state: str | None,
-    type_: str | None,
-    selection: Selection,
-    columns: str | None = None,
-    sort: str | None = None,
-    within: str | None = None,
+def _run(
+    settings: Settings, output: Output, wanted: Wanted, show: Callable[[list[GroupListing]], None]
 ) -> int:
-    """List as ``kafka-consumer-groups.sh --list`` does: the groups that it would show."""
-    selection = selection._replace(
-        states=parse_choices(state, "state", STATES),
-        types=parse_choices(type_, "types", ALL_TYPES[:2]),
-    )
-    wanted = _wanted(selection, columns, sort, within)._replace(consumer_only=True)
-    if wanted.horizon is not None:
-        return _expiring(settings, output, wanted, wanted.horizon)
-    shows_state = state is not None or not output.is_text or columns is not None
-    found = fetch(settings, output, wanted._replace(complete=shows_state))
-    if wanted.columns:
-        _table(output, found, wanted.columns)
-    else:
-        output.text(kafka_tables.listing(found, type_ is not None, state is not None), end="")
-    return output.finish()
-
-
-def fetch(settings: Settings, output: Output, wanted: Wanted) -> list[GroupListing]:
-    """Ask the cluster, and put out rows and failures; return the groups in order."""
+    """Ask the cluster, put out rows and failures, and show the groups; 5 if any loses offsets."""
     from kgtool.net.session import Session
 
     with Session(settings) as session:
         groups = _listed(session, output, wanted)
+        if wanted.horizon is not None:
+            due = list_expiring.find(session, output, groups, wanted.horizon)
+    if wanted.horizon is not None:
+        if wanted.sort is not None:
+            due = columns_of.sort(due, wanted.sort, lambda row: row)
+        return list_expiring.show(output, due, wanted.columns, wanted.horizon, len(groups))
     if wanted.sort is not None:
         groups = columns_of.sort(groups, wanted.sort, rows.listing)
     output.done += len(groups)
     for group in groups if not output.is_text else ():
         row = rows.listing(group)
         output.row(columns_of.pick(row, wanted.columns) if wanted.columns else row)
-    return groups
+    show(groups)
+    return output.finish()
 
 
 def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListing]:

@@ -13,9 +13,9 @@ from kgtool.cli.app import kafka_refusals
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
 from kgtool.cli.flows.reset import Reset, run
-from kgtool.cli.options.declare import declare, flag, option, repeatable
+from kgtool.cli.options.declare import added, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import Name, TopicSpecType, added, change_options, group_options
+from kgtool.cli.options.shared import Name, TopicSpecType, change_options, group_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file
@@ -82,7 +82,7 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
 
 
 def kafka_form(
-    settings: Settings, output: Output, selection: Selection, given: Mapping[str, Any]
+    settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
     """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
     if not given["execute"] and not given["dry_run"]:

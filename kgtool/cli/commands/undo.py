@@ -11,8 +11,8 @@ import click
 
 from kgtool.cli.flows.change import Change, folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
-from kgtool.cli.options.declare import declare, flag, option
-from kgtool.cli.options.shared import added, change_options
+from kgtool.cli.options.declare import added, declare, flag, option
+from kgtool.cli.options.shared import change_options
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys

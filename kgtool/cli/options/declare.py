@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from kgtool.cli.app.argv import REPEATABLE
 from kgtool.cli.app.help import examples
+from kgtool.cli.app.overview import parts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,3 +38,33 @@ def option(names: str, metavar: str | None, text: str, **more: Any) -> Callable[
 def repeatable(names: str, metavar: str | None, text: str, **more: Any) -> Callable[[F], F]:
     """Declare an option that may be given several times."""
     return option(names, metavar, text, multiple=True, **more)
+
+
+def added(function: F, *options: Callable[[F], F]) -> F:
+    """Return a command with options, the last one first in its help."""
+    for each in options:
+        function = each(function)
+    return function
+
+
+def overviewed(
+    function: F, texts: dict[str, str], types: Mapping[str, Any], *, metavars: bool
+) -> F:
+    """Add the options that the overview describes (``app.overview``), in its order.
+
+    :param types: of the values of some of them, by their names without dashes.
+    """
+    for declared, text in reversed(texts.items()):
+        name, value = parts(declared)
+        names = [
+            f"--{name}",
+            *(["--committed"] if name == "read-committed" else []),
+        ]  # its old name
+        more: dict[str, Any] = {"type": types.get(name), "multiple": name in REPEATABLE}
+        if not value:
+            more = {"is_flag": True}
+        elif value.startswith("["):
+            more |= {"is_flag": False, "flag_value": ""}
+        metavar = value if value and metavars else None
+        function = click.option(*names, help=text, metavar=metavar, **more)(function)
+    return function

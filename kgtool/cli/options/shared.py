@@ -14,8 +14,10 @@ import click
 
 from kgtool import timespec
 from kgtool.cli.app.argv import FORMATS
-from kgtool.cli.options.declare import flag, option, repeatable
+from kgtool.cli.app.overview import VIEW_OPTIONS
+from kgtool.cli.options.declare import added, flag, option, overviewed, repeatable
 from kgtool.cli.options.named import Named, Number
+from kgtool.cli.options.times import Duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 from kgtool.model import TopicSpec
@@ -126,13 +128,6 @@ def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None
         get_output(ctx).is_debug = True
 
 
-def added(function: F, *options: Callable[[F], F]) -> F:
-    """Return a command with options, the last one first in its help."""
-    for each in options:
-        function = each(function)
-    return function
-
-
 def _instead(function: F, wrapper: Callable[..., Any]) -> F:
     """Return a wrapper that goes by the name, and has the options, of what it wraps."""
     return update_wrapper(wrapper, function)  # type: ignore[return-value]
@@ -196,6 +191,13 @@ def output_options(function: F) -> F:
         return function(output=get_output(click.get_current_context()), **kwargs)
 
     return output_params(_instead(function, wrapper))
+
+
+def view_options(function: F) -> F:
+    """Add kgtool's own options of ``describe``: ``--lagging``, ``--columns``, ``--watch`` …"""
+    types = {"watch": Duration(bare_ms=1000), "by": Named(("group", "topic")),
+             "prometheus": click.Path()}  # fmt: skip
+    return overviewed(function, VIEW_OPTIONS, types, metavars=True)
 
 
 def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> Any:
@@ -263,17 +265,22 @@ _EXCLUDE = repeatable("--exclude", "GLOB", "But not groups whose name matches; r
 _GROUP = repeatable("--group", "GROUP", "A group's exact name; repeatable.", type=Name())
 
 
-def name_options(function: F) -> F:
-    """Give a command ``selection``, by name and pattern only (``describe --state`` is a view)."""
+def _selecting(function: F) -> F:
+    """Give a command ``selection`` instead of the options that it is made of."""
     from kgtool.cli.options.group_selection import Selection
 
     def wrapper(**kwargs: Any) -> Any:
-        names = ("group", "all_groups", "match", "regex", "exclude")
-        selection = Selection(*(kwargs.pop(name) for name in names))
-        return function(selection=selection, **kwargs)
+        names = kwargs.keys() & {"group", "all_groups", "match", "regex", "exclude"}
+        given = {name: kwargs.pop(name) for name in names}
+        return function(selection=Selection(given.pop("group", ()), **given), **kwargs)
 
+    return _instead(function, wrapper)
+
+
+def name_options(function: F) -> F:
+    """Give a command ``selection``, by name and pattern only (``describe --state`` is a view)."""
     return added(
-        _instead(function, wrapper),
+        _selecting(function),
         _EXCLUDE,
         option("--regex", "RE", "Groups whose whole name matches (RE2)."),
         repeatable("--match", "GLOB", "Groups whose name matches: * ? [a-z]; repeatable."),
@@ -283,9 +290,9 @@ def name_options(function: F) -> F:
 
 
 def filter_options(function: F) -> F:
-    """Give a command ``match``, ``regex`` and ``exclude``: they narrow what is all groups."""
+    """Give a command ``selection``: what narrows all groups."""
     return added(
-        function,
+        _selecting(function),
         _EXCLUDE,
         option("--regex", "RE", "Only groups whose whole name matches (RE2)."),
         repeatable("--match", "GLOB", "Only groups whose name matches, with * ? [a-z]; "
