@@ -5,24 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kgtool.changes.restore.backup import BackupWriter, header_of, save
 from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import FILE, declare, flag, option
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import cluster_options, group_options
+from kgtool.cli.options.shared import cluster_options, group_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.columns import keys
 from kgtool.columns.changes import BACKUP
+from kgtool.config import Settings
 from kgtool.errors import ConfigError, UsageError
+from kgtool.net.session import Session
 from kgtool.text import counted, escape, shell_word
-
-if TYPE_CHECKING:
-    from kgtool.changes.restore.backup import BackupWriter
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
 
 STDOUT = "-"
 
@@ -50,11 +47,8 @@ def command(
     """
     selection.check("backup")
     _check(output, out, overwrite)
-    from kgtool.changes.restore.backup import save
-    from kgtool.net.session import Session
-
     began = time.monotonic()
-    with Session(settings, progress=True) as session:
+    with open_session(settings, progress=True) as session:
         groups, _, missing = choose(session, output, selection, keys(BACKUP))
         is_stream = str(out) == STDOUT
         with _writer(session, selection, out, is_stream, times) as writer:
@@ -89,8 +83,6 @@ def _check(output: Output, out: Path, overwrite: bool) -> None:
 def _writer(
     session: Session, selection: Selection, out: Path, is_stream: bool, times: bool
 ) -> BackupWriter:
-    from kgtool.changes.restore.backup import BackupWriter, header_of
-
     header = header_of(session.cluster_id, now_ms(), selection._asdict(), times=times)
     return BackupWriter(out, header, sys.stdout.buffer if is_stream else None)
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from kgtool.changes.cleanup.criteria import Criteria
+from kgtool.changes.cleanup.plan_reader import read
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
+from kgtool.cli.flows import cleanup_plan
+from kgtool.cli.flows.cleanup_apply import Apply, Options
 from kgtool.cli.options.declare import FILE, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     change_options,
     cluster_options,
     connection_params,
+    open_session,
     output_params,
     selection_options,
 )
 from kgtool.cli.options.times import Duration
 from kgtool.cli.output.output import Output
+from kgtool.config import Settings
 from kgtool.errors import UsageError
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
 
 _PLAN = examples(
     "kgtool cleanup plan --idle 30d --out plan.json",
@@ -89,8 +92,6 @@ def plan(
     in living groups too. All conditions must hold. What can't be told (a commit's time, a lag) is
     never guessed: such groups are left out and counted.
     """
-    from kgtool.changes.cleanup.criteria import Criteria
-
     criteria = Criteria(idle_ms=idle, rebuild=not no_rebuild, **flags)
     if not (any(flags.values()) or idle is not None or selection.has_filter or selection.groups):
         raise UsageError(
@@ -100,12 +101,9 @@ def plan(
     if selection.is_given:
         selection.check("cleanup plan")
     selection.predicate()
-    from kgtool.cli.flows import cleanup_plan
-    from kgtool.net.session import Session
-
     cleanup_plan.check_target(out, overwrite)
     times = cleanup_plan.read_times(times_from)
-    with Session(settings, progress=True) as session:
+    with open_session(settings, progress=True) as session:
         request = cleanup_plan.Request(selection, criteria, out, times)
         return cleanup_plan.make(session, output, request)
 
@@ -126,11 +124,8 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     resumes an interrupted run where it stopped.
     """
     consent.require(given["yes"], given["dry_run"])
-    from kgtool.changes.cleanup.plan_reader import read
-    from kgtool.cli.flows.cleanup_apply import Apply, Options
-    from kgtool.net.session import Session
 
     found = read(path)
-    with Session(settings, progress=True) as session:
+    with open_session(settings, progress=True) as session:
         session.connect()
         return Apply(session, output, found, Options(path=path, **given)).run()

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kgtool.changes.groups.configs import Configs, describe_group_configs
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import configs as configchange
 from kgtool.cli.flows.configs import Item, Refused, Work
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import change_options, name_options, positions
+from kgtool.cli.options.shared import change_options, name_options, open_session, positions
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
+from kgtool.client.ops import READING_SHARE, within
 from kgtool.columns import keys as keys_of
 from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
+from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
+from kgtool.net.session import Session
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.changes.groups.configs import Configs
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
 
 _TYPES = ("consumer", "share", "streams")
 
@@ -62,9 +61,7 @@ def command(
     and ALTER_CONFIGS on the group.
     """
     changes = _usage(selection, alter, given)
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
+    with open_session(settings) as session:
         keys = keys_of(CONFIGS_ALTER if alter else CONFIGS)
         groups = choose(session, output, selection, keys).groups
         found = _look(session, groups)
@@ -163,8 +160,6 @@ class Found(NamedTuple):
 
 
 def _look(session: Session, groups: Sequence[str]) -> list[Found]:
-    from kgtool.changes.groups.configs import describe_group_configs
-    from kgtool.client.ops import READING_SHARE, within
     from kgtool.queries.groups.describe import describe_with_type
 
     if not groups:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import cluster_options, group_arguments
+from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
@@ -32,10 +32,9 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     where the two differ, it is moving. LOADING: it is still reading the partition, and answers
     nothing about the group until it is done. In JSON also the hash and the leader's epoch.
     """
-    from kgtool.net.session import Session
     from kgtool.queries.cluster.coordinators import locate_groups
 
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = as_named(session, output, selection, keys(COORDINATOR))
         found = session.run(locate_groups(session.cluster, groups))
     rows = []

@@ -6,28 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.snapshot import GroupChange
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import change_options, group_options
+from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.columns import keys
 from kgtool.columns.changes import DELETE
+from kgtool.config import Settings
 from kgtool.model import GroupDeletion
+from kgtool.net.session import Session
 from kgtool.text import counted, escape
 
 if TYPE_CHECKING:
     from kgtool.changes.groups.delete import DeletionPlan
-    from kgtool.changes.hidden import HiddenOffsets
-    from kgtool.changes.snapshot import GroupChange
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
 
 
 @declare(
@@ -46,10 +46,7 @@ def command(
     """Delete groups that have no members."""
     selection.check("delete")
     consent.require(yes, dry_run)
-    from kgtool.changes.hidden import HiddenOffsets
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE)).groups
         hidden = HiddenOffsets(groups, refuse=not force)
         plan = _plan(session, output, groups, force, hidden)
@@ -94,11 +91,8 @@ def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
-    from kgtool.changes.hidden import HiddenOffsets
-    from kgtool.net.session import Session
-
     force = given["force"]
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE)).groups
         hidden = HiddenOffsets(groups, refuse=False, is_long=False)
         if given["dry_run"]:

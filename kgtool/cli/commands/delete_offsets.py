@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kgtool.changes.snapshot import Agreed
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import WAY_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import change_options, group_options, topics_option
+from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.columns import keys
 from kgtool.columns.changes import DELETE_OFFSETS
+from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.model import (
     CommittedOffset,
@@ -26,15 +28,14 @@ from kgtool.model import (
     TopicSpec,
     has_failed,
 )
+from kgtool.net.session import Session
 from kgtool.protocol.codes import CODES
 from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.queries.offsets.lag import lag
 from kgtool.text import counted, escape, listed
 
 if TYPE_CHECKING:
     from kgtool.changes.offsets.delete import OffsetsPlan
-    from kgtool.changes.snapshot import Agreed
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
 
@@ -70,9 +71,7 @@ def command(
     if not topics:
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
     consent.require(yes, dry_run)
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
         run = _Run(session, output, topics, force)
         agreed = run.plan(groups, dry_run)
@@ -137,7 +136,6 @@ class _Run:
         if self._is_kafka_form:
             return
         from kgtool.changes.offsets.delete import ends_of
-        from kgtool.queries.offsets.lag import lag
 
         going = [(group, at) for group, one in plan.agreed.items() for at in one.partitions]
         if not going:
@@ -215,9 +213,7 @@ def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
         run = _Run(session, output, given["topic"], given["force"], is_kafka_form=True)
         if given["dry_run"]:

@@ -16,6 +16,7 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     cluster_options,
     name_options,
+    open_session,
     positions,
     topics_option,
     view_options,
@@ -89,14 +90,12 @@ def kafka_form(
 
 def run(settings: Settings, output: Output, selection: Selection, view: View) -> int:
     """Describe the chosen groups; those that can't be described do not hide the others."""
-    from kgtool.net.session import Session
-
     selection.check("describe")
     if view.prometheus is not None:
         from kgtool.cli.output import prometheus
 
         prometheus.check(view.prometheus)
-    with Session(settings) as session:
+    with open_session(settings) as session:
         if view.watch is not None:
             from kgtool.cli.describe.watch import Watch
 

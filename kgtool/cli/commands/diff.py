@@ -14,7 +14,7 @@ import click
 from kgtool.cli.app import exits
 from kgtool.cli.options.declare import declare, option
 from kgtool.cli.options.group_selection import Selection, chooser, java_order
-from kgtool.cli.options.shared import cluster_options, name_options
+from kgtool.cli.options.shared import cluster_options, name_options, open_session
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import Streamed
@@ -127,9 +127,7 @@ def _sides(
 def _cluster_side(
     stack: ExitStack, settings: Settings, file: FileSide | None, selection: Selection
 ) -> ClusterSide:
-    from kgtool.net.session import Session
-
-    session = stack.enter_context(Session(settings, progress=True))
+    session = stack.enter_context(open_session(settings, progress=True))
     session.connect()
     named: Sequence[str] = ()
     if file is not None:

@@ -13,7 +13,7 @@ from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named
-from kgtool.cli.options.shared import cluster_options, group_options, no_cluster
+from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
 from kgtool.cli.options.times import Duration
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import sentence
@@ -122,13 +122,12 @@ def _examine(
     settings: Settings, output: Output, selection: Selection, within_ms: int
 ) -> Diagnosis:
     from kgtool.cli.options.choose import choose
-    from kgtool.net.session import Session
     from kgtool.queries.doctor.examine import Ask, diagnose
 
     is_whole = selection.all_groups or not selection.is_given
     if not selection.is_given:  # --exclude and --state alone narrow all groups here
         selection = selection._replace(all_groups=True)
-    with Session(settings) as session:
+    with open_session(settings) as session:
         chosen = choose(session, output, selection, keys(DOCTOR))
         family = _family_but(selection.groups)
         ask = Ask(now_ms(), within_ms, is_whole, family, _waiting(output))

@@ -8,7 +8,7 @@ from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import cluster_options, group_arguments
+from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import explain_json, explain_text
 from kgtool.columns import keys
@@ -30,9 +30,8 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     groups that are gone; and which ACL is missing.
     """
     from kgtool.changes.explain import explain_group
-    from kgtool.net.session import Session
 
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = as_named(session, output, selection, keys(EXPLAIN))
         output.page()
         for number, group in enumerate(groups):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.options.declare import FILE, declare, option
 from kgtool.cli.options.named import Named
-from kgtool.cli.options.shared import cluster_options
+from kgtool.cli.options.shared import cluster_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
@@ -50,11 +50,10 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
     to_parquet = _to_parquet() if format_ == PARQUET else None
     if to_parquet is not None and to_parquet.is_unfinished(out):
         return _finish_parquet(output, out, to_parquet, begun)
-    from kgtool.net.session import Session
     from kgtool.queries.log.export import ExportDirectory, export
 
     directory = ExportDirectory(out)
-    with Session(settings, progress=True) as session:
+    with open_session(settings, progress=True) as session:
         meter = Meter(
             output, "Exporting", unit=BYTES, count=lambda: directory.bytes,
             part=lambda: directory.part,

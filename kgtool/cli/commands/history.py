@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgtool import timespec
+from kgtool.changes.cleanup import progress
+from kgtool.changes.journal.history import Entry, entries, prune, sweep
+from kgtool.changes.journal.journal import RUNNING
 from kgtool.cli.flows.change import folder, now_ms
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import connection_params, output_options
@@ -15,9 +18,6 @@ from kgtool.columns import keys
 from kgtool.columns.changes import HISTORY, HISTORY_TEXT
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
-
-if TYPE_CHECKING:
-    from kgtool.changes.journal.history import Entry
 
 
 @declare("history", "kgtool history", "kgtool history --prune 90d --dry-run")
@@ -33,8 +33,6 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     (~/.local/state/kgtool/journal): one for each change, as JSON Lines. A change is running, done,
     interrupted (what it did can still be undone), or undone.
     """
-    from kgtool.changes.journal.history import entries
-
     output.begin(keys(HISTORY))
     # A bare number is refused: whoever means 90 days would lose all that is older than 90 s.
     age_ms = None if prune is None else timespec.span_ms(prune, "prune", least_ms=0)
@@ -53,9 +51,6 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
 
 def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) -> list[Entry]:
     """Remove old journals; the rows are those that are (or would be) gone."""
-    from kgtool.changes.cleanup import progress
-    from kgtool.changes.journal.history import prune, sweep
-    from kgtool.changes.journal.journal import RUNNING
 
     if dry_run:
         gone = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]

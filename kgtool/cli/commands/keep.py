@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgtool.changes.offsets.keep import (
+    GroupKeep,
+    KeepPlan,
+    KeepRow,
+    execute_keep,
+    open_rows,
+    plan_keep,
+)
 from kgtool.cli.confirm import consent
 from kgtool.cli.describe.expiry import explain_rules, now_ms
 from kgtool.cli.flows.change import Change
@@ -13,7 +21,7 @@ from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import change_options, group_options
+from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -21,14 +29,12 @@ from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for, preview
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import KEEP
+from kgtool.config import Settings
 from kgtool.model import Target, has_failed
+from kgtool.net.session import Session
+from kgtool.queries.log.reader import by_log
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted
-
-if TYPE_CHECKING:
-    from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
 
 
 @declare(
@@ -51,9 +57,7 @@ def command(
     """
     selection.check("keep")
     consent.require(yes, dry_run)
-    from kgtool.net.session import Session
-
-    with Session(settings, progress=True) as session, Spool["list[GroupKeep]"]() as plan:
+    with open_session(settings, progress=True) as session, Spool["list[GroupKeep]"]() as plan:
         groups = choose(session, output, selection, keys(KEEP)).groups
         run = _Run(session, output, plan)
         run.look(groups, join)
@@ -82,8 +86,6 @@ class _Run:
 
     def look(self, groups: Sequence[str], join: bool) -> None:
         """Plan, and say on stderr what is about to happen."""
-        from kgtool.changes.offsets.keep import open_rows, plan_keep
-        from kgtool.queries.log.reader import by_log
 
         waves = Waves(groups)
         if waves.are_many:
@@ -132,8 +134,6 @@ class _Run:
         change.say()
 
     def _work(self, change: Change) -> Callable[[list[GroupKeep]], list[GroupKeep]]:
-        from kgtool.changes.offsets.keep import execute_keep, open_rows
-
         def work(part: list[GroupKeep]) -> list[GroupKeep]:
             touched = {(row.group, row.at) for row in open_rows(part)}
             keeping = execute_keep(self._session.cluster, part, now_ms, change.before)

@@ -13,7 +13,7 @@ from kgtool.cli.flows.list_expiring import Horizon
 from kgtool.cli.options.choose import no_match
 from kgtool.cli.options.declare import declare, option, repeatable
 from kgtool.cli.options.group_selection import Selection, glob, in_java_order
-from kgtool.cli.options.shared import Name, cluster_options, filter_options, positions
+from kgtool.cli.options.shared import Name, cluster_options, filter_options, open_session, positions
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -127,9 +127,7 @@ def _run(
     settings: Settings, output: Output, wanted: Wanted, show: Callable[[list[GroupListing]], None]
 ) -> int:
     """Ask the cluster, put out rows and failures, and show the groups; 5 if any loses offsets."""
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = _listed(session, output, wanted)
         if wanted.horizon is not None:
             due = list_expiring.find(session, output, groups, wanted.horizon)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.shared import CONNECTION, cluster_options
+from kgtool.cli.options.shared import CONNECTION, cluster_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError
 
@@ -38,9 +38,8 @@ def command(settings: Settings, output: Output) -> int:
         ) from None
     from kgtool.config.policy import rules_of
     from kgtool.mcp.tools import Rights, rights
-    from kgtool.net.session import Session
 
-    with Session(settings) as session:
+    with open_session(settings) as session:
         session.connect()
         cluster_id = session.cluster_id
 

@@ -9,7 +9,7 @@ from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.named import Named, Number
-from kgtool.cli.options.shared import cluster_options, group_arguments, topics_option
+from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -75,10 +75,8 @@ def command(
     The group is not affected: no member joins it, and nothing is committed. It needs the ACL
     operation READ on the topic. --timeout is the longest time without a record.
     """
-    from kgtool.net.session import Session
-
     wanted = Wanted(before, after, key_format or format_, format_)
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = as_named(session, output, selection, keys(PEEK))
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()

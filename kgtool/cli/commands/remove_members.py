@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgtool import timespec
+from kgtool.changes.groups.members import (
+    Choice,
+    MemberRemoval,
+    missing,
+    recorded,
+    refusals,
+    remove_members,
+)
+from kgtool.changes.reset.rows import members
+from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import change_options, group_arguments
+from kgtool.cli.options.shared import change_options, group_arguments, open_session
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import preview, show_table
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import MEMBERS
+from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, ItemError, Member, Target
+from kgtool.net.session import Session
 from kgtool.text import counted, escape
-
-if TYPE_CHECKING:
-    from kgtool.changes.groups.members import Choice, MemberRemoval
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
 
 NO_WAY_BACK = (
     "This can't be undone: running clients rejoin by themselves, the others have to be started. "
@@ -63,17 +71,13 @@ def command(
     themselves: stop them first. Members of KIP-848 groups can be removed too; those of share and
     streams groups can't. It needs READ on the group, and can't be undone.
     """
-    from kgtool import timespec
-    from kgtool.changes.groups.members import Choice
 
     choice = Choice(**chosen)
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
     wait = timespec.waiting_seconds(wait_empty)
     consent.require(yes, dry_run)
-    from kgtool.net.session import Session
-
-    with Session(settings) as session:
+    with open_session(settings) as session:
         groups = as_named(session, output, selection, keys(MEMBERS))
         found = _find(session, output, groups, choice)
         if dry_run or not found:
@@ -89,7 +93,6 @@ def command(
 
 def _find(session: Session, output: Output, names: Sequence[str], choice: Choice) -> Groups:
     """Describe the groups; say what can't be done, and return what can."""
-    from kgtool.changes.groups.members import missing, refusals
     from kgtool.queries.groups.describe import describe_with_type
 
     found: Groups = {}
@@ -117,14 +120,10 @@ def _empty(description: GroupDescription, error: ItemError) -> dict[str, Any]:
 
 
 def _foreseen(description: GroupDescription, members: Sequence[Member]) -> list[MemberRemoval]:
-    from kgtool.changes.groups.members import MemberRemoval
-
     return [MemberRemoval(description.group, member, "would-remove") for member in members]
 
 
 def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[MemberRemoval]:
-    from kgtool.changes.groups.members import recorded, remove_members
-    from kgtool.changes.snapshot import GroupChange, image_of
 
     foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
     output.note("Members to remove:")
@@ -164,8 +163,6 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
 
 
 def _row(row: MemberRemoval) -> dict[str, Any]:
-    from kgtool.changes.groups.members import recorded
-
     error = None if row.error is None else error_object(row.error)
     return {**recorded(row.group, row.member), "status": row.status, "error": error}
 
@@ -179,8 +176,6 @@ def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
 
 def _wait(session: Session, output: Output, groups: list[str], seconds: float) -> None:
     """Wait until the groups have no members; those that still have some are failures."""
-    from kgtool.changes.reset.rows import members
-
     busy = wait_until_empty(session, groups, time.monotonic() + seconds)
     if not busy:
         output.note("No members are left. Running clients rejoin within seconds.")

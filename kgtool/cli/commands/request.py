@@ -6,31 +6,32 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from kgtool.changes.raw.message import check_version, find_api, make_request, schema_of
+from kgtool.changes.raw.request import ANYBODY, Answer, Part, common_version, route, send_parts
 from kgtool.cli.confirm import consent
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.named import Number
-from kgtool.cli.options.shared import cluster_options, consent_options
+from kgtool.cli.options.shared import cluster_options, consent_options, open_session
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.cli.reports import request_schema
 from kgtool.columns import keys, shown
 from kgtool.columns.tools import APIS, FIELDS, REQUEST
+from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.net.session import Session
 from kgtool.protocol.api import load, names
+from kgtool.protocol.as_json import Coded, error_codes, to_json
+from kgtool.protocol.codes import broker_error
+from kgtool.protocol.frame import encode_request
+from kgtool.protocol.plan import encode
 from kgtool.protocol.schema import changes
-
-if TYPE_CHECKING:
-    from kgtool.changes.raw.request import Answer, Part
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
-    from kgtool.protocol.as_json import Coded
 
 
 class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
@@ -189,8 +190,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _only_show(output: Output, wanted: Wanted) -> int:
     """Show the bytes without any cluster."""
-    from kgtool.changes.raw.request import ANYBODY, Part
-
     version = wanted.cls.VERSIONS.high if wanted.version is None else wanted.version
     output.begin(keys(REQUEST))
     output.note(
@@ -207,12 +206,9 @@ def _only_show(output: Output, wanted: Wanted) -> int:
 
 
 def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
-    from kgtool.changes.raw.request import Part, route, send_parts
-    from kgtool.net.session import Session
-
     if wanted.version is not None:  # what is wrong in the body is said without a cluster
         _consent(wanted, wanted.request(wanted.version))
-    with Session(settings) as session:
+    with open_session(settings) as session:
         session.connect()
         output.begin(keys(REQUEST), session.cluster_id)
         version = _version(session, wanted)
@@ -241,8 +237,6 @@ def _consent(wanted: Wanted, request: Any) -> None:
 
 def _version(session: Session, wanted: Wanted) -> int:
     """Return the version asked for, or the highest that the broker speaks too."""
-    from kgtool.changes.raw.request import ANYBODY, common_version
-
     if wanted.version is not None:
         return wanted.version
     to = ANYBODY if wanted.broker is None else wanted.broker
@@ -266,10 +260,6 @@ def _would_send(
 
 def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:
     """Return what is known before the answer: the request as JSON and as bytes."""
-    from kgtool.changes.raw.request import ANYBODY
-    from kgtool.protocol.as_json import to_json
-    from kgtool.protocol.frame import encode_request
-    from kgtool.protocol.plan import encode
 
     row: dict[str, Any] = dict.fromkeys(keys(REQUEST))
     row |= {
@@ -288,8 +278,6 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
 
 
 def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_id: str) -> None:
-    from kgtool.protocol.as_json import error_codes, to_json
-    from kgtool.protocol.plan import encode
 
     row = _row(wanted, answer.part, version, client_id)
     reply = answer.reply
@@ -320,8 +308,6 @@ def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_i
 
 
 def _error(coded: Coded, broker: int | None) -> ItemError:
-    from kgtool.protocol.codes import broker_error
-
     error = broker_error(coded.code, coded.message)
     about = {"broker": broker, **coded.about}
     target = Target(**{key: about.get(key) for key in Target._fields})

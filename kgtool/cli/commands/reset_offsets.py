@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kgtool import timespec
+from kgtool.changes.reset.targets import Strategy
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
@@ -19,12 +20,9 @@ from kgtool.cli.options.shared import Name, TopicSpecType, change_options, group
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file
+from kgtool.config import Settings
 from kgtool.model import TopicSpec
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.changes.reset.targets import Strategy
-    from kgtool.config import Settings
 
 _STRATEGY_OPTIONS = (
     flag("--to-earliest", "To the start of the log."),
@@ -135,8 +133,6 @@ def _reset(
 
 
 def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) -> Strategy:
-    from kgtool.changes.reset.targets import Strategy
-
     now_ms = time.time_ns() // 1_000_000
     for kind in ("to-earliest", "to-latest", "to-current"):
         if given[kind.replace("-", "_")]:

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from kgtool.changes.restore.backup import Backup, open_backup
+from kgtool.changes.restore.decide import GroupWish, Policy
+from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
+from kgtool.changes.restore.from_journal import check_cluster
+from kgtool.changes.restore.translate import ByCheckpoints, ByTime, Translator
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, chooser
-from kgtool.cli.options.shared import change_options, name_options, topics_option
+from kgtool.cli.options.shared import change_options, name_options, open_session, topics_option
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
 from kgtool.columns.changes import RESTORE
+from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Target, TopicSpec
-
-if TYPE_CHECKING:
-    from kgtool.changes.restore.backup import Backup
-    from kgtool.changes.restore.decide import GroupWish
-    from kgtool.changes.restore.from_backup import Selecting
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
+from kgtool.net.session import Session
 
 
 @declare(
@@ -79,9 +79,6 @@ def command(
     the reason. Offsets that the file does not have are left alone. It has a journal: kgtool undo
     takes a restore back.
     """  # fmt: skip
-    from kgtool.changes.restore.backup import open_backup
-    from kgtool.changes.restore.decide import Policy
-    from kgtool.changes.restore.from_backup import wishes
 
     policy = Policy(force, create=create, as_member=given["as_member"])
     options = Options.of(output, given, policy)._replace(verify=verify)
@@ -89,10 +86,7 @@ def command(
         raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file)
     selecting = _selecting(selection, topics, map_group, map_topic, other_cluster)
-    from kgtool.changes.restore.from_journal import check_cluster
-    from kgtool.net.session import Session
-
-    with Session(settings, progress=True) as session:
+    with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(keys(RESTORE), session.cluster_id)
         if not (force or other_cluster):
@@ -112,8 +106,6 @@ def _translated(
     session: Session, output: Output, backup: Backup, source: Callable[[], Iterable[GroupWish]],
     checkpoints: str | None,
 ) -> Callable[[], Iterable[GroupWish]]:  # fmt: skip
-    from kgtool.changes.restore.translate import ByCheckpoints, ByTime, Translator
-
     def failed(error: ItemError) -> None:
         output.failed(error)
 
@@ -132,8 +124,6 @@ def _selecting(
     map_topic: tuple[str, ...],
     is_other_cluster: bool,
 ) -> Selecting:
-    from kgtool.changes.restore.from_backup import Selecting, mapping
-
     return Selecting(
         chooser(selection),
         lambda partition: not topics or any(spec.covers(*partition) for spec in topics),

@@ -5,26 +5,38 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from kgtool import config
+from kgtool.changes.journal.history import (
+    Entry,
+    entries,
+    find,
+    is_about_configs,
+    last,
+    read_entry,
+    whole,
+)
+from kgtool.changes.journal.journal import JournalError
+from kgtool.changes.journal.remote import Copy, fetch
+from kgtool.changes.restore.decide import Policy
+from kgtool.changes.restore.from_journal import check, mark_undone, not_covered, wishes
+from kgtool.cli.flows import configs
 from kgtool.cli.flows.change import Change, folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import added, declare, flag, option
-from kgtool.cli.options.shared import change_options
+from kgtool.cli.options.shared import change_options, open_session
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.columns import keys
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
+from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.net.session import Session
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.changes.journal.history import Entry
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
 
 LAST = "last"
 
@@ -66,8 +78,6 @@ def command(
     """
     if (journal is None) == (path is None):
         raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
-    from kgtool.changes.restore.decide import Policy
-
     policy = Policy(force=force, exact=True, as_member=given["as_member"])
     options = Options.of(output, given, policy)
     url = path if path is not None and "://" in path else None
@@ -82,8 +92,6 @@ def _fetched(url: str, stack: ExitStack) -> Path:
     """Get a journal from its second home; the file is gone with ``stack``."""
     from tempfile import TemporaryDirectory
 
-    from kgtool.changes.journal.remote import fetch
-
     return fetch(url, Path(stack.enter_context(TemporaryDirectory(prefix="kgtool-"))))
 
 
@@ -91,9 +99,7 @@ def _run(
     settings: Settings | None, output: Output, entry: Entry | None, options: Options,
     url: str | None,
 ) -> int:  # fmt: skip
-    from kgtool.net.session import Session
-
-    with Session(settings or _where(entry), progress=True) as session:
+    with open_session(settings or _where(entry), progress=True) as session:
         session.connect()
         output.begin(keys(RESTORE), session.cluster_id)
         entry = entry or _last(session, output)
@@ -107,8 +113,6 @@ def _run(
 
 def _mark_copy(output: Output, url: str, marks: bytes) -> None:
     """Store the mark beside the journal; if it can't be, that takes nothing from what was done."""
-    from kgtool.changes.journal.journal import JournalError
-    from kgtool.changes.journal.remote import Copy
 
     try:
         Copy(url, goes_on=True).put(marks)
@@ -118,8 +122,6 @@ def _mark_copy(output: Output, url: str, marks: bytes) -> None:
 
 def _entry(journal: str | None, path: str | None) -> Entry | None:
     """Find the journal; None for the last one, which depends on the cluster."""
-    from kgtool.changes.journal.history import find, read_entry
-
     if path is not None:
         return read_entry(Path(path))
     return None if journal in (None, LAST) else find(folder(), str(journal))
@@ -127,8 +129,6 @@ def _entry(journal: str | None, path: str | None) -> Entry | None:
 
 def _where(entry: Entry | None) -> Settings:
     """Return how the cluster was reached when the change was made."""
-    from kgtool import config
-
     found = None
     if entry is not None and entry.context is not None:
         found = config.settings(context=entry.context)
@@ -143,8 +143,6 @@ def _where(entry: Entry | None) -> Settings:
 
 
 def _last(session: Session, output: Output) -> Entry:
-    from kgtool.changes.journal.history import entries, last
-
     found = last(entries(folder(), lambda error: output.note(escape(f"Note: {error}"))),
                  session.cluster_id)  # fmt: skip
     if found is None:
@@ -156,8 +154,6 @@ def _last(session: Session, output: Output) -> Entry:
 
 
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
-    from kgtool.changes.journal.history import is_about_configs
-    from kgtool.changes.restore.from_journal import check, not_covered, wishes
 
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
@@ -190,8 +186,6 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
 
 def _say_damage(output: Output, entry: Entry) -> bool:
     """Warn of a journal that ends in the middle; return whether changes are lost with the rest."""
-    from kgtool.changes.journal.history import whole
-
     found = whole(entry.path)
     if found.damage is None:
         return False
@@ -206,8 +200,6 @@ def _undo_configs(
     session: Session, output: Output, entry: Entry, options: Options, is_lost: bool
 ) -> int:
     """Set configs of groups as they were."""
-    from kgtool.cli.flows import configs
-
     output.begin(keys(CONFIGS_ALTER), session.cluster_id)
     items = configs.undo_items(session, entry.path, force=options.policy.force)
     work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
@@ -219,8 +211,6 @@ def _undo_configs(
 
 def _mark(output: Output, entry: Entry, by: str | None) -> None:
     """Note that it is undone; and that what it had undone itself is done again."""
-    from kgtool.changes.restore.from_journal import mark_undone
-
     try:
         mark_undone(entry, by, now_ms())
     except OSError as error:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
+from kgtool.changes.policy import Guard
+from kgtool.cli.flows.change import now_ms, origin
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError, UsageError
+from kgtool.net.session import Session
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.net.session import Session
 
 
 class Declined(KgError):
@@ -57,8 +56,6 @@ def ask(
         allow is refused before anybody is asked.
     :param is_raw: it is a raw request, which passes no other door.
     """
-    from kgtool.changes.policy import Guard
-    from kgtool.cli.flows.change import origin
 
     said = origin(output)
     names: Collection[str] = ()
@@ -93,8 +90,6 @@ def foretell(
     """
     if not groups:
         return
-    from kgtool.changes.policy import Guard
-    from kgtool.cli.flows.change import now_ms, origin
 
     said = origin(output)
     guard = Guard(session, said)

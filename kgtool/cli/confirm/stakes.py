@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from kgtool.changes.cleanup.facts import GroupFacts, OffsetFacts, survey
 from kgtool.cli.flows.change import now_ms
+from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
+from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, within
+from kgtool.columns import duration
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
+from kgtool.net.session import Session
+from kgtool.queries.log.reader import by_log
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape, moment
-
-if TYPE_CHECKING:
-    from kgtool.changes.cleanup.facts import GroupFacts, OffsetFacts
-    from kgtool.cli.options.group_selection import Selection
-    from kgtool.client.cluster import Cluster
-    from kgtool.net.session import Session
 
 RECENT_MS = 86_400_000
 """What was committed within the last day counts as in use: its name is to be typed."""
@@ -112,8 +111,6 @@ def say(
 
 def _look(cluster: Cluster, groups: Sequence[str], going: Going, stakes: Stakes) -> Operation[None]:
     """Look at groups in waves, each partition of their log once or twice."""
-    from kgtool.changes.cleanup.facts import survey
-    from kgtool.queries.log.reader import by_log
 
     waves = Waves(groups)
     if waves.are_many:
@@ -131,8 +128,6 @@ def used(times: Mapping[str, int], at_ms: int) -> tuple[str, str] | None:
     """
     if not times:
         return None
-    from kgtool.columns import duration
-
     group = max(times, key=lambda name: times[name])
     ago_ms = max(at_ms - times[group], 0)
     return None if ago_ms > RECENT_MS else (group, f"{duration(ago_ms) or '0s'} ago")

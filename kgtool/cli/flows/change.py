@@ -7,16 +7,15 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kgtool.changes.groups import members
 from kgtool.changes.journal import change
+from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
 from kgtool.cli.output.output import Output
+from kgtool.model import GroupDescription
+from kgtool.net.session import Session
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.model import GroupDescription
-    from kgtool.net.session import Session
 
 WAY_BACK = (
     "The current offsets are saved in the journal: kgtool undo restores them. Their "
@@ -32,8 +31,6 @@ NOT_ALL_COMES_BACK = (
 
 def folder() -> Path:
     """Return the folder of this user's journals; it need not exist."""
-    from kgtool.changes.journal.journal import default_folder
-
     return default_folder(os.environ, Path.home())
 
 
@@ -59,8 +56,6 @@ def wait_until_empty(
     :param until: by ``time.monotonic()``.
     :param say: called once, with the groups that are waited for.
     """
-    from kgtool.changes.groups import members
-
     left = list(groups)
     while True:
         looked = members.wait_until_empty(session.cluster, left, 0.0, time.monotonic)

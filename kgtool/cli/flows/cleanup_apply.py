@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.changes.cleanup.apply import (
     GROUPS_AT_ONCE,
@@ -20,6 +20,7 @@ from kgtool.changes.cleanup.apply import (
     sight_for,
 )
 from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
+from kgtool.changes.cleanup.progress import Progress
 from kgtool.changes.policy import Guard
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.cli.confirm import consent
@@ -34,11 +35,8 @@ from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
 from kgtool.errors import ConfigError
+from kgtool.net.session import Session
 from kgtool.text import counted, escape
-
-if TYPE_CHECKING:
-    from kgtool.changes.cleanup.progress import Progress
-    from kgtool.net.session import Session
 
 _NOT_NOW = ("waiting", "not-reached", "done-before")
 """Results for which this run has done nothing."""
@@ -83,8 +81,6 @@ class Apply:
         if self._options.dry_run:
             self._look()
             return self._report()
-        from kgtool.changes.cleanup.progress import Progress
-
         with Progress(folder(), plan.header.id, self._session.cluster_id) as progress:
             self._journals = list(progress.journals)
             back = groups_back(self._session, plan, progress)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kgtool.changes.cleanup import commit_times_file
+from kgtool.changes.cleanup.commit_times_file import KnownTimes
+from kgtool.changes.cleanup.criteria import Criteria, clock_skew, decide_all
+from kgtool.changes.cleanup.facts import SLACK_MS, Survey, Told, obstacles, survey
 from kgtool.changes.cleanup.plan_file import (
     WAIT,
     LeftOut,
@@ -16,6 +20,7 @@ from kgtool.changes.cleanup.plan_file import (
     totals,
     write,
 )
+from kgtool.changes.journal.change import make_plan_header
 from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
@@ -28,14 +33,10 @@ from kgtool.columns import keys, shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
+from kgtool.net.session import Session
 from kgtool.protocol import codes
+from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 from kgtool.text import counted, escape, listed, moment
-
-if TYPE_CHECKING:
-    from kgtool.changes.cleanup.commit_times_file import KnownTimes
-    from kgtool.changes.cleanup.criteria import Criteria
-    from kgtool.changes.cleanup.facts import Survey, Told
-    from kgtool.net.session import Session
 
 WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
 REASONS = 5
@@ -62,8 +63,6 @@ def check_target(out: Path | None, overwrite: bool) -> None:
 
 def make(session: Session, output: Output, request: Request) -> int:
     """Make a plan; return the exit status."""
-    from kgtool.changes.cleanup.criteria import clock_skew
-    from kgtool.changes.cleanup.facts import SLACK_MS, obstacles, survey
 
     selection = request.selection
     if not selection.is_given:
@@ -99,8 +98,6 @@ def read_times(path: Path | None) -> KnownTimes | None:
     """Read the times of commits that an analysis has found."""
     if path is None:
         return None
-    from kgtool.changes.cleanup import commit_times_file
-
     if not path.is_dir():
         return commit_times_file.read_file(path)
     try:
@@ -116,7 +113,6 @@ def read_times(path: Path | None) -> KnownTimes | None:
 
 def _teller(times: KnownTimes) -> Told:
     """Know the time of a commit only where the very same offset is still there."""
-    from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 
     def told(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:
         known = times.get(group)
@@ -163,8 +159,6 @@ def _count_failures(output: Output, found: Survey) -> None:
 
 
 def _decide(session: Session, request: Request, found: Survey, at_ms: int) -> Plan:
-    from kgtool.changes.cleanup.criteria import decide_all
-
     items, left_out = decide_all(found.groups, request.criteria, at_ms)
     criteria = _described(request)
     head = header(session.cluster_id, at_ms, "cluster", criteria, found.newest_ms)
@@ -185,8 +179,6 @@ def header(
 ) -> PlanHeader:  # fmt: skip
     """Return the header of a plan that is made now."""
     import secrets
-
-    from kgtool.changes.journal.change import make_plan_header
 
     token = secrets.token_hex(4)
     return make_plan_header(

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kgtool.changes.groups.configs import (
+    Configs,
+    Wanted,
+    change_agreed_configs,
+    check_group_configs,
+    describe_group_configs,
+)
+from kgtool.changes.journal.history import changed_configs
+from kgtool.changes.journal.journal import ConfigChange
+from kgtool.changes.restore.from_journal import OtherValue, check_config
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, not_reached
@@ -15,11 +25,8 @@ from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS_ALTER
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
+from kgtool.net.session import Session
 from kgtool.text import counted
-
-if TYPE_CHECKING:
-    from kgtool.changes.groups.configs import Configs, Wanted
-    from kgtool.net.session import Session
 
 PENDING = "would-alter"
 WAY_BACK = "The current values are saved in the journal: kgtool undo restores them."
@@ -111,8 +118,6 @@ class Work:
             consent.foretell(self._session, self._output, {one.group for one in open_})
 
     def _checked(self, items: Sequence[Item]) -> list[Item]:
-        from kgtool.changes.groups.configs import check_group_configs
-
         wanted = _wanted(items)
         if not wanted:
             return list(items)
@@ -126,8 +131,6 @@ class Work:
         self._output.note(WAY_BACK)
 
     def _changed(self, items: Sequence[Item], open_: Sequence[Item]) -> list[Item]:
-        from kgtool.changes.groups.configs import change_agreed_configs
-        from kgtool.changes.journal.journal import ConfigChange
 
         shown = {one.key: ConfigChange(one.group, one.name, one.old, one.new) for one in open_}
         groups = list(dict.fromkeys(one.group for one in open_))
@@ -205,9 +208,6 @@ def _outcome(one: Item, answers: Mapping[tuple[str, str], KgError | None], good:
 
 def undo_items(session: Session, path: Any, *, force: bool) -> list[Item]:
     """Say what it takes to undo a journal: each config as it was, where the change left it."""
-    from kgtool.changes.groups.configs import describe_group_configs
-    from kgtool.changes.journal.history import changed_configs
-    from kgtool.changes.restore.from_journal import OtherValue, check_config
 
     changes = changed_configs(path)
     found = session.run(

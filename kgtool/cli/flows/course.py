@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kgtool.cli.confirm import consent
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Target
+from kgtool.net.session import Session
 from kgtool.text import counted
-
-if TYPE_CHECKING:
-    from kgtool.net.session import Session
 
 T = TypeVar("T")
 R = TypeVar("R")

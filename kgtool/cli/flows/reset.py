@@ -5,9 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kgtool import timespec
+from kgtool.changes.groups.members import wait_until_empty
+from kgtool.changes.reset.execute import execute_resets, look_again, settle, skip
+from kgtool.changes.reset.plan import plan_resets
+from kgtool.changes.reset.rows import members
+from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import WAY_BACK, Change
@@ -15,21 +20,18 @@ from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
 from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.shared import open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import Streamed, preview
 from kgtool.cli.reports import reset as reset_report
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import RESET
-from kgtool.model import TopicSpec, has_failed
+from kgtool.config import Settings
+from kgtool.model import GroupDescription, TopicSpec, has_failed
+from kgtool.net.session import Session
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.text import counted, escape
-
-if TYPE_CHECKING:
-    from kgtool.changes.reset.targets import GroupReset, Strategy
-    from kgtool.config import Settings
-    from kgtool.model import GroupDescription
-    from kgtool.net.session import Session
 
 
 class Reset(NamedTuple):
@@ -54,11 +56,9 @@ class Reset(NamedTuple):
 
 def run(settings: Settings, output: Output, selection: Selection, reset: Reset) -> int:
     """Do all of it; return the exit status."""
-    from kgtool.net.session import Session
-
     plan = Spool["list[GroupReset]"]()
     rows = Spool["list[reset_report.KafkaRow]"]()
-    with Session(settings) as session, plan, rows:
+    with open_session(settings) as session, plan, rows:
         groups = choose(session, output, selection, keys(RESET)).groups
         _wait(session, output, groups, reset.wait_seconds)
         return _Run(session, output, reset, groups, plan, rows).run()
@@ -115,9 +115,6 @@ class _Run:
     # -- looking --------------------------------------------------------------------------
 
     def _look(self) -> None:
-        from kgtool.changes.reset.execute import settle
-        from kgtool.changes.reset.plan import plan_resets
-        from kgtool.changes.reset.targets import ResetRequest
 
         reset = self._reset
         request = ResetRequest((), reset.strategy, reset.topics, reset.create, reset.force)
@@ -196,8 +193,6 @@ class _Run:
 
     def _can_all_be_done(self) -> bool:
         """Look again at all waves, before the first is written; report, if something fails."""
-        from kgtool.changes.reset.execute import look_again, skip
-
         is_off = False
         with Spool["list[GroupReset]"]() as seen:
             for wave in self._plan:
@@ -210,8 +205,6 @@ class _Run:
         return not is_off
 
     def _work(self, change: Change) -> Callable[[list[GroupReset]], list[GroupReset]]:
-        from kgtool.changes.reset.execute import execute_resets
-
         reset = self._reset
 
         def work(part: list[GroupReset]) -> list[GroupReset]:
@@ -229,8 +222,6 @@ class _Run:
     # -- saying ---------------------------------------------------------------------------
 
     def _report_plan(self) -> None:
-        from kgtool.changes.reset.execute import skip
-
         for wave in self._plan:
             self._report(skip(wave) if self._is_off else wave)
         self._finish()
@@ -271,8 +262,6 @@ def _wait(session: Session, output: Output, groups: Sequence[str], seconds: floa
     """Wait for members to leave; the time that takes does not count against --timeout."""
     if not seconds or not groups:
         return
-    from kgtool.changes.groups.members import wait_until_empty
-    from kgtool.changes.reset.rows import members
 
     def say(busy: list[GroupDescription]) -> None:
         for group in busy:

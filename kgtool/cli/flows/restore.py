@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool import timespec
+from kgtool.changes.reset.rows import members
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup, PutRow
 from kgtool.changes.restore.run import Putter, parts
 from kgtool.cli.confirm import consent
@@ -26,12 +27,9 @@ from kgtool.cli.reports.restore import LINES, Plan, row_of
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import NotDone
-from kgtool.model import ItemError, Target, has_failed
+from kgtool.model import GroupDescription, ItemError, Target, has_failed
+from kgtool.net.session import Session
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.model import GroupDescription
-    from kgtool.net.session import Session
 
 
 class Options(NamedTuple):
@@ -128,8 +126,6 @@ class PutBack:
             wait_until_empty(self._session, names, self._wait_until, self._say_wait)
 
     def _say_wait(self, busy: list[GroupDescription]) -> None:
-        from kgtool.changes.reset.rows import members
-
         for group in busy[:LINES]:
             said = f"Waiting until group {group.group} has no members. {members(group)}"
             self._output.note(escape(said))

@@ -26,6 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 if TYPE_CHECKING:  # generic since Click 8.4
     from kgtool.cli.options.group_selection import Selection
+    from kgtool.config import Settings
+    from kgtool.net.session import Session
 
     _Text = click.ParamType[str]
     _Spec = click.ParamType[TopicSpec]
@@ -223,6 +225,13 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
     if output.is_debug:
         settings = settings._replace(trace=lambda line: output.note(escape(line)))
     return settings
+
+
+def open_session(settings: Settings, **options: bool) -> Session:
+    """Return a session, not yet connected; its room is imported only now."""
+    from kgtool.net.session import Session
+
+    return Session(settings, **options)
 
 
 def no_cluster() -> UsageError:
