@@ -7,12 +7,17 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kgtool.durable import sync
 from kgtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgtool.analysis.spark.remote import Store
+
+Place: TypeAlias = "Folder | Store"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -22,44 +27,20 @@ def is_url(out: str) -> bool:
     return _URL.match(out) is not None
 
 
-class Place(Protocol):
-    """A folder; its names are relative to it. Every method may raise OSError."""
-
-    base: str
-    """What engines are told to write below."""
-
-    def held(self) -> AbstractContextManager[None]:
-        """Keep other runs of this machine out meanwhile (UsageError if one is there)."""
-
-    def kind(self) -> str:
-        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
-
-    def names(self) -> list[str]:
-        """What is in it."""
-
-    def remove(self, name: str) -> None:
-        """Delete a file or folder, if it is there."""
-
-    def rename(self, name: str, to: str) -> None:
-        """Move a folder to where nothing is."""
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file; None: it is not there."""
-
-    def write(self, name: str, data: bytes) -> None:
-        """Let a file have that content, or on a failure the one that it had."""
-
-
 class Folder:
-    """The Place on this machine."""
+    """One on this machine; names are relative to it. Every method may raise OSError."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).absolute()
         self.base = str(self._path)
+        """What engines are told to write below."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other runs out meanwhile; the kernel lets them in when this one is killed."""
+        """Keep other runs of this machine out meanwhile (UsageError if one is there).
+
+        The kernel lets them in when this one is killed.
+        """
         self._path.mkdir(parents=True, exist_ok=True)
         number = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -78,7 +59,7 @@ class Folder:
             ) from None
 
     def kind(self) -> str:
-        """What is there."""
+        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
         if not self._path.exists():
             return "nothing"
         if not self._path.is_dir():

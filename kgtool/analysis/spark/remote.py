@@ -9,9 +9,10 @@ system (``fs.viewfs.mounttable``) that exists in the options of the one read onl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +22,6 @@ from kgtool.analysis.input.formats import HEAD_BYTES
 from kgtool.analysis.input.inputs import Entry, Found, InputFile, Inputs, Listing, is_empty_log
 from kgtool.analysis.input.settle import one_cluster, settled
 from kgtool.analysis.spark.session import cause_of, is_connect
-from kgtool.errors import KgError
 
 MOST_BYTES = 256 << 20
 """Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
@@ -107,73 +107,86 @@ class Listed:
             raise OSError(cause_of(str(error)).rstrip(".")) from None
 
 
+@contextmanager
+def _jvm_errors() -> Iterator[None]:
+    """OSError with the reason where a call into the JVM fails."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        cause = error.java_exception
+        text = str(cause.getMessage() or cause.getClass().getSimpleName())
+        if "ClassNotFoundException" in text or "No FileSystem" in text:
+            text = f"{text.splitlines()[0]} (give its library: --conf spark.jars.packages=…)"
+        raise OSError(text.strip().splitlines()[0].rstrip(".")) from None
+    except Py4JError as error:
+        raise OSError(str(error).strip().splitlines()[0]) from None
+
+
 class Store:
     """One URL, seen through Hadoop's FileSystem. Every method may raise OSError."""
 
+    @_jvm_errors()
     def __init__(self, session: SparkSession, url: str) -> None:
         self.url, self.base = url, url.rstrip("/")
         jvm: Any = session.sparkContext._jvm
         conf = session.sparkContext._jsc.hadoopConfiguration()
         self._path_class = jvm.org.apache.hadoop.fs.Path
-        self._path = self._call(lambda: self._path_class(url))
-        self._system = self._call(lambda: self._path.getFileSystem(conf))
+        self._path = self._path_class(url)
+        self._system = self._path.getFileSystem(conf)
 
     def held(self) -> AbstractContextManager[None]:
         """Other file systems know no locks."""
         return nullcontext()
 
+    @_jvm_errors()
     def kind(self) -> str:
         """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
-        if not self._call(lambda: self._system.exists(self._path)):
+        if not self._system.exists(self._path):
             return "nothing"
-        if self._call(lambda: self._system.getFileStatus(self._path).isFile()):
+        if self._system.getFileStatus(self._path).isFile():
             return "file"
-        return "full" if self._call(lambda: len(self._system.listStatus(self._path))) else "empty"
+        return "full" if len(self._system.listStatus(self._path)) else "empty"
 
+    @_jvm_errors()
     def names(self) -> list[str]:
         """What is in that folder."""
-        return [
-            str(status.getPath().getName())
-            for status in self._call(lambda: self._system.listStatus(self._path))
-        ]
+        return [str(each.getPath().getName()) for each in self._system.listStatus(self._path)]
 
+    @_jvm_errors()
     def remove(self, name: str) -> None:
         """Delete a file or folder in it, if it is there."""
-        self._call(lambda: self._system.delete(self._path_class(self._path, name), True))
+        self._system.delete(self._path_class(self._path, name), True)
 
+    @_jvm_errors()
     def rename(self, name: str, to: str) -> None:
         """Move a folder in it to where nothing is."""
         before, behind = (self._path_class(self._path, each) for each in (name, to))
-        if not self._call(lambda: self._system.rename(before, behind)):
+        if not self._system.rename(before, behind):
             raise OSError(f"{name} could not be renamed to {to}")
 
+    @_jvm_errors()
     def read(self, name: str) -> bytes | None:
         """The content of a file in it; None: it is not there."""
         path = self._path_class(self._path, name)
-        if not self._call(lambda: self._system.exists(path)):
-            return None
-        return self._call(lambda: bytes(self._open(path).readAllBytes()))  # type: ignore[no-any-return]
+        return bytes(self._system.open(path).readAllBytes()) if self._system.exists(path) else None
 
+    @_jvm_errors()
     def write(self, name: str, data: bytes) -> None:
         """Let a file in it have that content; where that fails it may be gone."""
-
-        def write() -> None:
-            stream = self._system.create(self._path_class(self._path, draft), True)
-            stream.write(bytearray(data))
-            stream.close()
-
         draft = f".{name}.writing"
-        self._call(write)
+        stream = self._system.create(self._path_class(self._path, draft), True)
+        stream.write(bytearray(data))
+        stream.close()
         self.remove(name)
         self.rename(draft, name)
 
+    @_jvm_errors()
     def listing(self) -> Listing:
         """Every file below it, or the file itself."""
-        if self.kind() == "nothing":
+        kind = self.kind()
+        if kind == "nothing":
             raise OSError("it does not exist")
-        status = self._call(lambda: self._system.getFileStatus(self._path))
-        entries = self._call(lambda: list(self._entries()))
-        return Listing(self.url, entries, self._head, bool(status.isFile()), True)
+        return Listing(self.url, list(self._entries()), self._head, kind == "file", True)
 
     def manifest(self) -> dict[str, Any] | None:
         """The content of the cluster.json in it."""
@@ -186,36 +199,13 @@ class Store:
             status = found.next()
             yield Entry(status.getPath().toString(), int(status.getLen()))
 
+    @_jvm_errors()
     def _head(self, entry: Entry) -> bytes:
-        def read() -> bytes:
-            stream = self._open(self._path_class(entry.path))
-            try:
-                return bytes(stream.readNBytes(HEAD_BYTES))
-            finally:
-                stream.close()
-
-        return self._call(read)  # type: ignore[no-any-return]
-
-    def _open(self, path: Any) -> Any:
-        return self._system.open(path)
-
-    @staticmethod
-    def _call(function: Any) -> Any:
-        """Call into the JVM; OSError with the reason where that fails."""
-        from py4j.protocol import Py4JError, Py4JJavaError
-
+        stream = self._system.open(self._path_class(entry.path))
         try:
-            return function()
-        except KgError:
-            raise
-        except Py4JJavaError as error:
-            cause = error.java_exception
-            text = str(cause.getMessage() or cause.getClass().getSimpleName())
-            if "ClassNotFoundException" in text or "No FileSystem" in text:
-                text = f"{text.splitlines()[0]} (give its library: --conf spark.jars.packages=…)"
-            raise OSError(text.strip().splitlines()[0].rstrip(".")) from None
-        except Py4JError as error:
-            raise OSError(str(error).strip().splitlines()[0]) from None
+            return bytes(stream.readNBytes(HEAD_BYTES))
+        finally:
+            stream.close()
 
 
 class Links:
