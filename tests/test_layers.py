@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1] / "kgtool"
 
 OPEN = {
     "kgtool", "kgtool.errors", "kgtool.model", "kgtool.text", "kgtool.timespec", "kgtool.columns",
-    "kgtool.json_rows", "kgtool.durable", "kgtool.metrics", "kgtool.protocol",
-    "kgtool.protocol.codes",
+    "kgtool.json_rows", "kgtool.durable", "kgtool.class_archive", "kgtool.metrics",
+    "kgtool.protocol", "kgtool.protocol.codes",
 }  # fmt: skip
 """Everybody may import these; they import nothing of kgtool but each other."""
 
@@ -32,6 +32,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "columns": (),
     "json_rows": (),
     "durable": (),
+    "class_archive": (),
     "metrics": (),
     "config": (),
     "protocol": (),
@@ -91,8 +92,8 @@ ON_DEMAND = {
 """Libraries that the core needs for secured clusters and for compressed logs only, each in one
 file."""
 
-CLOCKS = {"analysis": {"time"}}
-"""A Spark job reports how long it took; no result depends on it."""
+CLOCKS = {"analysis": {"time"}, "class_archive": {"time"}}
+"""How long a Spark job took, how old an archive is: no result depends on it."""
 
 
 def _files() -> list[Path]:

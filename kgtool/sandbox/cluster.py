@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from kgtool.class_archive import ClassArchive
 from kgtool.errors import SandboxError
 from kgtool.sandbox import broker, processes, ready, state, zookeeper
-from kgtool.sandbox.install import archive
-from kgtool.sandbox.install.jars import DEFAULT_VERSION, class_path, kafka_jars
+from kgtool.sandbox.install.jars import DEFAULT_VERSION, class_path, jar_dir, kafka_jars
 from kgtool.sandbox.install.java import FAST, find_java
 from kgtool.sandbox.paths import locked, make_dir, sandbox_dir
 from kgtool.sandbox.state import RUNNING, STARTING, STOPPED, Node, State
@@ -196,6 +196,11 @@ class Cluster:
         """The Java that runs it."""
         return find_java()
 
+    @cached_property
+    def class_archive(self) -> ClassArchive:
+        """Of the classes of this Kafka on that Java."""
+        return ClassArchive(jar_dir(self.version).parent, self.java)
+
     def pid(self, node_id: int) -> int | None:
         """The process of a broker, None while it is dead."""
         return processes.pid_of(self._dir(node_id))
@@ -254,7 +259,7 @@ class Cluster:
         given = not bootstrap or any(a.split("=")[0] == "--bootstrap-server" for a in args)
         address = [] if given else ["--bootstrap-server", self.bootstrap]
         command = [str(self.java), "-Xmx256m", *FAST, *broker.log_flags(log_level)]
-        command += archive.use_flags(self.java, self.version)
+        command += self.class_archive.use()
         command += ["-cp", class_path(self.jars), tool_class(tool, self.version)]
         return subprocess.run(
             [*command, *address, *args],
@@ -293,14 +298,14 @@ class Cluster:
 
     def _launch(self, node: Node, flags: Sequence[str] | None = None) -> None:
         if flags is None:
-            flags = archive.use_flags(self.java, self.version)
+            flags = self.class_archive.use()
         if zookeeper.is_needed(self.version):
             zookeeper.start(self.java, class_path(self.jars), self._state)
         broker.start_node(self.java, class_path(self.jars), self._state, node, flags)
 
     def _record_classes(self) -> None:
         """Once per Java and Kafka version: let a broker write the class archive, and go on."""
-        flags = archive.record_flags(self.java, self.version)
+        flags = self.class_archive.record()
         if not flags:
             return
         self._watcher.say("Preparing faster starts, once")
@@ -309,7 +314,7 @@ class Cluster:
         self._launch(node, flags)
         ready.wait_until_ready(self._state, only=node.id)
         processes.end([self._dir(node.id)], grace=30.0)
-        archive.publish(self.java, self.version)
+        self.class_archive.publish()
         self._launch(node)
         ready.wait_until_ready(self._state)
 

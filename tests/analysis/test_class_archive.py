@@ -1,9 +1,10 @@
-"""The archive of Spark's classes: recorded once, used then, and never in the way."""
+"""The archive of a JVM's classes: recorded once, used then, and never in the way."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -11,97 +12,102 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kgtool.analysis.spark import class_archive
+from kgtool.analysis.spark.session import FAST_START, SMALL_BYTES, settings
+from kgtool.class_archive import ClassArchive
 
 JARS = Path(pyspark.__file__).parent / "jars"
+JAVA = Path(shutil.which("java") or "java")
 OWN = "-XX:TieredStopAtLevel=1"
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
-    return tmp_path / "a cache" / "kgtool" / "spark"
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "a cache" / "spark"
 
 
-def run(options: str, *more: str) -> subprocess.CompletedProcess[str]:
+def run(options: list[str], *more: str) -> subprocess.CompletedProcess[str]:
     """A JVM with Spark's classes: its launcher prints the command that starts Spark."""
     jar = ":".join(map(str, sorted(JARS.glob("spark-launcher_*.jar"))))
     return subprocess.run(
-        ["java", *shlex.split(options), *more, "-cp", jar, "org.apache.spark.launcher.Main",
+        [str(JAVA), *options, *more, "-cp", jar, "org.apache.spark.launcher.Main",
          "org.apache.spark.deploy.SparkSubmit", "--version"],
         capture_output=True, text=True, check=True,
         env=os.environ | {"SPARK_HOME": str(JARS.parent), "SPARK_SCALA_VERSION": "2.13"},
     )  # fmt: skip
 
 
-def test_recorded_by_the_first_used_by_the_next(cache: Path) -> None:
-    cache.mkdir(parents=True)
-    old = cache / "classes-000000000000-5.jsa"
+def of_launcher(words: list[str], folder: Path) -> list[str]:
+    """Where a JVM with these options takes Spark's classes from."""
+    run(words, f"-Xlog:class+load:file={folder / 'loaded'}")
+    lines = (folder / "loaded").read_text().splitlines()
+    return [line for line in lines if "spark.launcher" in line]
+
+
+def test_recorded_by_the_first_used_by_the_next(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    old = folder / "classes-000000000000-5.jsa"
     old.write_bytes(b"of an older Spark")
     os.utime(old, (0, 0))
-    first = class_archive.options(OWN)
-    assert first.startswith(f'{OWN} "-XX:ArchiveClassesAtExit={cache}/')
-    assert class_archive.options(OWN) == OWN  # somebody is at it
-    plain = run(OWN).stdout
-    assert run(first).stdout == plain
-    second = class_archive.options(OWN)
-    (archive,) = cache.iterdir()
-    assert second.startswith(f'{OWN} "-XX:SharedArchiveFile={archive}"')
-    loaded = run(second, "-Xlog:class+load:file=" + str(cache / "loaded"))
-    assert loaded.stdout == plain
-    of_launcher = [
-        line for line in (cache / "loaded").read_text().splitlines() if "spark.launcher" in line
-    ]
-    assert of_launcher and all("shared objects file" in line for line in of_launcher)
+    archive = ClassArchive(folder, JAVA, OWN)
+    assert archive.use() == []
+    first = archive.record()
+    assert first[0] == f"-XX:ArchiveClassesAtExit={archive.draft}"
+    assert archive.record() == []  # somebody is at it
+    plain = run([OWN]).stdout
+    assert run([OWN, *first]).stdout == plain
+    archive.publish()
+    (made,) = folder.iterdir()
+    assert archive.use()[0] == f"-XX:SharedArchiveFile={made}" and archive.record() == []
+    for option in (OWN, "-XX:+UseParallelGC"):  # another collector and compiler use it too
+        assert run([option, *archive.use()]).stdout == plain
+        classes = of_launcher([option, *archive.use()], folder)
+        assert classes and all("shared objects file" in line for line in classes)
+    # A damaged one does no harm.
+    made.chmod(0o600)
+    made.write_bytes(made.read_bytes()[:50_000])
+    assert archive.use() == [] and archive.record()
 
 
-def test_another_collector_and_compiler_use_it_too(cache: Path) -> None:
-    other = "-XX:+UseParallelGC"
-    assert class_archive.recorded(OWN) == ""  # nothing is recorded by asking
-    assert not cache.exists()
-    plain = run(class_archive.options(OWN)).stdout
-    cache.joinpath("seen").mkdir()
-    using = f"{other}{class_archive.recorded(OWN)}"
-    log = cache / "seen" / "loaded"
-    assert run(using, f"-Xlog:class+load:file={log}").stdout == plain
-    of_launcher = [line for line in log.read_text().splitlines() if "spark.launcher" in line]
-    assert of_launcher and all("shared objects file" in line for line in of_launcher)
-
-
-def test_a_damaged_one_does_no_harm(cache: Path) -> None:
-    run(class_archive.options(OWN))
-    class_archive.options(OWN)
-    (archive,) = cache.iterdir()
-    archive.chmod(0o600)
-    archive.write_bytes(archive.read_bytes()[:50_000])
-    again = class_archive.options(OWN)
-    assert "ArchiveClassesAtExit" in again
-    assert run(again).stdout == run(OWN).stdout
-    assert "SharedArchiveFile" in class_archive.options(OWN)
-
-
-def test_what_was_not_finished_is_not_used_and_tried_again_later(cache: Path) -> None:
-    class_archive.options(OWN)
-    (draft,) = cache.iterdir()
-    draft.write_bytes(b"\0" * 1000)
-    assert class_archive.options(OWN) == OWN
+def test_what_was_not_finished_is_not_used_and_tried_again_later(folder: Path) -> None:
+    archive = ClassArchive(folder, JAVA, OWN)
+    assert archive.record()
+    archive.draft.write_bytes(b"\0" * 1000)
+    assert archive.record() == archive.use() == []
     long_ago = time.time() - 3600
-    os.utime(draft, (long_ago, long_ago))
-    assert "ArchiveClassesAtExit" in class_archive.options(OWN)
+    os.utime(archive.draft, (long_ago, long_ago))
+    assert archive.record()
 
 
-def test_other_options_have_an_archive_of_their_own(cache: Path) -> None:
-    one, other = (class_archive.options(option) for option in (OWN, "-XX:+UseSerialGC"))
-    assert one.split('"')[1] != other.split('"')[1]
-    assert len(list(cache.iterdir())) == 2
+def test_a_jvm_that_writes_none_is_not_asked_again(folder: Path) -> None:
+    archive = ClassArchive(folder, JAVA, OWN)
+    assert archive.record()
+    archive.draft.write_bytes(b"\0" * 1000)
+    archive.publish()
+    assert archive.record() == archive.use() == []
+    (made,) = folder.iterdir()
+    assert made.stat().st_size == 0
 
 
-def test_without_a_place_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_else_decides_has_an_archive_of_its_own(folder: Path) -> None:
+    one, other = (ClassArchive(folder, JAVA, key) for key in (OWN, "-XX:+UseSerialGC"))
+    assert one.draft != other.draft and one.record() and other.record()
+
+
+def test_a_java_without_a_base_archive_does_without(folder: Path) -> None:
+    archive = ClassArchive(folder, folder / "bin" / "java")
+    assert archive.use() == archive.record() == []
+    archive.publish()
+    assert not folder.exists()
+
+
+def test_sparks_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    java = "spark.driver.extraJavaOptions"
+    assert settings("local[*]", SMALL_BYTES + 1)[java] == "-XX:+UseParallelGC"
+    assert not list(tmp_path.iterdir())  # nothing is recorded at the end of a long run
+    (draft,) = shlex.split(settings("local[*]", 1)[java].removeprefix(FAST_START))[:1]
+    assert draft.startswith(f"-XX:ArchiveClassesAtExit={tmp_path}/a cache/kgtool/spark/classes-")
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert class_archive.options(OWN) == OWN
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / 'with "quotes"'))
-    assert class_archive.options(OWN) == OWN
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert class_archive.options(OWN) == OWN
+    for place in ("file", 'with "quotes"'):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
+        assert settings("local[*]", 1)[java] == FAST_START

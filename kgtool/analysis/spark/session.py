@@ -17,7 +17,7 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
-from kgtool.analysis.spark import class_archive
+from kgtool.class_archive import ClassArchive
 from kgtool.errors import AnalysisError, MissingExtra, UsageError
 
 JAVA_HINT = (
@@ -113,8 +113,9 @@ def end_session(session: Any) -> None:
     with suppress(Py4JError, OSError):
         session.stop()
         is_in_order = sys.exc_info()[0] is None  # whoever interrupts does not wait
-        if is_in_order and class_archive.RECORDING in options:
-            _await_archive()
+        archive = _class_archive()
+        if is_in_order and archive is not None and str(archive.draft) in options:
+            _await_archive(archive)
 
 
 def _end_accumulators(context: Any) -> None:
@@ -125,7 +126,7 @@ def _end_accumulators(context: Any) -> None:
         Thread(target=server.shutdown, daemon=True).start()
 
 
-def _await_archive() -> None:
+def _await_archive(archive: ClassArchive) -> None:
     """Let the JVM write its archive before we end, once: what we leave behind may be killed."""
     from pyspark import SparkContext
 
@@ -138,6 +139,7 @@ def _await_archive() -> None:
     process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(ARCHIVE_S)
+        archive.publish()
 
 
 def _set_environment(root: str, *, is_local: bool) -> None:
@@ -224,10 +226,27 @@ def settings(master: str, input_bytes: int) -> dict[str, str]:
 
 
 def _java_options(input_bytes: int) -> str:
-    if input_bytes > SMALL_BYTES:
-        # Recording one at the end of so long a run would take as long as it ever saves.
-        return f"-XX:+UseParallelGC{class_archive.recorded(FAST_START)}"
-    return class_archive.options(FAST_START)
+    archive, words = _class_archive(), []
+    is_small = input_bytes <= SMALL_BYTES
+    if archive is not None:
+        # Recording one at the end of a long run would take as long as it ever saves.
+        words = archive.use() or (archive.record() if is_small else [])
+    options = FAST_START if is_small else "-XX:+UseParallelGC"
+    return " ".join([options, *(f'"{word}"' for word in words)])
+
+
+def _class_archive() -> ClassArchive | None:
+    """That of Spark's classes with FAST_START, which serves other collectors and compilers too."""
+    import pyspark
+
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    folder = Path(cache).absolute() / "kgtool" / "spark"
+    # The path goes through an option that is split like a shell's command line.
+    if set(str(folder)) & set("\"'\\\n"):
+        return None
+    return ClassArchive(folder, java, pyspark.__version__, pyspark.__file__, FAST_START)
 
 
 @contextmanager
