@@ -26,13 +26,14 @@ from kgtool.analysis.decode.blobs import Blob, as_bytes, empty, from_bytes, noth
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.decode.tally import Counted
+from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Finish, Order
-from kgtool.analysis.table_files import TableFiles, fill, of_topics, summed
+from kgtool.analysis.table_files import TableFiles, fill, of_topics
 from kgtool.analysis.tell import tell
 from kgtool.errors import AnalysisError
 
@@ -178,7 +179,7 @@ class Local:
     def frame(self, name: str, finish: Finish) -> Any:
         """A table of ``schema.TABLES``, an Arrow table."""
         table = finish.each(self.collect(name))
-        return summed(table, finish.sum_by, finish.most) if finish.sum_by else table
+        return summed(table, finish.sum_by, most=finish.most) if finish.sum_by else table
 
 
 @contextmanager

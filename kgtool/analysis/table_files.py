@@ -50,16 +50,6 @@ def fill(base: str, names: Iterable[str]) -> None:
                 files.add(name, schema.arrow(schema.TABLES[name]).empty_table())
 
 
-def summed(table: Any, by: Sequence[str], most: Sequence[str] = ()) -> Any:
-    """Add up all columns but those of ``by``; of those of ``most`` take the greatest value."""
-    others = [name for name in table.column_names if name not in by]
-    found = table.group_by(list(by)).aggregate(
-        [(name, "max" if name in most else "sum") for name in others]
-    )
-    kept = [f"{name}_max" if name in most else f"{name}_sum" for name in others]
-    return found.select([*by, *kept]).rename_columns([*by, *others])
-
-
 def of_topics(table: Any, topics: Sequence[str]) -> Any:
     """The rows of some topics."""
     return table.filter(pc.is_in(table["topic"], pa.array(topics, pa.string())))

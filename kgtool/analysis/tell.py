@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.decode.blobs import release
+from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.buckets import Blobs, buckets
 from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.removals import removals as explained
 from kgtool.analysis.fold.scene import Plan, Scene
 from kgtool.analysis.fold.whatif.lives import lives
 from kgtool.analysis.tables import (
+    at_end,
+    by_family,
     cleanup,
-    gaps,
     groups,
     live,
     metrics,
-    orphans,
     overdue,
-    partitions,
     removals,
     totals,
-    transactions,
-    upgrades,
     whatif,
-    writers,
 )
 
 Tables = Iterator[tuple[str, Any]]
@@ -49,13 +46,12 @@ def tell(partition: int, blobs: Blobs, plan: Plan) -> Tables:
                 yield name, table
         release()
     for name, tables in rows.items():
-        yield name, _added(pa.concat_tables(tables), _ADDED[name])
-
-
-def _added(rows: Any, names: Sequence[str]) -> Any:
-    others = [name for name in rows.column_names if name not in names]
-    found = rows.group_by(others).aggregate([(name, "sum") for name in names])
-    return found.rename_columns([*others, *names]).select(rows.column_names)
+        both = pa.concat_tables(tables)
+        columns = both.column_names
+        yield (
+            name,
+            summed(both, [each for each in columns if each not in _ADDED[name]]).select(columns),
+        )
 
 
 def _told(scene: Scene) -> Tables:
@@ -80,9 +76,9 @@ def _told(scene: Scene) -> Tables:
         yield "changes", changes
         yield "counted", metrics.counted(scene, gone)
         yield "deleted", metrics.deleted(scene, gone)
-        yield "writers", writers.table(scene)
+        yield "writers", by_family.writers(scene)
     if plan.gaps:
-        yield "gaps", gaps.table(scene, gone)
+        yield "gaps", by_family.gaps(scene, gone)
     if plan.scenarios:
         yield from _whatif(scene, gone)
 
@@ -91,10 +87,10 @@ def _of_live(scene: Scene, found: live.Live) -> Tables:
     table = live.table(scene, found)
     yield "live", table
     yield from totals.of_live(scene, table, found.group)
-    yield "partitions", partitions.table(scene, found)
-    yield "transactions", transactions.table(scene)
-    yield "orphans", orphans.table(scene, found)
-    yield "upgrades", upgrades.table(scene, found)
+    yield "partitions", at_end.partitions(scene, found)
+    yield "transactions", at_end.transactions(scene)
+    yield "orphans", at_end.orphans(scene, found)
+    yield "upgrades", at_end.upgrades(scene, found)
     if scene.plan.cleanup:
         yield "cleanup", cleanup.items(scene, table, found.group)
 

@@ -11,7 +11,7 @@ import pytest
 
 from kgtool.analysis.input import sources
 from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.analysis.tables import growth
+from kgtool.analysis.tables.totals import growth
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, Truth, truth
 from tests.support.tables import Make, rows_of
 
@@ -109,7 +109,7 @@ def test_groups_are_all_there_with_their_commits_and_their_size(
 
 def test_growth_ends_with_what_is_live(run: tuple[str, Analysis, Truth]) -> None:
     _, analysis, recorded = run
-    curve = growth.curve(analysis.small("curve"), recorded.stop_ms)
+    curve = growth(analysis.small("curve"), recorded.stop_ms)
     live = rows_of(analysis, "live")
     assert curve[0]["offsets"] == curve[0]["groups"] == 0
     assert curve[-1] == {

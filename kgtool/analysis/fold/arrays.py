@@ -6,7 +6,7 @@ A missing integer is ``NONE``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -214,3 +214,20 @@ def texts(column: Any) -> tuple[Ints, Any]:
         column = column.combine_chunks()
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     return ints(encoded.indices.fill_null(-1)), encoded.dictionary
+
+
+def summed(
+    rows: Any, by: Sequence[str], *, most: Sequence[str] = (), least: Sequence[str] = ()
+) -> Any:
+    """A row for all Arrow rows that are equal in the columns ``by``: the sums of all others.
+
+    Of columns of ``most`` the greatest value, of ``least`` the smallest.
+    """
+    ways = {
+        name: "max" if name in most else "min" if name in least else "sum"
+        for name in rows.column_names
+        if name not in by
+    }
+    found = rows.group_by(list(by)).aggregate(list(ways.items()))
+    kept = [f"{name}_{way}" for name, way in ways.items()]
+    return found.select([*by, *kept]).rename_columns([*by, *ways])

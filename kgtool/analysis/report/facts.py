@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks, schema
-from kgtool.analysis.fold.arrays import ints
+from kgtool.analysis.fold.arrays import ints, summed
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.report import blocks
 from kgtool.analysis.report.blocks import cut
 from kgtool.analysis.report.summary import summary
-from kgtool.analysis.tables import growth
-from kgtool.analysis.tables.totals import FAMILIES, SIZES, merged_families
+from kgtool.analysis.tables.metrics import COUNTS
+from kgtool.analysis.tables.totals import FAMILIES, merged_families, step_ms
 from kgtool.analysis.words import DAY_MS, duration
 
 BUCKETS = 1500
@@ -96,10 +96,8 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     facts = summary(analysis, with_whatif=True)
     live = facts["live_offsets"]
     bucket_ms = _bucket_ms(analysis.wanted.bucket_ms, facts)
-    sizes = analysis.small("sizes")
-    sums = [("groups", "sum"), *((name, "sum") for name in SIZES), ("last_seen_ms", "max")]
     families = sorted(
-        merged_families(sizes, sums, "groups"),
+        merged_families(analysis.small("sizes")),
         key=lambda row: (-row["live_offsets"], -row["groups"], row["family"]),
     )[:FAMILIES]
     return {
@@ -110,16 +108,12 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
         "bucket_ms": bucket_ms,
         "growth": _columns(facts["growth"], ("at_ms", "offsets", "groups")),
         "days": _days(facts["next_days"], days) if facts["untold"] < live or not live else [],
-        "families": [
-            {**{name: value for name, value in row.items() if name != "name"},
-             "family": cut(row["family"])}
-            for row in families
-        ],
+        "families": [{**row, "family": cut(row["family"])} for row in families],
         "whatif": [_scenario(row, analysis) for row in facts["whatif"]],
         "scenario_columns": [column(name) for name in _SCENARIO],
         "metrics": _columns(
             _every_bucket(_buckets(analysis.metrics, bucket_ms), bucket_ms),
-            ("bucket_start_ms", *_COUNTERS),
+            ("bucket_start_ms", *COUNTS),
         ),
         "tables": [
             table(name, _total(analysis, name, facts))
@@ -220,25 +214,18 @@ def _columns(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[list[An
     return [[row[first] / 1000 for row in rows], *[[row[name] for row in rows] for name in others]]
 
 
-_COUNTERS: Final = (
-    "offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances",
-)  # fmt: skip
-
-
 def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
     """The buckets of the metrics' charts: as wanted, or as many in one as a screen needs."""
     assert wanted_ms is not None
     curve = facts["growth"]
-    step = growth.step_ms(facts["as_of_ms"] - curve[0]["at_ms"]) if curve else 0
+    step = step_ms(facts["as_of_ms"] - curve[0]["at_ms"]) if curve else 0
     return max(-(-step // wanted_ms), 1) * wanted_ms
 
 
 def _buckets(metrics: Any, bucket_ms: int) -> list[dict[str, Any]]:
     start = ints(metrics["bucket_start_ms"]) // bucket_ms * bucket_ms
-    rows = metrics.set_column(0, "bucket_start_ms", pa.array(start))
-    found = rows.group_by("bucket_start_ms").aggregate([(name, "sum") for name in _COUNTERS])
-    found = found.select(["bucket_start_ms", *(f"{name}_sum" for name in _COUNTERS)])
-    found = found.rename_columns(["bucket_start_ms", *_COUNTERS])
+    rows = metrics.select(COUNTS).add_column(0, "bucket_start_ms", pa.array(start))
+    found = summed(rows, ["bucket_start_ms"])
     last = found.sort_by([("bucket_start_ms", "descending")]).slice(0, BUCKETS)
     buckets: list[dict[str, Any]] = last.to_pylist()
     return buckets
@@ -251,7 +238,7 @@ def _every_bucket(rows: list[dict[str, Any]], bucket_ms: int) -> list[dict[str, 
         return []
     last = max(known)
     first = max(min(known), last - (BUCKETS - 1) * bucket_ms)
-    nothing = dict.fromkeys(_COUNTERS, 0)
+    nothing = dict.fromkeys(COUNTS, 0)
     return [
         {**nothing, **known.get(at, {}), "bucket_start_ms": at}
         for at in range(first, last + 1, bucket_ms)

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks
+from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.tables import growth
-from kgtool.analysis.tables.totals import COUNTS, TOP, merged_families
+from kgtool.analysis.tables.totals import COUNTS, TOP, growth, merged_families
 from kgtool.analysis.words import count
 
 PROBLEM_FILES = 20
@@ -28,14 +28,10 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
     """
     basis, as_of_ms = analysis.basis, analysis.end_ms
     kinds = sorted(
-        _added(analysis.small("kinds"), ["group_type", "group_state"], ["groups", *COUNTS]),
+        summed(analysis.small("kinds"), ["group_type", "group_state"]).to_pylist(),
         key=lambda row: (-row["groups"], str(row["group_type"]), str(row["group_state"])),
     )
-    families = merged_families(
-        analysis.small("live_families"),
-        [("groups", "sum"), *((name, "sum") for name in COUNTS), ("next_expiry_ms", "min")],
-        "groups",
-    )
+    families = merged_families(analysis.small("live_families"))
     late = [row for row in analysis.small("late").to_pylist() if row["rows"]]
     has_growth = not analysis.lacks & _GROWTH
     return {
@@ -53,46 +49,27 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
         ),
         "groups_by_state": kinds,
         "next_days": sorted(
-            (row for row in _added(analysis.small("ahead"), ["day"], ["offsets", "groups"])
+            (row for row in summed(analysis.small("ahead"), ["day"]).to_pylist()
              if row["offsets"]),
             key=lambda row: int(row["day"]),
         ),
         "expiring_next": sorted(
-            (_shown(row) for row in families if row["next_7d"]),
+            (row for row in families if row["next_7d"]),
             key=lambda row: (row["next_expiry_ms"], row["family"]),
         )[:TOP],
         "largest_families": sorted(
-            map(_shown, families), key=lambda row: (-row["offsets"], row["family"])
+            families, key=lambda row: (-row["offsets"], row["family"])
         )[:TOP],
-        "growth": growth.curve(analysis.small("curve"), as_of_ms) if has_growth else [],
+        "growth": growth(analysis.small("curve"), as_of_ms) if has_growth else [],
         "whatif": analysis.whatif if with_whatif else [],
         "removals": sorted(
-            _removals(analysis.small("gone")),
+            summed(
+                analysis.small("gone"), ["cause", "of_offset"], most=("max_latency_ms",)
+            ).to_pylist(),
             key=lambda row: (not row["of_offset"], str(row["cause"])),
         ),
         "quality": _quality(analysis.quality),
     }  # fmt: skip
-
-
-def _added(rows: Any, by: list[str], names: list[str]) -> list[dict[str, Any]]:
-    found = rows.group_by(by).aggregate([(name, "sum") for name in names])
-    added: list[dict[str, Any]] = found.rename_columns(
-        [name.removesuffix("_sum") for name in found.column_names]
-    ).to_pylist()
-    return added
-
-
-def _shown(family: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in family.items() if name != "name"}
-
-
-def _removals(gone: Any) -> list[dict[str, Any]]:
-    found = gone.group_by(["cause", "of_offset"]).aggregate(
-        [("removals", "sum"), ("max_latency_ms", "max")]
-    )
-    names = [name.removesuffix("_sum").removesuffix("_max") for name in found.column_names]
-    rows: list[dict[str, Any]] = found.rename_columns(names).to_pylist()
-    return rows
 
 
 def _quality(quality: Any) -> dict[str, Any]:

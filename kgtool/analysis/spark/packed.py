@@ -8,10 +8,11 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.decode.blobs import as_bytes, from_bytes, pack
+from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.buckets import split
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.pipeline import Finish
-from kgtool.analysis.table_files import TableFiles, of_topics, summed
+from kgtool.analysis.table_files import TableFiles, of_topics
 from kgtool.analysis.tell import tell
 
 BLOBS: Final = "partition int, kind string, data binary"
@@ -138,7 +139,7 @@ def _read(rows: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 def _added(sums: Any, table: Any, finish: Finish) -> Any:
     both = table if sums is None else pa.concat_tables([sums, table])
-    return summed(both, finish.sum_by, finish.most)
+    return summed(both, finish.sum_by, most=finish.most)
 
 
 def _task() -> int:

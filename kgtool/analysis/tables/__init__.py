@@ -1,1 +1,1 @@
-"""The tables, one file each: how they come from the fold of one log partition."""
+"""The tables: how they come from the fold of one log partition."""

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, ints
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, extreme, ints, summed
 from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.tables.growth import fine_step_ms
 
 DAY_MS = 86_400_000
 TOP = 10
 FAMILIES = 14
 COUNTS = ("offsets", "due_now", "next_24h", "next_7d", "never", "untold")
 SIZES = ("live_groups", "live_offsets", "commits", "bytes")
+POINTS = 160
+"""Of the curve of growth, at most."""
+STEPS_MS = tuple(
+    number * unit
+    for unit, numbers in (
+        (1000, (1, 5, 15, 30)),
+        (60_000, (1, 5, 15, 30)),
+        (3_600_000, (1, 2, 6, 12)),
+        (DAY_MS, (1, 2, 7, 14, 28, 91, 365, 3650)),
+    )
+    for number in numbers
+)
 
 
 def names(groups: Any) -> Any:
@@ -33,9 +44,9 @@ def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
     due = ints(live["expires_at_ms"])
     ruled = ~np.asarray(live["rule"].is_null().to_numpy(), dtype=np.bool_)
     dated = due != NONE
-    number, code = np.unique(group, return_inverse=True)
+    number, first, code = np.unique(group, return_index=True, return_inverse=True)
     soon = dated & (due <= as_of_ms + 7 * DAY_MS)
-    conditions: Mapping[str, Bools] = {
+    conditions: dict[str, Bools] = {
         "offsets": np.ones_like(dated),
         "due_now": dated & (due <= as_of_ms),
         "next_24h": dated & (due <= as_of_ms + DAY_MS),
@@ -43,31 +54,19 @@ def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
         "never": ~dated & ruled,
         "untold": ~ruled,
     }
-    counts = {
-        name: np.bincount(code[which], minlength=len(number)) for name, which in conditions.items()
+    counts = {"groups": np.ones_like(number)}
+    for name, which in conditions.items():
+        counts[name] = np.bincount(code[which], minlength=len(number))
+    kind = live.select(["group_type", "group_state"]).take(pa.array(first)).to_pydict()
+    yield "kinds", summed(pa.table({**kind, **counts}), list(kind))
+    next_ms = extreme(len(number), code[soon], due[soon], least=True)
+    of_group = {
+        "family": scene.families.take(pa.array(number)),
+        "name": live["group"].take(pa.array(first)),
+        **counts,
+        "next_expiry_ms": arrow_ints(next_ms),
     }
-    first = np.zeros(len(number), dtype=np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]
-    next_ms = np.full(len(number), MAX)
-    np.minimum.at(next_ms, code[soon], due[soon])
-    of_group = pa.table(
-        {
-            "name": live["group"].take(pa.array(first)),
-            "group_type": live["group_type"].take(pa.array(first)),
-            "group_state": live["group_state"].take(pa.array(first)),
-            "groups": np.ones(len(number), dtype=np.int64),
-            **counts,
-            "next_expiry_ms": arrow_ints(np.where(next_ms == MAX, NONE, next_ms)),
-        }
-    )
-    sums = [("groups", "sum"), *((name, "sum") for name in COUNTS)]
-    yield "kinds", _summed(of_group, ["group_type", "group_state"], sums)
-    family = scene.families.take(pa.array(number))
-    yield "live_families", _families(
-        of_group.append_column("family", family), [*sums, ("next_expiry_ms", "min")],
-        [[("offsets", "descending"), ("name", "ascending")],
-         [("next_expiry_ms", "ascending"), ("name", "ascending")]], TOP,
-    )  # fmt: skip
+    yield "live_families", _families(pa.table(of_group), ["-offsets", "next_expiry_ms"], TOP)
     ahead = np.flatnonzero(dated & (due > as_of_ms) & (due <= as_of_ms + days * DAY_MS))
     # ceil: an offset due exactly 24 h ahead belongs to the first day, as in next_24h.
     day = -(-(due[ahead] - as_of_ms) // DAY_MS)
@@ -84,35 +83,33 @@ def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
     )
 
 
-def _summed(rows: Any, by: list[str], sums: list[tuple[str, str]]) -> Any:
-    found = rows.group_by(by).aggregate(sums)
-    return found.select([*by, *(f"{name}_{how}" for name, how in sums)]).rename_columns(
-        [*by, *(name for name, _ in sums)]
-    )
-
-
-def _families(
-    rows: Any, sums: list[tuple[str, str]], orders: list[list[tuple[str, str]]], top: int
-) -> Any:
+def _families(rows: Any, orders: Iterable[str], top: int) -> Any:
     """Generated names by what they fold into, and the first ``top`` of the others by each order.
 
-    ``name`` is one of the names.
+    ``name`` is one of the names. An order is a column, with a minus for its greatest values first.
     """
     generated = pc.match_substring(rows["family"], "*")
     plain = rows.filter(pc.invert(generated))
-    parts = [_summed(rows.filter(generated), ["family"], [("name", "min"), *sums])]
     kept: set[int] = set()
     for order in orders:
-        kept.update(pc.sort_indices(plain, sort_keys=order)[:top].to_pylist())
-    some = plain.take(pa.array(sorted(kept), pa.int64()))
-    parts.append(_summed(some, ["family"], [("name", "min"), *sums]))
-    return pa.concat_tables(parts, promote_options="permissive")
+        way = "descending" if order[0] == "-" else "ascending"
+        keys = [(order.removeprefix("-"), way), ("name", "ascending")]
+        kept.update(pc.sort_indices(plain, sort_keys=keys)[:top].to_pylist())
+    parts = rows.filter(generated), plain.take(pa.array(sorted(kept), pa.int64()))
+    return pa.concat_tables(map(_by_family, parts), promote_options="permissive")
 
 
-def merged_families(rows: Any, sums: list[tuple[str, str]], alone: str) -> list[dict[str, Any]]:
-    """The families of all partitions; a name that is alone (by the count ``alone``) is its own."""
-    found = _summed(rows, ["family"], [("name", "min"), *sums]).to_pylist()
-    return [{**row, "family": row["name"] if row[alone] == 1 else row["family"]} for row in found]
+def _by_family(rows: Any) -> Any:
+    return summed(rows, ["family"], most=("last_seen_ms",), least=("name", "next_expiry_ms"))
+
+
+def merged_families(rows: Any) -> list[dict[str, Any]]:
+    """The families of all partitions; a name that is alone is its own."""
+    found: list[dict[str, Any]] = _by_family(rows).to_pylist()
+    for row in found:
+        name = row.pop("name")
+        row["family"] = name if row["groups"] == 1 else row["family"]
+    return found
 
 
 def gone(removals: Any) -> Any:
@@ -134,10 +131,8 @@ def sizes(groups: Any) -> Any:
     live = pc.greater(groups["live_offsets"], 0).cast(pa.int64())
     rows = groups.append_column("live_groups", live).append_column("name", groups["group"])
     rows = rows.append_column("groups", pa.array(np.ones(len(rows), dtype=np.int64)))
-    sums = [("groups", "sum"), *((name, "sum") for name in SIZES), ("last_seen_ms", "max")]
-    return _families(
-        rows, sums, [[("live_offsets", "descending"), ("name", "ascending")]], FAMILIES
-    )
+    rows = rows.select(["family", "name", "groups", *SIZES, "last_seen_ms"])
+    return _families(rows, ["-live_offsets"], FAMILIES)
 
 
 def curve(changes: Any, end_ms: int) -> Any:
@@ -146,10 +141,41 @@ def curve(changes: Any, end_ms: int) -> Any:
     rows = np.flatnonzero(at_ms <= end_ms)
     at_ms = at_ms[rows]
     first = int(at_ms.min(initial=MAX))
-    step = fine_step_ms(end_ms - first) if len(rows) else 1
+    # A day at most: up to that each step divides the next, so every longer span's is made of it.
+    step = min(step_ms(end_ms - first), DAY_MS) if len(rows) else 1
     start, code = np.unique(at_ms // step * step, return_inverse=True)
     sums = {
         name: np.bincount(code, ints(changes[name])[rows], minlength=len(start)).astype(np.int64)
         for name in ("change", "groups")
     }
     return pa.table({"start_ms": start, **sums, "first_ms": np.full(len(start), first)})
+
+
+def step_ms(span_ms: int) -> int:
+    """The distance of a curve's points, in ms: a round one."""
+    return next((step for step in STEPS_MS if span_ms <= step * POINTS), span_ms // POINTS + 1)
+
+
+def growth(parts: Any, end_ms: int) -> list[dict[str, Any]]:
+    """``at_ms, offsets, groups``: how many there were at each of up to POINTS moments.
+
+    The first row is just before the first change, the last one is at ``end_ms``. ``parts`` are
+    those of ``curve``.
+    """
+    if not len(parts):
+        return []
+    first = int(ints(parts["first_ms"]).min())
+    step = step_ms(end_ms - first)
+    start, code = np.unique(ints(parts["start_ms"]) // step * step, return_inverse=True)
+    offsets, groups = (
+        np.cumsum(np.bincount(code, ints(parts[name]))).astype(np.int64).tolist()
+        for name in ("change", "groups")
+    )
+    rows = [{"at_ms": first - first % step, "offsets": 0, "groups": 0}]
+    rows += [
+        {"at_ms": min(at + step, end_ms), "offsets": some, "groups": others}
+        for at, some, others in zip(start.tolist(), offsets, groups, strict=True)
+    ]
+    if rows[-1]["at_ms"] < end_ms:
+        rows.append({**rows[-1], "at_ms": end_ms})
+    return rows

@@ -1,4 +1,4 @@
-"""Who fills the log: what each group wrote, over time."""
+"""What groups with generated names do together: who fills the log, and how long they pause."""
 
 from __future__ import annotations
 
@@ -7,14 +7,50 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import Ints, ints, texts, words
+from kgtool.analysis.fold.arrays import NONE, Ints, ints, texts, words
 from kgtool.analysis.fold.families import fold
+from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.whatif import checks
+from kgtool.analysis.fold.whatif.lives import told
+from kgtool.analysis.fold.whatif.story import puts
+from kgtool.analysis.input.scenarios import Scenario
 
 _SUMS = ("commits", "records", "bytes")
 
 
-def table(scene: Scene) -> Any:
+def gaps(scene: Scene, gone: Removals) -> Any:
+    """Rows of ``schema.GAPS`` by group, and what its name folds into.
+
+    One pass where a what-if guesses: of every pause the last check that finds the old commit free
+    to go (``fold.checks``) tells by how much a retention would have to be longer.
+    """
+    plan, size = scene.plan, scene.log.size
+    scenario = Scenario(plan.rules, 0, plan.interval_ms)
+    past = told(scene, gone, (scenario,))
+    states = past.timelines[plan.rules.new_coordinator]
+    longest, safe, keys = np.full(size, NONE), *np.zeros((2, size), dtype=np.int64)
+    for happened in puts(scene, past.events, past.end_ms):
+        events, again = happened.events, happened.again
+        rows = np.flatnonzero(happened.is_commit & (again >= 0))
+        group = events.group[rows]
+        np.maximum.at(longest, group, events.first_ms[again[rows]] - events.at_ms[rows])
+        np.maximum.at(safe, group, checks.survives(scene, scenario, happened, rows, states))
+        of = scene.log.keys.group[np.unique(events.key[rows])]
+        keys += np.bincount(of, minlength=size)
+    some = np.flatnonzero(keys)
+    columns = {
+        "family": scene.families.take(some),
+        "groups": np.ones(len(some), dtype=np.int64),
+        "keys": keys[some],
+        "longest_gap_ms": longest[some],
+        "safe_retention_ms": safe[some],
+        "group": scene.log.groups.take(some),
+    }
+    return scene.table("gaps", columns, (("group", "string"),))
+
+
+def writers(scene: Scene) -> Any:
     """Rows of ``schema.WRITERS`` by group, and what its name folds into."""
     group, names, bucket, sums = _doubled(scene) if scene.plan.doubled else _counted(scene)
     times, at = np.unique(bucket, return_inverse=True)
@@ -44,7 +80,7 @@ def _doubled(scene: Scene) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
     log, bucket_ms = scene.log, scene.plan.bucket_ms
     assert bucket_ms is not None
     offsets, own = log.offsets, log.own
-    none, one = np.zeros(len(own.group), dtype=np.int64), np.ones(len(own.group), dtype=np.int64)
+    none, one = np.zeros_like(own.group), np.ones_like(own.group)
     at_ms = np.concatenate([offsets.at_ms, own.at_ms])
     sums = (
         np.concatenate([offsets.commits, none]),

@@ -1,0 +1,134 @@
+"""What there is at the end of the log besides its offsets: partitions, transactions, orphans, and
+what an upgrade of classic groups would cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from kgtool.analysis import lacks
+from kgtool.analysis.fold import rules_columns as rc
+from kgtool.analysis.fold.arrays import NONE, Ints, codes, extreme, ints, plus, words
+from kgtool.analysis.fold.offsets import transaction_ends
+from kgtool.analysis.fold.scene import Scene, choice
+from kgtool.analysis.tables.live import Live
+from kgtool.retention import rules as r
+
+REASONS = ("topic-gone", "topic-recreated")
+
+
+def partitions(scene: Scene, found: Live) -> Any:
+    """The row of ``schema.PARTITIONS``: what the log's partition holds, and what still counts."""
+    log, read = scene.log, scene.log.read
+    size, records = log.size_in_log
+    epochs = np.unique(ints(log.epochs["commits"]))
+    columns = {
+        "log_partition": None if scene.partition < 0 else scene.partition,
+        "bytes": size,
+        "records": records,
+        "live_keys": len(found.key),
+        "groups": len(np.unique(found.group)),
+        "coordinator_moves": max(len(epochs) - 1, 0) if len(epochs) else None,
+        "first_offset": pc.min(read["log_offset"]).as_py(),
+        "last_offset": pc.max(read["offset"]).as_py(),
+        "newest_record_ms": pc.max(read["timestamp_ms"]).as_py(),
+    }
+    rows = scene.table("partitions", {
+        name: np.array([NONE if value is None else value]) for name, value in columns.items()
+    })  # fmt: skip
+    # A file whose rows are of several partitions has one more, in which there is nothing.
+    return rows if log.size or scene.partition >= 0 else rows[:0]
+
+
+def transactions(scene: Scene) -> Any:
+    """Rows of ``schema.TRANSACTIONS``: who holds which offsets since when."""
+    log, offsets = scene.log, scene.log.offsets
+    rows = _held(scene)
+    group = log.keys.group[offsets.key[rows]]
+    code = codes(group, offsets.producer_id[rows])
+    size = int(code.max(initial=-1)) + 1
+    newest = np.zeros(size, dtype=np.int64)
+    newest[code] = rows  # in log order
+    pair = np.unique(np.stack([code, offsets.key[rows]]), axis=1)
+    names = log.topics.to_pylist()
+    topics: list[set[str]] = [set() for _ in range(size)]
+    for number, key in pair.T.tolist():
+        topics[number].add(names[log.keys.topic[key]])
+    since = extreme(size, code, offsets.at_ms[rows], least=True)
+    columns = {
+        "group": words(log.keys.group[offsets.key[newest]], log.groups),
+        "producer_id": offsets.producer_id[newest],
+        "producer_epoch": offsets.producer_epoch[newest],
+        "since_ms": np.full(size, NONE) if log.lacks & lacks.TIMES else since,
+        "topics": pa.array(list(map(sorted, topics)), pa.list_(pa.string())),
+        "partitions": np.bincount(pair[0], minlength=size),
+    }
+    return scene.table("transactions", columns)
+
+
+def _held(scene: Scene) -> Ints:
+    """Commits within transactions that the log does not end."""
+    log, offsets = scene.log, scene.log.offsets
+    rows = np.flatnonzero((offsets.producer_id != NONE) & ~offsets.tombstone)
+    rows = rows[transaction_ends(log, rows).marker < 0]
+    if scene.plan.rules.tombstone_drops_pending and len(rows):
+        gone = np.full(len(log.keys.group), -1)
+        lost = np.flatnonzero(offsets.tombstone)
+        gone[offsets.key[lost]] = lost
+        rows = rows[rows > gone[offsets.key[rows]]]
+    return rows
+
+
+def orphans(scene: Scene, found: Live) -> Any:
+    """Rows of ``schema.ORPHANS``; none where cluster.json does not tell the topics."""
+    log, plan = scene.log, scene.plan
+    names, ids = log.topics.to_pylist(), plan.topic_ids or {}
+    here = plan.topics
+    gone = np.array([here is not None and name not in here for name in names], dtype=np.bool_)
+    numbers = {name: number for number, name in enumerate(log.topic_ids.to_pylist())}
+    # -1: cluster.json does not tell the id; -2: no commit has it.
+    known = np.array([numbers.get(ids[n], -2) if n in ids else -1 for n in names], dtype=np.int64)
+    topic, topic_id = log.keys.topic[found.key], log.offsets.topic_id[found.stored]
+    other = (topic_id >= 0) & (known[topic] != -1) & (known[topic] != topic_id)
+    reason = np.where(gone[topic], 0, np.where(other, 1, -1))
+    rows = np.flatnonzero(reason >= 0)
+    stored = found.stored[rows]
+    columns = {
+        **scene.key_columns(found.key[rows]),
+        "offset": pa.array(log.offsets.offset[stored]),
+        "topic_id": words(log.offsets.topic_id[stored], log.topic_ids),
+        "reason": choice(REASONS, reason[rows]),
+    }
+    return scene.table("orphans", columns)
+
+
+def upgrades(scene: Scene, found: Live) -> Any:
+    """Rows of ``schema.UPGRADES``: every classic consumer group with offsets.
+
+    A classic group's offsets share one date, the time at which it became Empty + retention. Those
+    of a KIP-848 group each have their own, commit + retention, and only subscriptions protect them
+    (``facts``: ``ConsumerGroup.offsetExpirationCondition``).
+    """
+    plan, log, size = scene.plan, scene.log, scene.log.size
+    of = scene.states.of.at(scene.states.latest)
+    classic = of.known & (of.type == rc.TYPE[r.TYPE_CLASSIC]) & (of.protocol == rc.CONSUMER)
+    rows = np.flatnonzero(classic[found.group] & ~found.pending)
+    group, stored = found.group[rows], found.stored[rows]
+    commit, own = log.offsets.commit_ms[stored], log.offsets.expire_ms[stored]
+    dated = (own != NONE) & (own != -1)
+    due = np.where(dated, own, plus(commit, plan.wrote.phases[-1][1]))
+    lost = due <= plan.end_ms
+    topic = np.unique(group[lost] * (len(log.topics) + 1) + log.keys.topic[found.key[rows[lost]]])
+    some = np.unique(group)
+    columns = {
+        "group": log.groups.take(some),
+        "group_state": choice(rc.STATES, of.state[some]),
+        "live_offsets": np.bincount(group, minlength=size)[some],
+        "lost_offsets": np.bincount(group[lost], minlength=size)[some],
+        "lost_topics": np.bincount(topic // (len(log.topics) + 1), minlength=size)[some],
+        "oldest_commit_ms": extreme(size, group, commit, least=True)[some],
+    }
+    return scene.table("upgrades", columns)
