@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from kgtool.analysis import schema
 from kgtool.analysis.decode import group_records
+from kgtool.analysis.fold.group_life import Event
 from kgtool.analysis.fold.whatif.due import Put
 from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE, GroupReplay, Life
 from kgtool.analysis.input.scenarios import Scenario
@@ -75,14 +75,11 @@ class Player:
             value = struct.pack(">h", record.version) + encode(record.value, record.version)
         detail: dict[str, Any] = group_records.decode(record.type, key, value)._asdict()
         name = detail.pop("group")
-        event = {
-            "kind": schema.KIND_GROUP, "key_type": record.type, "tombstone": value is None,
-            "timestamp_ms": entry.timestamp_ms, "log_offset": entry.offset, "detail": detail,
-        }  # fmt: skip
+        event = Event(entry.timestamp_ms, entry.offset, record.type, value is None, detail)
         ends = record.type in GROUP_TYPES and value is None
         wipe = ends and name in self.wiped
         self.wiped.discard(name if wipe else "")
-        self.group(name).group_record(entry.timestamp_ms, event, wipe=wipe)
+        self.group(name).group_record(event, wipe=wipe)
 
 
 def play(

@@ -8,13 +8,53 @@ GroupMetadataManager.loadGroupsAndOffsets (Scala).
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from kgtool.analysis import schema
 from kgtool.records import types
 from kgtool.retention import rules as retention
 from kgtool.retention.groups import TYPE_OF_RECORD
 from kgtool.retention.rules import RuleSet
+
+
+class Event(NamedTuple):
+    """A commit, which makes a group of what is none, or one of a group's own records."""
+
+    timestamp_ms: int
+    log_offset: int
+    key_type: int | None = None
+    """None: a commit."""
+    tombstone: bool = False
+    detail: Any = None
+    """``schema.GROUP_DETAIL``; what ends a group needs none."""
+
+
+class State(NamedTuple):
+    """What a group is from a log offset on; as it stands here, what only commits made."""
+
+    log_offset: int = -1
+    entered_ms: int | None = None
+    """Since when it is known, of that type and in that state; None: from the start."""
+    released: Sequence[tuple[str, int]] = ()
+    """Since when offsets of topics are judged by their time alone."""
+    known: bool = True
+    type: str = retention.TYPE_CLASSIC
+    state: str = retention.STATE_EMPTY
+    protocol_type: str = ""
+    generation: int | None = None
+    state_since_ms: int | None = None
+    topics: frozenset[str] | None = frozenset()
+    judged_since_ms: int | None = None
+    """The same as ``released`` of all other topics."""
+    dated_before_ms: int | None = None
+    """A date that offsets shared, ..."""
+    dated_until_ms: int | None = None
+    """... and when they lost it."""
+    converted_from: int | None = None
+    """Where in the log the group of another type ended, ..."""
+    converted_at_once: bool | None = None
+    """... and whether this one began in the same write."""
+    members: int = 0
 
 
 class GroupLife:
@@ -46,19 +86,19 @@ class GroupLife:
 
     # --- what an event does ---
 
-    def apply(self, event: dict[str, Any]) -> dict[str, Any] | None:
-        """Take in one event; the new row, or None where nothing that decides has changed."""
+    def apply(self, event: Event) -> State | None:
+        """Take in one event; the new state, or None where nothing that decides has changed."""
         before = (self.known, self.type, self.state)
         kept_whole, held, empty_since = self._keeps_whole(), self._held(), self._empty_since()
         self.converted = (None, None)
-        if event["kind"] == schema.KIND_OFFSET:
+        if event.key_type is None:
             self._commit()
         else:
-            self._own_record(event)
-        now = int(event["timestamp_ms"])
+            self._own_record(event, event.key_type)
+        now = event.timestamp_ms
         if before != (self.known, self.type, self.state):
             # A group that a commit made is empty from the start, not since a moment.
-            self.entered_ms = None if event["kind"] == schema.KIND_OFFSET else now
+            self.entered_ms = None if event.key_type is None else now
         self._release(kept_whole, held, now)
         self._redate(empty_since, now)
         return self._row(event)
@@ -68,35 +108,34 @@ class GroupLife:
             self._forget()
             self.known, self.ended = True, None
 
-    def _own_record(self, event: dict[str, Any]) -> None:
-        key_type = event["key_type"]
+    def _own_record(self, event: Event, key_type: int) -> None:
         group_type = TYPE_OF_RECORD[key_type]
         if group_type != retention.TYPE_CLASSIC and not self.rules.new_coordinator:
             return  # the Scala coordinator skips the records of KIP-848
-        if event["tombstone"]:
+        if event.tombstone:
             self._tombstone(event, key_type, group_type)
             return
         if key_type == types.GROUP_METADATA or not self.known or self.type != group_type:
             self._begin(event, group_type)
-        self._value(key_type, event["detail"])
+        self._value(key_type, event.detail)
 
-    def _begin(self, event: dict[str, Any], group_type: str) -> None:
+    def _begin(self, event: Event, group_type: str) -> None:
         if not self.known and self.ended is not None and self.ended[0] != group_type:
             # All records of one write have one timestamp.
             _, log_offset, at = self.ended
-            self.converted = (log_offset, at == event["timestamp_ms"])
+            self.converted = (log_offset, at == event.timestamp_ms)
         self._forget(group_type)
         self.known, self.ended = True, None
 
-    def _tombstone(self, event: dict[str, Any], key_type: int, group_type: str) -> None:
+    def _tombstone(self, event: Event, key_type: int, group_type: str) -> None:
         if key_type in types.GROUP_TYPES:
             simple = self.type == retention.TYPE_CLASSIC and not self.protocol_type
             if simple or group_type in (self.type, retention.TYPE_CLASSIC):
-                self.ended = (group_type, event["log_offset"], event["timestamp_ms"])
+                self.ended = (group_type, event.log_offset, event.timestamp_ms)
                 self._forget()
                 self.known = False
         elif self.known and self.type == group_type:
-            member, regex = event["detail"]["member"], event["detail"]["regex"]
+            member, regex = event.detail["member"], event.detail["regex"]
             if key_type in types.MEMBER_TYPES:
                 self._member(member, (), gone=True)
             elif regex is not None:
@@ -191,40 +230,13 @@ class GroupLife:
         elif before is not None and after is not None and after < before:
             self.dated = (retention.MAX_TIMESTAMP_MS, now)
 
-    def _row(self, event: dict[str, Any]) -> dict[str, Any] | None:
-        topics = None if self.topics is None else sorted(self.topics)
+    def _row(self, event: Event) -> State | None:
         shown = (
-            self.known,
-            self.type,
-            self.state,
-            self.protocol_type,
-            self.generation,
-            self.state_since_ms,
-            self.topics,
-            self.judged_since_ms,
-            self.dated,
-            self.converted,
+            self.known, self.type, self.state, self.protocol_type, self.generation,
+            self.state_since_ms, self.topics, self.judged_since_ms, *self.dated, *self.converted,
             self.member_count,
-        )
-        if shown == self.shown and not event["tombstone"]:
+        )  # fmt: skip
+        if shown == self.shown and not event.tombstone:
             return None
         self.shown = shown
-        return {
-            "log_offset": event["log_offset"],
-            "timestamp_ms": event["timestamp_ms"],
-            "known": self.known,
-            "group_type": self.type,
-            "group_state": self.state,
-            "protocol_type": self.protocol_type,
-            "generation": self.generation,
-            "state_since_ms": self.state_since_ms,
-            "entered_ms": self.entered_ms,
-            "topics": topics,
-            "judged_since_ms": self.judged_since_ms,
-            "released": list(self.released.items()),
-            "dated_before_ms": self.dated[0],
-            "dated_until_ms": self.dated[1],
-            "converted_from": self.converted[0],
-            "converted_at_once": self.converted[1],
-            "members": self.member_count,
-        }
+        return State(event.log_offset, self.entered_ms, list(self.released.items()), *shown)

@@ -14,6 +14,7 @@ from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECO
 from kgtool.analysis.decode.blobs import Kinds, empty, release
 from kgtool.analysis.decode.parts import REASON_AFTER
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
+from kgtool.analysis.fold.group_life import Event
 from kgtool.records.types import GROUP_TYPES
 
 _NUMBERS = (
@@ -70,6 +71,13 @@ class Own(NamedTuple):
     """Which of a group's own keys it is."""
     detail: Any
     """Arrow structs."""
+
+    def events(self, rows: Any = slice(None)) -> list[Event]:
+        """Those of these rows as a group's fold takes them."""
+        columns = (self.at_ms, self.log_offset, self.key_type, self.tombstone)
+        values = [column[rows].tolist() for column in columns]
+        detail = self.detail.take(np.arange(len(self.group))[rows]).to_pylist()
+        return list(map(Event, *values, detail))
 
 
 class Markers(NamedTuple):

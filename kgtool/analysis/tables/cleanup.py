@@ -37,7 +37,7 @@ def items(scene: Scene, live: Any, group: Ints) -> Any:
     """
     plan = scene.plan
     latest_ms = None if plan.idle_ms is None else plan.end_ms - plan.idle_ms
-    own = scene.states.texts("protocol_type")[scene.states.latest]
+    own = scene.states.protocol_types()[scene.states.latest]
     known = scene.states.of.known[scene.states.latest]
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))

@@ -105,7 +105,7 @@ def _states(scene: Scene) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     was[states.group[known]] = known
     # Of a group that is gone: what it was.
     kind = np.where(latest < 0, -1, states.of.type[np.where(was >= 0, was, latest)])
-    names = states.texts("protocol_type")[latest]
+    names = states.protocol_types()[latest]
     distinct, number = np.unique(np.where(here, names, ""), return_inverse=True)
     members = np.where(state == _DEAD, 0, states.ints("members")[latest])
     return kind, state, (np.where(here, number, -1), distinct), members

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis import schema
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints
 from kgtool.analysis.fold.whatif.due import Put
 from kgtool.analysis.fold.whatif.replay import GroupReplay, Life
@@ -76,7 +75,9 @@ class _Player:
         """Let it all happen to these groups."""
         events = _thinned(self.known)
         events = events.only(groups[events.group])
-        offsets = self.known.past.scene.log.offsets
+        offsets, own = self.known.past.scene.log.offsets, self.known.past.scene.log.own
+        records = events.row[events.what == OWN]
+        record = dict(zip(records.tolist(), own.events(records), strict=True))
         at = np.where(events.what == OWN, 0, events.row)
         columns = (offsets.commit_ms, offsets.offset, offsets.log_offset, offsets.producer_id)
         values = [column[at].tolist() if len(column) else [0] * len(at) for column in columns]
@@ -90,7 +91,7 @@ class _Player:
                 group, self.numbers = number, {}
                 replay = GroupReplay(self.scenario, self._emit(number))
             if what == OWN:
-                replay.group_record(at_ms, self._own(place, at_ms), wipe=flag)
+                replay.group_record(record[place]._replace(timestamp_ms=at_ms), wipe=flag)
             else:
                 self._apply(replay, what, key, at_ms, (first_ms, expire_ms), flag, row)
         replay.finish(self.end_ms)
@@ -120,17 +121,6 @@ class _Player:
             replay.commit(at_ms, name, put)
         else:
             replay.pend(at_ms, name, put, producer_id)
-
-    def _own(self, row: int, at_ms: int) -> dict[str, Any]:
-        own = self.known.past.scene.log.own
-        return {
-            "kind": schema.KIND_GROUP,
-            "timestamp_ms": at_ms,
-            "log_offset": int(own.log_offset[row]),
-            "key_type": int(own.key_type[row]),
-            "tombstone": bool(own.tombstone[row]),
-            "detail": own.detail[row].as_py(),
-        }
 
     def _emit(self, group: int) -> Callable[[Life], None]:
         rows = self.rows

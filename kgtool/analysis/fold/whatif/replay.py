@@ -8,10 +8,9 @@ moment, never its past. Every decision is that of ``retention.rules``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kgtool.analysis import schema
-from kgtool.analysis.fold.group_life import GroupLife
+from kgtool.analysis.fold.group_life import Event, GroupLife
 from kgtool.analysis.fold.whatif.due import DueQueue, Key, Put, Stored
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
@@ -97,8 +96,9 @@ class GroupReplay:
         self._until(at_ms)
         self._drop(key, at_ms)
 
-    def group_record(self, at_ms: int, event: dict[str, Any], *, wipe: bool = False) -> None:
-        """A record of the group's own, as ``GroupLife`` takes it; ``wipe``: by DeleteGroups."""
+    def group_record(self, event: Event, *, wipe: bool = False) -> None:
+        """A record of the group's own; ``wipe``: by DeleteGroups."""
+        at_ms = event.timestamp_ms
         self._until(at_ms)
         if wipe:
             pending = self.holders if self.rules.tombstone_drops_pending else {}
@@ -169,8 +169,7 @@ class GroupReplay:
 
     def _revive(self, at_ms: int) -> None:
         if self.rules.new_coordinator and not self.life.known:
-            event = {"kind": schema.KIND_OFFSET, "timestamp_ms": at_ms, "tombstone": False}
-            self.life.apply({**event, "log_offset": 0})
+            self.life.apply(Event(at_ms, 0))
             self._look_at_group()
 
     def _look_at_group(self) -> None:
@@ -245,16 +244,7 @@ class GroupReplay:
 
     def _tombstone(self, tick: int) -> None:
         self.emit(Life(TOMBSTONE, None, None, tick, tick, True, None, None, None, None))
-        self.life.apply(
-            {
-                "kind": schema.KIND_GROUP,
-                "key_type": _TOMBSTONE_OF[self.life.type],
-                "tombstone": True,
-                "timestamp_ms": tick,
-                "log_offset": -1,
-                "detail": None,
-            }
-        )
+        self.life.apply(Event(tick, -1, _TOMBSTONE_OF[self.life.type], tombstone=True))
         self._look_at_group()
 
     # --- telling -------------------------------------------------------------------------------

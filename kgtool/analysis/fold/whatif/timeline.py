@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis import schema
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints
-from kgtool.analysis.fold.group_life import GroupLife
+from kgtool.analysis.fold.group_life import Event, GroupLife
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.whatif.story import COMMIT, OWN, PEND, Events, Puts
 from kgtool.records.types import GROUP_METADATA
@@ -90,8 +89,7 @@ def _states(
     scene: Scene, events: Events, rules: RuleSet
 ) -> Iterator[tuple[frozenset[str], tuple[int, ...]]]:
     """Topics and the other columns of each state, with the place of the event that began it."""
-    own = scene.log.own
-    details = own.detail.to_pylist()
+    own = scene.log.own.events()
     columns = (events.group, events.what, events.row, events.at_ms, events.position)
     group, life, before = -1, GroupLife(rules), ()
     for place, (number, what, row, at_ms, position) in enumerate(
@@ -99,27 +97,17 @@ def _states(
     ):
         if number != group:
             group, life, before = number, GroupLife(rules), ()
-        event: dict[str, Any] = {
-            "kind": schema.KIND_OFFSET, "timestamp_ms": at_ms, "log_offset": position,
-            "tombstone": False,
-        }  # fmt: skip
-        if what == OWN:
-            event |= {
-                "kind": schema.KIND_GROUP, "key_type": int(own.key_type[row]),
-                "tombstone": bool(own.tombstone[row]), "detail": details[row],
-            }  # fmt: skip
+        is_own = what == OWN
+        event = own[row]._replace(timestamp_ms=at_ms) if is_own else Event(at_ms, position)
         life.apply(event)
-        armed = what == OWN and not event["tombstone"] and _counts(rules, event["key_type"])
+        # Whether this coordinator reads it.
+        armed = is_own and not event.tombstone
+        armed &= rules.new_coordinator or event.key_type == GROUP_METADATA
         now = _state(life)
         if armed or now != before:
             before = now
             topics, numbers, leftover = now
             yield topics, (place, *numbers, armed, leftover)
-
-
-def _counts(rules: RuleSet, key_type: int) -> bool:
-    """Whether this coordinator reads records of that type."""
-    return rules.new_coordinator or key_type == GROUP_METADATA
 
 
 def _state(life: GroupLife) -> Any:
