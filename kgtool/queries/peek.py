@@ -18,11 +18,11 @@ from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
 from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
+from kgtool.queries.offsets.batch_times import Aborted
 from kgtool.queries.offsets.fetch import fetch_committed
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.ranges import log_ends
-from kgtool.records import control
-from kgtool.records.batch import Batch, Headers, batches, read_records, read_whole_records
+from kgtool.records.batch import Batch, Headers, batches, read_whole_records
 from kgtool.text import shell_word
 
 _BYTES = 1 << 20
@@ -254,9 +254,10 @@ def _fetch(
 def _take(kept: Kept, row: Any, position: int, end: int, committed_only: bool) -> tuple[int, bool]:
     """Read what a fetch brought; return where the next one begins, and whether it is enough."""
     data = row.records or b""
-    aborted = _Aborted(row.aborted_transactions or () if committed_only else ())
+    listed = row.aborted_transactions or () if committed_only else ()
+    aborted = Aborted((one.producer_id, one.first_offset) for one in listed)
     for batch in batches(data):
-        is_data = not aborted.hides(data, batch)
+        is_data = not aborted.hides(batch)
         for record in _records(data, batch) if is_data else ():
             if record.offset >= end:
                 return end, True
@@ -278,23 +279,3 @@ def _records(data: bytes, batch: Batch) -> Sequence[Record]:
         )
         for raw, headers in read_whole_records(data, batch)
     ]  # fmt: skip
-
-
-class _Aborted:
-    """Which batches belong to transactions that were aborted (``CompletedFetch`` in Java)."""
-
-    def __init__(self, transactions: Sequence[Any]) -> None:
-        self._coming = sorted(transactions, key=lambda one: one.first_offset)
-        self._open: set[int] = set()
-
-    def hides(self, data: bytes, batch: Batch) -> bool:
-        """Whether a batch holds nothing for a reader; to be asked of each, in their order."""
-        while self._coming and self._coming[0].first_offset <= batch.last_offset:
-            self._open.add(self._coming.pop(0).producer_id)
-        if batch.is_control:
-            for record in read_records(data, batch):
-                marker = control.decode_marker(record.key or b"", record.value)
-                if marker.type == control.ABORT:
-                    self._open.discard(batch.producer_id)
-            return True
-        return batch.is_transactional and batch.producer_id in self._open
