@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from kgtool.errors import DecodeError, EncodeError
 from kgtool.protocol import sandwich, wire
 from kgtool.protocol.schema import Field, Struct
-from kgtool.protocol.tags import read_tags, write_section
-from kgtool.protocol.wire import Reader, Writer, read_uvarint
+from kgtool.protocol.wire import Codec, Reader, Writer, read_tags, read_uvarint, write_section
 
 FIXED = {
     "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d",
@@ -135,7 +134,7 @@ def _tag_readers(cls: type[Struct], version: int, flexible: bool) -> dict[int, t
     if not flexible:
         return {}
     return {
-        field.tag: (at, _field_reader(field, version, flexible, tagged=True))
+        field.tag: (at, _codec(field, version, flexible, tagged=True)[0])
         for at, field in enumerate(cls.FIELDS)
         if field.tag is not None and version in field.tagged
     }
@@ -151,7 +150,7 @@ def writer(cls: type[Struct], version: int, flexible: bool) -> Writer:
         if version not in field.versions and not field.ignorable
     ]
     tags = sorted(
-        (field.tag, at, field, _field_writer(field, version, flexible, tagged=True))
+        (field.tag, at, field, _codec(field, version, flexible, tagged=True)[1])
         for at, field in enumerate(cls.FIELDS)
         if flexible and field.tag is not None and version in field.tagged
     )
@@ -204,8 +203,7 @@ def _steps(cls: type[Struct], version: int, flexible: bool) -> list[_Step]:
             run.append(at)
         else:
             flush()
-            read = _field_reader(field, version, flexible)
-            steps.append(_Step(at, at + 1, None, read, _field_writer(field, version, flexible)))
+            steps.append(_Step(at, at + 1, None, *_codec(field, version, flexible)))
     flush()
     return steps
 
@@ -232,106 +230,75 @@ def _min_field_size(field: Field, version: int, flexible: bool) -> int:
     return 2 if field.kind == "string" else 4
 
 
-def _field_reader(field: Field, version: int, flexible: bool, *, tagged: bool = False) -> Reader:
+def _codec(field: Field, version: int, flexible: bool, *, tagged: bool = False) -> Codec:
     nullable = version in field.nullable
     kind = field.kind
     if kind in FIXED:
-        return _fixed_reader(FIXED[kind])
+        return _fixed_codec(FIXED[kind])
     if kind == "uuid":
-        return wire.read_uuid
+        return wire.read_uuid, wire.write_uuid
     if kind == "string":
-        return wire.string_reader(flexible, nullable)
+        return wire.string_codec(flexible, nullable)
     if kind in ("bytes", "records"):
-        return wire.bytes_reader(flexible, nullable)
+        return wire.bytes_codec(flexible, nullable)
     if kind == "array":
-        return _array_reader(field.of, version, flexible, nullable)
-    read = reader(field.of, version, flexible)
-    return _nullable_reader(read, tagged) if nullable else read
+        array = (field.of, version, flexible, nullable)
+        return _array_reader(*array), _array_writer(*array)
+    codec = reader(field.of, version, flexible), writer(field.of, version, flexible)
+    return _nullable_codec(*codec, tagged) if nullable else codec
 
 
-def _field_writer(field: Field, version: int, flexible: bool, *, tagged: bool = False) -> Writer:
-    nullable = version in field.nullable
-    kind = field.kind
-    if kind in FIXED:
-        return _fixed_writer(FIXED[kind])
-    if kind == "uuid":
-        return wire.write_uuid
-    if kind == "string":
-        return wire.string_writer(flexible, nullable)
-    if kind in ("bytes", "records"):
-        return wire.bytes_writer(flexible, nullable)
-    if kind == "array":
-        return _array_writer(field.of, version, flexible, nullable)
-    write = writer(field.of, version, flexible)
-    return _nullable_writer(write, tagged) if nullable else write
-
-
-def _fixed_reader(layout: str) -> Reader:
+def _fixed_codec(layout: str) -> Codec:
     fixed = _struct.Struct(">" + layout)
 
     def read(buf: bytes, pos: int) -> tuple[Any, int]:
         return fixed.unpack_from(buf, pos)[0], pos + fixed.size
 
-    return read
-
-
-def _fixed_writer(layout: str) -> Writer:
-    pack = _struct.Struct(">" + layout).pack
-
     def write(out: bytearray, value: Any) -> None:
-        out += pack(value)
+        out += fixed.pack(value)
 
-    return write
+    return read, write
 
 
-def _nullable_reader(read: Reader, tagged: bool) -> Reader:
-    """Wrap a struct's reader: the marker is an int8, inside a tag a uvarint (KIP-893)."""
+def _nullable_codec(read_one: Reader, write_one: Writer, tagged: bool) -> Codec:
+    """Wrap a struct's codec: the marker is an int8, inside a tag a uvarint (KIP-893)."""
 
-    def read_nullable(buf: bytes, pos: int) -> tuple[Any, int]:
+    def read(buf: bytes, pos: int) -> tuple[Any, int]:
         if tagged:
             marker, pos = read_uvarint(buf, pos)
             if marker > 1:
                 raise ValueError(f"{marker} where 0 (null) or 1 must be")
-            return read(buf, pos) if marker else (None, pos)
+            return read_one(buf, pos) if marker else (None, pos)
         marker, pos = buf[pos], pos + 1
         if marker == 0xFF:
             return None, pos
         if marker != 1:
             raise ValueError(f"{marker} where -1 (null) or 1 must be")
-        return read(buf, pos)
+        return read_one(buf, pos)
 
-    return read_nullable
-
-
-def _nullable_writer(write: Writer, tagged: bool) -> Writer:
-    def write_nullable(out: bytearray, value: Any) -> None:
+    def write(out: bytearray, value: Any) -> None:
         if value is None:
             out.append(0 if tagged else 0xFF)
         else:
             out.append(1)
-            write(out, value)
+            write_one(out, value)
 
-    return write_nullable
+    return read, write
 
 
-def _element(of: Any, version: int, flexible: bool) -> tuple[Reader, Writer, int, str]:
-    """Return reader, writer, smallest size and fixed layout ("" if none) of array elements."""
+def _element(of: Any, version: int, flexible: bool) -> tuple[Codec, int, str]:
+    """Return codec, smallest size and fixed layout ("" if none) of array elements."""
     if isinstance(of, type):
-        size = min_size(of, version, flexible)
-        return reader(of, version, flexible), writer(of, version, flexible), size, ""
+        codec = reader(of, version, flexible), writer(of, version, flexible)
+        return codec, min_size(of, version, flexible), ""
     field: Field = of()
-    layout = FIXED.get(field.kind, "")
-    return (
-        _field_reader(field, version, flexible),
-        _field_writer(field, version, flexible),
-        _min_field_size(field, version, flexible),
-        layout,
-    )
+    size = _min_field_size(field, version, flexible)
+    return _codec(field, version, flexible), size, FIXED.get(field.kind, "")
 
 
 def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Reader:
     length_of, _ = wire.long_length(flexible)
-    read_one, _, smallest, layout = _element(of, version, flexible)
+    (read_one, _), smallest, layout = _element(of, version, flexible)
     smallest = max(smallest, 1)
     bulk = _bulk_reader(of, version) if flexible and isinstance(of, type) else None
 
@@ -359,26 +326,13 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
     return read
 
 
-def _bulk_reader(of: type[Struct], version: int) -> sandwich.Bulk | None:
-    """Return how whole arrays of a struct can be read at once, where its shape allows that."""
-    steps = _steps(of, version, True)
-    parts = _sandwich(of, steps)
-    if parts is None or _tag_readers(of, version, True):
-        return None
-    first, _, last = parts
-    is_string = of.FIELDS[steps[1].low].kind == "string"
-    return sandwich.bulk_reader(of, first, last) if is_string else None
-
-
 def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writer:
     _, write_length = wire.long_length(flexible)
-    _, write_one, _, layout = _element(of, version, flexible)
+    (_, write_one), _, layout = _element(of, version, flexible)
 
     def write(out: bytearray, value: Any) -> None:
         if value is None:
-            if not nullable:
-                raise ValueError("null where an array must be")
-            write_length(out, -1)
+            wire.write_null(out, write_length, nullable, "an array")
             return
         write_length(out, len(value))
         if layout:
@@ -388,3 +342,14 @@ def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writ
             write_one(out, item)
 
     return write
+
+
+def _bulk_reader(of: type[Struct], version: int) -> sandwich.Bulk | None:
+    """Return how whole arrays of a struct can be read at once, where its shape allows that."""
+    steps = _steps(of, version, True)
+    parts = _sandwich(of, steps)
+    if parts is None or _tag_readers(of, version, True):
+        return None
+    first, _, last = parts
+    is_string = of.FIELDS[steps[1].low].kind == "string"
+    return sandwich.bulk_reader(of, first, last) if is_string else None

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kgtool.protocol.schema import Struct
-from kgtool.protocol.tags import read_tags
-from kgtool.protocol.wire import Reader
+from kgtool.protocol.wire import Reader, read_tags
 
 EMPTY = 1
 """The compact length of an empty string: lengths are written plus one."""

@@ -19,6 +19,7 @@ from uuid import UUID
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
+Codec = tuple[Reader, Writer]
 
 MAX_STRING = 0x7FFF
 """The most bytes of UTF-8 that a string can have, in every encoding."""
@@ -102,19 +103,19 @@ def _write_compact(out: bytearray, length: int) -> None:
     write_uvarint(out, length + 1)
 
 
-def string_length(flexible: bool) -> tuple[Reader, Callable[[bytearray, int], None]]:
+def string_length(flexible: bool) -> Codec:
     """Reader and writer of a string's length: -1 is null."""
     return (_length_compact, _write_compact) if flexible else (_length16, _write16)
 
 
-def long_length(flexible: bool) -> tuple[Reader, Callable[[bytearray, int], None]]:
+def long_length(flexible: bool) -> Codec:
     """Reader and writer of the length of bytes, records and arrays: -1 is null."""
     return (_length_compact, _write_compact) if flexible else (_length32, _write32)
 
 
-def string_reader(flexible: bool, nullable: bool) -> Reader:
-    """Build the reader of a string."""
-    length_of, _ = string_length(flexible)
+def string_codec(flexible: bool, nullable: bool) -> Codec:
+    """Build reader and writer of a string."""
+    length_of, write_length = string_length(flexible)
 
     def read(buf: bytes, pos: int) -> tuple[str | None, int]:
         if flexible and 0 < (first := buf[pos]) < 0x80:  # nearly all of them: a length of one byte
@@ -132,18 +133,9 @@ def string_reader(flexible: bool, nullable: bool) -> Reader:
             raise ValueError(f"{end - len(buf)} bytes missing")
         return buf[pos:end].decode("utf-8", "surrogateescape"), end
 
-    return read
-
-
-def string_writer(flexible: bool, nullable: bool) -> Writer:
-    """Build the writer of a string."""
-    _, write_length = string_length(flexible)
-
     def write(out: bytearray, value: str | None) -> None:
         if value is None:
-            if not nullable:
-                raise ValueError("null where a string must be")
-            write_length(out, -1)
+            write_null(out, write_length, nullable, "a string")
             return
         raw = value.encode("utf-8", "surrogateescape")
         if len(raw) > MAX_STRING:  # a compact length could say more, but Kafka refuses it
@@ -151,12 +143,12 @@ def string_writer(flexible: bool, nullable: bool) -> Writer:
         write_length(out, len(raw))
         out += raw
 
-    return write
+    return read, write
 
 
-def bytes_reader(flexible: bool, nullable: bool) -> Reader:
-    """Build the reader of bytes or records."""
-    length_of, _ = long_length(flexible)
+def bytes_codec(flexible: bool, nullable: bool) -> Codec:
+    """Build reader and writer of bytes or records."""
+    length_of, write_length = long_length(flexible)
 
     def read(buf: bytes, pos: int) -> tuple[bytes | None, int]:
         length, pos = length_of(buf, pos)
@@ -168,23 +160,66 @@ def bytes_reader(flexible: bool, nullable: bool) -> Reader:
         need(buf, end)
         return buf[pos:end], end
 
-    return read
-
-
-def bytes_writer(flexible: bool, nullable: bool) -> Writer:
-    """Build the writer of bytes or records."""
-    _, write_length = long_length(flexible)
-
     def write(out: bytearray, value: bytes | None) -> None:
         if value is None:
-            if not nullable:
-                raise ValueError("null where bytes must be")
-            write_length(out, -1)
+            write_null(out, write_length, nullable, "bytes")
             return
         write_length(out, len(value))
         out += value
 
-    return write
+    return read, write
+
+
+def write_null(out: bytearray, write_length: Writer, nullable: bool, what: str) -> None:
+    """Append the length that says null."""
+    if not nullable:
+        raise ValueError(f"null where {what} must be")
+    write_length(out, -1)
+
+
+# ---------------------------------------------------------------------------------------------
+# The section of tagged fields at the end of every flexible struct (KIP-482)
+
+
+def read_tags(known: dict[int, tuple[int, Reader]], values: list[Any], buf: bytes, pos: int) -> int:
+    """Read a section into ``values``; keep the fields nobody knows in the last of them.
+
+    :param known: tag to the place of its value, and how it is read.
+    """
+    count, pos = read_uvarint(buf, pos)
+    if count * 2 > len(buf) - pos:
+        raise ValueError(f"{count} tagged fields in {len(buf) - pos} bytes")
+    unknown = []
+    last = -1
+    for _ in range(count):
+        tag, pos = read_uvarint(buf, pos)
+        if tag <= last:  # ascending, each once
+            raise ValueError(f"tag {tag} comes after tag {last}")
+        last = tag
+        size, pos = read_uvarint(buf, pos)
+        end = pos + size
+        need(buf, end)
+        # A slice of its own: what precedes must not be copied again for every tag.
+        body = buf[pos:end]
+        if tag in known:
+            at, read_one = known[tag]
+            values[at], stop = read_one(body, 0)
+            if stop != size:
+                raise ValueError(f"tag {tag} says {size} bytes and has {stop}")
+        else:
+            unknown.append((tag, body))
+        pos = end
+    values[-1] = tuple(unknown)
+    return pos
+
+
+def write_section(out: bytearray, section: list[tuple[int, bytes]]) -> None:
+    """Append the tagged fields, each with its bytes, in the order of their tags."""
+    write_uvarint(out, len(section))
+    for tag, raw in sorted(section):
+        write_uvarint(out, tag)
+        write_uvarint(out, len(raw))
+        out += raw
 
 
 # ---------------------------------------------------------------------------------------------
