@@ -17,15 +17,12 @@ from typing import NamedTuple
 from kgtool.client.cluster import Cluster, call_any, fetch_metadata, version_of
 from kgtool.client.ops import ANY, Operation, call, gather, grouped
 from kgtool.errors import KgError
-from kgtool.model import TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_producers, describe_transactions
 from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.cluster.transactions import under_way
-from kgtool.queries.log.fetch import Range, copy_partitions
-from kgtool.queries.log.scan import GroupLog, Scan
-from kgtool.queries.offsets.positions import LogRange, log_ranges
+from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.retention.rules import RuleSet
 
 _LONGEST = "transaction.max.timeout.ms"
@@ -122,26 +119,19 @@ def _holders(
 ) -> Operation[dict[str, frozenset[int]]]:  # fmt: skip
     """Read the log from where the oldest open transaction began."""
     begins = {n: min(w.start_offset for w in known) for n, known in writers.items() if known}
+    homes = {n: [group for group, home in groups.items() if home == n] for n in begins}
+    logs = {number: GroupLog(rules, names) for number, names in homes.items()}
+    feeds = {number: log.feed for number, log in logs.items()}
     try:
         yield from fetch_metadata(cluster, [TOPIC])
-        found = yield from log_ranges(cluster, [TopicPartition(TOPIC, n) for n in begins])
+        found = yield from scan(cluster, feeds, begins=begins)
     except KgError:
         return {}
-    ranges = {
-        place: Range(begins[place.partition], log.end.offset)
-        for place, log in found.items()
-        if isinstance(log, LogRange)
-    }
-    homes: dict[int, list[str]] = {place.partition: [] for place in ranges}
-    for group, number in groups.items():
-        homes.get(number, []).append(group)
-    scan = Scan({number: GroupLog(rules, names) for number, names in homes.items()})
-    outcome = yield from copy_partitions(cluster, ranges, scan)
     return {
-        group: scan.logs[place.partition].holders(group)
-        for place, problem in outcome.items()
-        if problem is None and place.partition not in scan.problems
-        for group in homes[place.partition]
+        group: logs[number].holders(group)
+        for number, names in homes.items()
+        if not isinstance(found[number], KgError)
+        for group in names
     }
 
 

@@ -23,12 +23,10 @@ from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
-from kgtool.queries.log.fetch import Range, copy_partitions
 from kgtool.queries.log.group_state import GroupState, Unread, state_of
 from kgtool.queries.log.reader import Stretch
-from kgtool.queries.log.scan import Commit, GroupLog, Scan
+from kgtool.queries.log.scan import Commit, GroupLog, scan
 from kgtool.queries.offsets.fetch import Committed, offsets_of
-from kgtool.queries.offsets.positions import LogRange, log_ranges
 from kgtool.retention import rules as r
 from kgtool.retention.rules import CommittedOffset, GroupSnapshot, verdict
 
@@ -158,34 +156,17 @@ def _read_stretch(
     cluster: Cluster, work: _Work, parts: dict[int, list[_Group]], step: int | None
 ) -> Operation[None]:
     begin_ms = None if step is None else work.begin_ms(parts, step)
-    partitions = [TopicPartition(TOPIC, number) for number in parts]
-    found = yield from log_ranges(cluster, partitions, begin_ms)
-    ranges: dict[TopicPartition, Range] = {}
-    for partition, log in found.items():
-        if isinstance(log, KgError):
-            work.fail(parts.pop(partition.partition), denied_log(log))
-        else:
-            ranges[partition] = _range(log, begin_ms)
-    scan = Scan({number: GroupLog(_rules(groups), [g.name for g in groups])
-                 for number, groups in parts.items()})  # fmt: skip
-    outcome = yield from copy_partitions(cluster, ranges, scan)
+    logs = {number: GroupLog(_rules(groups), [g.name for g in groups])
+            for number, groups in parts.items()}  # fmt: skip
+    feeds = {number: log.feed for number, log in logs.items()}
+    found = yield from scan(cluster, feeds, begin_ms)
     for number, groups in parts.items():
-        partition = TopicPartition(TOPIC, number)
-        problem = scan.problems.get(number) or outcome[partition]
-        if problem is not None:
-            work.fail(groups, denied_log(problem))
+        part = found[number]
+        if isinstance(part, KgError):
+            work.fail(groups, denied_log(part))
             continue
-        log = found[partition]
-        is_whole = isinstance(log, LogRange) and ranges[partition].start <= log.start.offset
         for group in groups:
-            group.learn(scan.logs[number], is_whole, begin_ms)
-
-
-def _range(log: LogRange, begin_ms: int | None) -> Range:
-    if begin_ms is None:
-        return Range(log.start.offset, log.end.offset)
-    begin = log.at_time.offset if log.at_time is not None else log.end.offset
-    return Range(max(begin, log.start.offset), log.end.offset)
+            group.learn(logs[number], part.is_whole, begin_ms)
 
 
 def _rules(groups: Sequence[_Group]) -> r.RuleSet:

@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, find_coordinators, know_topic, version_of
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Operation, call
+from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol.api import list_offsets
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
-from kgtool.queries.log.fetch import Range, copy_partitions
-from kgtool.queries.log.scan import GroupLog, Scan
-from kgtool.queries.offsets.positions import LogRange, log_ranges
-from kgtool.queries.offsets.ranges import offsets_request
+from kgtool.queries.log.scan import GroupLog, scan
+from kgtool.queries.offsets.ranges import READ_UNCOMMITTED, ask_offsets
 from kgtool.retention import rules as r
 
 
@@ -80,36 +78,19 @@ class LogReader:
             self._read[number] = Stretch(GroupLog(rules, names, self._wants), self._since_ms)
 
     def _read_on(self, cluster: Cluster, numbers: Sequence[int]) -> Operation[dict[int, KgError]]:
-        partitions = [TopicPartition(TOPIC, number) for number in numbers]
-        found = yield from log_ranges(cluster, partitions, self._since_ms)
-        problems = {p.partition: log for p, log in found.items() if not isinstance(log, LogRange)}
-        ranges = {
-            partition: self._range(partition.partition, log)
-            for partition, log in found.items()
-            if isinstance(log, LogRange)
-        }
-        scan = Scan({number: stretch.log for number, stretch in self._read.items()})
-        outcome = yield from copy_partitions(cluster, ranges, scan)
-        for partition, part in ranges.items():
-            number = partition.partition
-            problem = scan.problems.get(number) or outcome[partition]
-            if problem is not None:
-                problems[number] = problem
-            else:
-                self._next[number] = max(part.start, part.end)
-        return problems
-
-    def _range(self, number: int, log: LogRange) -> Range:
-        start, end = log.start.offset, log.end.offset
-        begin = self._next.get(number)
-        if begin is None:
-            begin = start
-            if self._since_ms is not None:
-                begin = log.at_time.offset if log.at_time is not None else end
-            if end - start <= self._small or begin <= start:
-                begin = start
+        feeds = {number: self._read[number].log.feed for number in numbers}
+        found = yield from scan(
+            cluster, feeds, self._since_ms, begins=self._next, small=self._small
+        )
+        problems: dict[int, KgError] = {}
+        for number, part in found.items():
+            if isinstance(part, KgError):
+                problems[number] = part
+                continue
+            if number not in self._next and part.is_whole:
                 self._read[number] = self._read[number]._replace(before_ms=None)
-        return Range(min(max(begin, start), end), end)
+            self._next[number] = part.end
+        return problems
 
 
 def by_log(cluster: Cluster, groups: Sequence[str]) -> Operation[list[str]]:
@@ -131,13 +112,9 @@ def newest_record_ms(cluster: Cluster) -> Operation[int | None]:
         version = yield from version_of(cluster, broker, list_offsets.Request)
         if isinstance(version, KgError) or version < _MAX_TIMESTAMP_VERSION:
             return dict.fromkeys(parts, -1)
-        reply = yield from call(broker, offsets_request(parts, _MAX_TIMESTAMP))
-        topics = [] if isinstance(reply, KgError) else reply.topics
-        return dict.fromkeys(parts, -1) | {
-            TopicPartition(TOPIC, row.partition): row.timestamp
-            for topic in topics
-            for row in topic.partitions
-        }
+        (rows,) = yield from ask_offsets(broker, parts, [(_MAX_TIMESTAMP, READ_UNCOMMITTED)])
+        told = {p: row.timestamp for p, row in rows.items() if not isinstance(row, KgError)}
+        return dict.fromkeys(parts, -1) | told
 
     found = yield from by_leader(cluster, partitions, work)
     newest = max((at for at in found.values() if isinstance(at, int)), default=-1)

@@ -12,10 +12,8 @@ from typing import NamedTuple
 from kgtool.client.cluster import Cluster, know_topic
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
-from kgtool.model import TopicPartition
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
-from kgtool.queries.log.fetch import Range, copy_partitions
-from kgtool.queries.offsets.positions import log_ranges
+from kgtool.queries.log.scan import scan
 from kgtool.records import Record
 from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
@@ -51,34 +49,24 @@ def group_past(
     info = yield from know_topic(cluster, TOPIC)
     if info.error is not None:
         return info.error
-    partition = TopicPartition(TOPIC, offsets_partition(group, len(info.leaders)))
-    found = yield from log_ranges(cluster, [partition], begin_ms)
-    log = found[partition]
-    if isinstance(log, KgError):
-        return log
-    start = log.start.offset
-    if begin_ms is not None:
-        start = max(start, log.at_time.offset if log.at_time is not None else log.end.offset)
-    reader = _Reader(group, partition.partition)
-    wanted = {partition: Range(start, log.end.offset)}
-    outcome = yield from copy_partitions(cluster, wanted, reader)
-    problem = reader.problem or outcome[partition]
-    if problem is not None:
-        return problem
+    number = offsets_partition(group, len(info.leaders))
+    reader = _Reader(group, number)
+    part = (yield from scan(cluster, {number: reader.feed}, begin_ms))[number]
+    if isinstance(part, KgError):
+        return part
     entries = reader.entries()
     history = History(rules, retention_ms)
     for entry in entries:
         history.feed(entry)
-    is_whole = start <= log.start.offset
     return GroupPast(
         [row for row in audit(entries, rules, retention_ms) if row.group == group],
         [live for live in history.live() if live.key.group == group],
-        None if is_whole else begin_ms,
+        None if part.is_whole else begin_ms,
     )
 
 
 class _Reader:
-    """A ``Sink`` that keeps the records of one group which tell what became of its offsets.
+    """Keeps the records of one group which tell what became of its offsets.
 
     Commits that were followed by another one for the same partition before any tombstone are
     forgotten again, and a classic group that says the same once more is not listened to: memory
@@ -86,7 +74,6 @@ class _Reader:
     """
 
     def __init__(self, group: str, partition: int) -> None:
-        self.problem: KgError | None = None
         self._name = group.encode("utf-8", "surrogateescape")
         self._needle = len(self._name).to_bytes(2, "big") + self._name
         self._partition = partition
@@ -95,16 +82,11 @@ class _Reader:
         self._last_said: GroupSnapshot | None = None
         self._producers: set[int] = set()
 
-    def __call__(self, _partition: TopicPartition, _offset: int, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Read whole batches."""
-        if self.problem is not None:
-            return
-        try:
-            for batch in batches_about(data, [self._needle]):
-                for record in read_records(data, batch):
-                    self._take(batch, record)
-        except KgError as error:
-            self.problem = error
+        for batch in batches_about(data, [self._needle]):
+            for record in read_records(data, batch):
+                self._take(batch, record)
 
     def entries(self) -> list[Entry]:
         """Return what was kept, in the order of the log."""

@@ -12,12 +12,17 @@ Who is a member of a group and what its state is comes from DescribeGroups, neve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
+from kgtool.queries.cluster.offsets_partition import TOPIC
+from kgtool.queries.log.fetch import Range, copy_partitions
+from kgtool.queries.offsets.positions import log_ranges
 from kgtool.records import Record, control, decode
 from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
 from kgtool.records.types import (
@@ -39,6 +44,10 @@ _TELLING_TYPES = (
 )  # fmt: skip
 """Records that change who protects which offset: of a classic group, and the members,
 regular expressions and topologies of the others."""
+
+
+Feed = Callable[[bytes], None]
+"""Takes in whole batches; what it raises is why the partition can't be read."""
 
 
 class Commit(NamedTuple):
@@ -249,25 +258,55 @@ class GroupLog:
         return max((time for time in times if time is not None), default=0)
 
 
-class Scan:
-    """A ``Sink`` of ``copy_partitions`` that reads each partition into its ``GroupLog``.
+class Part(NamedTuple):
+    """What was read of a partition: up to where, and whether from its beginning on."""
 
-    A partition that can't be read is in ``problems``; the others are read on.
+    end: int
+    is_whole: bool
+
+
+def scan(
+    cluster: Cluster, feeds: Mapping[int, Feed], since_ms: int | None = None, *,
+    begins: Mapping[int, int] | None = None, small: int = 0,
+) -> Operation[dict[int, Part | KgError]]:  # fmt: skip
+    """Read partitions of ``__consumer_offsets`` to their ends; each may fail for itself.
+
+    :param feeds: what takes in the batches of each partition.
+    :param since_ms: where reading begins; None: at the beginning.
+    :param begins: the offsets where it begins instead, for some of the partitions.
+    :param small: a partition with so many records or fewer is read from its beginning all the same.
     """
-
-    def __init__(self, logs: dict[int, GroupLog]) -> None:
-        self.logs = logs
-        self.problems: dict[int, KgError] = {}
-
-    def __call__(self, partition: TopicPartition, _offset: int, data: bytes) -> None:
-        """Read whole batches of a partition."""
+    partitions = [TopicPartition(TOPIC, number) for number in feeds]
+    logs = yield from log_ranges(cluster, partitions, since_ms)
+    ranges: dict[TopicPartition, Range] = {}
+    found: dict[int, Part | KgError] = {}
+    for partition, log in logs.items():
         number = partition.partition
-        if number in self.problems:
-            return
-        try:
-            self.logs[number].feed(data)
-        except KgError as error:
-            self.problems[number] = error
+        if isinstance(log, KgError):
+            found[number] = log
+            continue
+        start, end = log.start.offset, log.end.offset
+        begin = start
+        if begins and number in begins:
+            begin = begins[number]
+        elif since_ms is not None and end - start > small:
+            begin = log.at_time.offset if log.at_time is not None else end
+        ranges[partition] = Range(min(max(begin, start), end), end)
+        found[number] = Part(end, begin <= start)
+
+    def take(partition: TopicPartition, _offset: int, data: bytes) -> None:
+        number = partition.partition
+        if not isinstance(found[number], KgError):
+            try:
+                feeds[number](data)
+            except KgError as error:
+                found[number] = error
+
+    outcome = yield from copy_partitions(cluster, ranges, take)
+    for partition, problem in outcome.items():
+        if problem is not None and not isinstance(found[partition.partition], KgError):
+            found[partition.partition] = problem
+    return found
 
 
 def _offset_key(group: str, partition: TopicPartition) -> bytes:

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from kgtool.client.cluster import Cluster, pipelined
+from kgtool.client.cluster import Cluster
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import Call, Operation, cut
+from kgtool.client.ops import Operation, call, grouped
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_for_leader_epoch
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.offsets.ranges import EARLIEST, LATEST, PARTITIONS_PER_REQUEST, offsets_request
+from kgtool.queries.offsets.ranges import EARLIEST, LATEST, READ_UNCOMMITTED, Time, ask_offsets
 
 SEARCH_ROUNDS = 200
 """More than any search takes that is not led astray: an offset costs log2(epochs) rounds."""
@@ -45,43 +45,29 @@ def ranges_at(
 
 
 def _ask(
-    broker: int, partitions: list[TopicPartition],
-    times: Sequence[int | Mapping[TopicPartition, int]],
-) -> Operation[dict[TopicPartition, Any]]:  # fmt: skip
+    broker: int, partitions: list[TopicPartition], times: Sequence[Time]
+) -> Operation[dict[TopicPartition, Any]]:
     """Ask for at most one time, and for both ends."""
     # A broker answers in this order, so the time's offset is never beyond the end.
-    wanted = (*times, EARLIEST, LATEST)
-    parts = cut(partitions, PARTITIONS_PER_REQUEST)
-    asked = [(n, part) for n in range(len(wanted)) for part in parts]
-    replies = yield from pipelined(
-        [Call(broker, offsets_request(part, wanted[n])) for n, part in asked]
-    )
-    found: list[dict[TopicPartition, Any]] = [{} for _ in wanted]
-    for (n, part), reply in zip(asked, replies, strict=True):
-        found[n].update(_read(reply, part))
-    *at, start, end = found
-    time = at[0] if at else {}
-    return {p: _range(start[p], end[p], time.get(p)) for p in partitions}
+    wanted = [(time, READ_UNCOMMITTED) for time in (*times, EARLIEST, LATEST)]
+    *at, start, end = yield from ask_offsets(broker, partitions, wanted)
+    return {p: _range(*(_point(rows, p) for rows in (start, end, *at))) for p in partitions}
 
 
-def _read(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
-    """Return a point for each partition, None where no record is that young, or the error."""
-    if isinstance(reply, KgError):
-        return dict.fromkeys(asked, reply)
-    missing = broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
-    found: dict[TopicPartition, Any] = dict.fromkeys(asked, missing)
-    for topic in reply.topics:
-        for row in topic.partitions:
-            point: Any = None
-            if row.error_code:
-                point = broker_error(row.error_code)
-            elif row.offset >= 0:
-                point = LogPoint(row.offset, row.leader_epoch if row.leader_epoch >= 0 else None)
-            found[TopicPartition(topic.name, row.partition)] = point
-    return found
+def _point(rows: Mapping[TopicPartition, Any], partition: TopicPartition) -> Any:
+    """Return a point, None where no record is that young, or the error."""
+    row = rows.get(partition)
+    if row is None:
+        return broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
+    if isinstance(row, KgError):
+        return row
+    if row.error_code:
+        return broker_error(row.error_code)
+    epoch = row.leader_epoch if row.leader_epoch >= 0 else None
+    return LogPoint(row.offset, epoch) if row.offset >= 0 else None
 
 
-def _range(start: Any, end: Any, at_time: Any) -> LogRange | KgError:
+def _range(start: Any, end: Any, at_time: Any = None) -> LogRange | KgError:
     for point in (start, end, at_time):
         if isinstance(point, KgError):
             return point
@@ -161,8 +147,17 @@ def _epoch_ends(
     """Ask where epochs ended: ``(largest epoch up to it, its end offset)`` for each partition."""
 
     def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
-        replies = yield from pipelined([Call(broker, _epoch_request(parts, questions))])
-        return _read_epochs(replies[0], parts)
+        reply = yield from call(broker, _epoch_request(parts, questions))
+        if isinstance(reply, KgError):
+            return dict.fromkeys(parts, reply)
+        missing: Any = broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
+        return dict.fromkeys(parts, missing) | {
+            TopicPartition(topic.topic, row.partition): broker_error(row.error_code)
+            if row.error_code
+            else (row.leader_epoch, row.end_offset)
+            for topic in reply.topics
+            for row in topic.partitions
+        }
 
     return (yield from by_leader(cluster, questions, work))
 
@@ -170,35 +165,13 @@ def _epoch_ends(
 def _epoch_request(
     partitions: Iterable[TopicPartition], questions: Mapping[TopicPartition, int]
 ) -> offset_for_leader_epoch.Request:
-    topics: dict[str, list[Any]] = {}
-    for partition in partitions:
-        row = offset_for_leader_epoch.RequestPartition(
-            partition=partition.partition, leader_epoch=questions[partition]
-        )
-        topics.setdefault(partition.topic, []).append(row)
-    return offset_for_leader_epoch.Request(
-        replica_id=-1,
-        topics=[
-            offset_for_leader_epoch.RequestTopic(topic=name, partitions=rows)
-            for name, rows in topics.items()
-        ],
+    api = offset_for_leader_epoch
+    topics = grouped(
+        (at.topic, api.RequestPartition(partition=at.partition, leader_epoch=questions[at]))
+        for at in partitions
     )
-
-
-def _read_epochs(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
-    if isinstance(reply, KgError):
-        return dict.fromkeys(asked, reply)
-    found: dict[TopicPartition, Any] = dict.fromkeys(
-        asked, broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
-    )
-    for topic in reply.topics:
-        for row in topic.partitions:
-            error = broker_error(row.error_code) if row.error_code else None
-            found[TopicPartition(topic.topic, row.partition)] = error or (
-                row.leader_epoch,
-                row.end_offset,
-            )
-    return found
+    rows = [api.RequestTopic(topic=name, partitions=parts) for name, parts in topics.items()]
+    return api.Request(replica_id=-1, topics=rows)
 
 
 class LogPoint(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgtool.client import denied
 from kgtool.client.answers import left_out
-from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.cluster import Cluster, fetch_metadata, pipelined
 from kgtool.client.leaders import by_leader
 from kgtool.client.ops import Call, Operation, cut, grouped
 from kgtool.client.retries import may_get_better
@@ -46,8 +46,8 @@ def log_ends(
     wanted += [(EARLIEST, READ_UNCOMMITTED)] if starts else []
 
     def work(broker: int, parts: list[TopicPartition]) -> Operation[dict[TopicPartition, Any]]:
-        merged = yield from _ask(broker, parts, wanted)
-        ends = {partition: _ends(answers, stable) for partition, answers in merged.items()}
+        answers = yield from ask_offsets(broker, parts, wanted)
+        ends = {p: _ends([_offset(p, rows.get(p)) for rows in answers], stable) for p in parts}
         if found is not None:
             found({p: answer for p, answer in ends.items() if isinstance(answer, LogEnds)})
         return ends
@@ -78,26 +78,36 @@ def look_anew(cluster: Cluster) -> Operation[None]:
     yield from fetch_metadata(cluster)
 
 
-def _ask(
-    broker: int, partitions: list[TopicPartition], wanted: Sequence[tuple[int, int]]
-) -> Operation[dict[TopicPartition, list[Any]]]:
-    """Ask one broker for several offsets of each partition; each is an offset or a KgError."""
+Time = int | Mapping[TopicPartition, int]
+"""In ms since the epoch, or one of ListOffsets' special ones; of all partitions, or of each."""
+
+
+def ask_offsets(
+    broker: int, partitions: Sequence[TopicPartition], wanted: Sequence[tuple[Time, int]]
+) -> Operation[list[dict[TopicPartition, Any]]]:
+    """Ask one broker for the offsets at some times, each with an isolation level, in that order.
+
+    The answer to each has a row or a KgError of every partition that the broker doesn't leave out.
+    """
     chunks = cut(partitions, PARTITIONS_PER_REQUEST)
-    asked = [(chunk, timestamp, isolation) for timestamp, isolation in wanted for chunk in chunks]
-    replies = yield [Call(broker, offsets_request(*one)) for one in asked]
-    merged: dict[TopicPartition, list[Any]] = {partition: [] for partition in partitions}
-    for (chunk, _, _), reply in zip(asked, replies, strict=True):
-        answers = _offsets(reply, chunk)
-        for partition in chunk:
-            merged[partition].append(answers[partition])
-    return merged
+    asked = [(n, chunk) for n in range(len(wanted)) for chunk in chunks]
+    replies = yield from pipelined(
+        [Call(broker, offsets_request(chunk, *wanted[n])) for n, chunk in asked]
+    )
+    found: list[dict[TopicPartition, Any]] = [{} for _ in wanted]
+    for (n, chunk), reply in zip(asked, replies, strict=True):
+        if isinstance(reply, KgError):
+            found[n].update(dict.fromkeys(chunk, reply))
+        else:
+            rows = ((topic.name, row) for topic in reply.topics for row in topic.partitions)
+            found[n].update({TopicPartition(name, row.partition): row for name, row in rows})
+    return found
 
 
 def offsets_request(
-    partitions: Iterable[TopicPartition], timestamp: int | Mapping[TopicPartition, int],
-    isolation: int = 0,
-) -> list_offsets.Request:  # fmt: skip
-    """Ask for the offsets at a time (ms since the epoch, or one of ListOffsets' special ones)."""
+    partitions: Iterable[TopicPartition], timestamp: Time, isolation: int = 0
+) -> list_offsets.Request:
+    """Ask for the offsets at a time."""
     topics = grouped(
         (
             partition.topic,
@@ -117,25 +127,16 @@ def offsets_request(
     )
 
 
-def _offsets(reply: Any, asked: list[TopicPartition]) -> dict[TopicPartition, Any]:
-    if isinstance(reply, KgError):
-        return dict.fromkeys(asked, reply)
-    found: dict[TopicPartition, Any] = {}
-    for topic in reply.topics:
-        for row in topic.partitions:
-            partition = TopicPartition(topic.name, row.partition)
-            # v0 has a list, of which one was asked for.
-            offset = next(iter(row.old_style_offsets), row.offset)
-            found[partition] = _failure(topic.name, row.error_code) or offset
-    for partition in asked:
-        if partition not in found or found[partition] == UNKNOWN_OFFSET:
-            where = f"{partition.topic}-{partition.partition}"
-            found[partition] = left_out(list_offsets.Request, where)
-    return found
-
-
-def _failure(topic: str, code: int) -> KgError | None:
-    return denied.explain(broker_error(code), denied.DESCRIBE, topic=topic) if code else None
+def _offset(partition: TopicPartition, row: Any) -> Any:
+    if isinstance(row, KgError):
+        return row
+    if row is not None and row.error_code:
+        error = broker_error(row.error_code)
+        return denied.explain(error, denied.DESCRIBE, topic=partition.topic)
+    # v0 has a list, of which one was asked for.
+    offset = UNKNOWN_OFFSET if row is None else next(iter(row.old_style_offsets), row.offset)
+    where = f"{partition.topic}-{partition.partition}"
+    return left_out(list_offsets.Request, where) if offset == UNKNOWN_OFFSET else offset
 
 
 def _ends(answers: list[Any], stable: bool) -> LogEnds | KgError:

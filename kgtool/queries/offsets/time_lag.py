@@ -34,8 +34,6 @@ ROUNDS = 20
 BISECTIONS = 40
 """Steps of the search: 2 ** 40 ms are 35 years."""
 
-READ_COMMITTED = 1
-
 
 class Position(NamedTuple):
     """Where to look: a partition, a committed offset, and the end of what may be read."""
