@@ -19,8 +19,11 @@ from kgtool.queries.cluster.transactions import first_commits
 from kgtool.queries.doctor.examine import Ask, diagnose
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.groups.list import list_groups
-from kgtool.queries.groups.share_and_streams import describe_other_groups, describe_other_offsets
-from kgtool.queries.groups.streams_topics import streams_topics
+from kgtool.queries.groups.share_and_streams import (
+    describe_other_groups,
+    describe_other_offsets,
+    streams_topics,
+)
 from kgtool.queries.log.export import describe_cluster
 from kgtool.queries.log.reader import LogReader, newest_record_ms
 from kgtool.queries.log.removals import group_past

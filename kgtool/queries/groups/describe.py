@@ -18,7 +18,15 @@ from kgtool.client.answers import left_out, other_cluster
 from kgtool.client.cluster import Cluster, by_coordinator, call_any, pipelined, version_of
 from kgtool.client.ops import Call, Operation
 from kgtool.errors import BrokerError, KgError
-from kgtool.model import Assignment, GroupDescription, GroupListing, ItemError, Member, Target
+from kgtool.model import (
+    Assignment,
+    Broker,
+    GroupDescription,
+    GroupListing,
+    ItemError,
+    Member,
+    Target,
+)
 from kgtool.protocol import codes
 from kgtool.protocol.api import consumer_group_describe, metadata
 from kgtool.protocol.api import describe_groups as describe_groups_api
@@ -194,25 +202,36 @@ def _consumer_group(cluster: Cluster, broker: int, row: Any) -> GroupDescription
         )
         for member in row.members
     )
+    coordinator = cluster.brokers.get(broker)
+    return epoch_group(row, "consumer", row.assignor_name, members, coordinator)
+
+
+def epoch_group(
+    row: Any, kind: str, assignor: str, members: tuple[Member, ...], coordinator: Broker | None
+) -> GroupDescription:
+    """Return a group of any of the types that the new coordinator has brought."""
     return GroupDescription(
         group=row.group_id,
-        type="consumer",
+        type=kind,
         state=row.group_state,
-        protocol_type="consumer",
-        assignor=row.assignor_name,
-        coordinator=cluster.brokers.get(broker),
+        protocol_type=kind,
+        assignor=assignor,
+        coordinator=coordinator,
         members=members,
         group_epoch=row.group_epoch,
         assignment_epoch=row.assignment_epoch,
     )
 
 
+def sorted_assignment(parts: Iterable[tuple[str, Iterable[int]]]) -> Assignment:
+    """Return topics (or subtopologies) with their partitions (tasks), all in order."""
+    return tuple(sorted((name, tuple(sorted(numbers))) for name, numbers in parts))
+
+
 def _assignment(cluster: Cluster, wire: Any) -> Assignment:
-    return tuple(
-        sorted(
-            (row.topic_name or _name_of(cluster, row.topic_id), tuple(sorted(row.partitions)))
-            for row in wire.topic_partitions
-        )
+    return sorted_assignment(
+        (row.topic_name or _name_of(cluster, row.topic_id), row.partitions)
+        for row in wire.topic_partitions
     )
 
 
@@ -254,9 +273,7 @@ def _classic_assignment(raw: bytes) -> Assignment:
         decoded = decode_assignment(raw)
     except KgError:
         return ()
-    return tuple(
-        sorted((row.topic, tuple(sorted(row.partitions))) for row in decoded.assigned_partitions)
-    )
+    return sorted_assignment((row.topic, row.partitions) for row in decoded.assigned_partitions)
 
 
 def _classic_subscription(raw: bytes) -> tuple[str, ...] | None:

@@ -8,16 +8,17 @@ topology.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, by_coordinator, need_topics, version_of
-from kgtool.client.ops import Call, Operation, gather
+from kgtool.client.ops import Call, Operation, call, gather
 from kgtool.errors import KgError
 from kgtool.model import (
     Assignment,
+    Broker,
     CommittedOffset,
     GroupDescription,
     GroupOffsets,
@@ -34,6 +35,7 @@ from kgtool.protocol.api import (
     streams_group_describe,
 )
 from kgtool.protocol.codes import broker_error
+from kgtool.queries.groups.describe import epoch_group, sorted_assignment
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.lag import LogEnds, lag, status
 from kgtool.queries.offsets.ranges import log_ends
@@ -77,7 +79,6 @@ def describe_other_groups(
 
     Needs DESCRIBE on the group.
     """
-
     return (yield from by_coordinator(cluster, groups, partial(_describe_on, cluster)))
 
 
@@ -114,14 +115,22 @@ def _read(cluster: Cluster, broker: int, row: Any) -> OtherGroup | KgError | Non
         return denied.explain(error, denied.DESCRIBE, group=row.group_id)
     coordinator = cluster.brokers.get(broker)
     if isinstance(row, share_group_describe.Group):
-        return OtherGroup(_share_group(row)._replace(coordinator=coordinator))
+        return OtherGroup(_share_group(row, coordinator))
     topology = row.topology
     parts = (topology.subtopologies or ()) if topology is not None else ()
     return OtherGroup(
-        _streams_group(row)._replace(coordinator=coordinator),
+        _streams_group(row, coordinator),
         topology.epoch if topology is not None else None,
         {part.subtopology_id: _sources(part) for part in parts},
-        {member.member_id: _streams_member(member) for member in row.members},
+        {
+            member.member_id: StreamsMember(
+                member.process_id,
+                member.topology_epoch,
+                _tasks(member.assignment),
+                _tasks(member.target_assignment),
+            )
+            for member in row.members
+        },
     )
 
 
@@ -131,18 +140,15 @@ def _sources(part: Any) -> tuple[str, ...]:
     return tuple(sorted({*part.source_topics, *inner}))
 
 
-def _share_group(row: Any) -> GroupDescription:
+def _share_group(row: Any, coordinator: Broker | None) -> GroupDescription:
     members = tuple(
         Member(
             member_id=member.member_id,
             instance_id=None,
             client_id=member.client_id,
             host=member.client_host,
-            assignment=tuple(
-                sorted(
-                    (part.topic_name, tuple(sorted(part.partitions)))
-                    for part in member.assignment.topic_partitions
-                )
+            assignment=sorted_assignment(
+                (part.topic_name, part.partitions) for part in member.assignment.topic_partitions
             ),
             subscribed=tuple(sorted(member.subscribed_topic_names)),
             rack=member.rack_id,
@@ -150,10 +156,10 @@ def _share_group(row: Any) -> GroupDescription:
         )
         for member in row.members
     )
-    return _group(row, "share", row.assignor_name, members)
+    return epoch_group(row, "share", row.assignor_name, members, coordinator)
 
 
-def _streams_group(row: Any) -> GroupDescription:
+def _streams_group(row: Any, coordinator: Broker | None) -> GroupDescription:
     members = tuple(
         Member(
             member_id=member.member_id,
@@ -169,37 +175,37 @@ def _streams_group(row: Any) -> GroupDescription:
         )
         for member in row.members
     )
-    return _group(row, "streams", "", members)
-
-
-def _group(row: Any, kind: str, assignor: str, members: tuple[Member, ...]) -> GroupDescription:
-    return GroupDescription(
-        group=row.group_id,
-        type=kind,
-        state=row.group_state,
-        protocol_type=kind,
-        assignor=assignor,
-        coordinator=None,
-        members=members,
-        group_epoch=row.group_epoch,
-        assignment_epoch=row.assignment_epoch,
-    )
-
-
-def _streams_member(member: Any) -> StreamsMember:
-    return StreamsMember(
-        member.process_id,
-        member.topology_epoch,
-        _tasks(member.assignment),
-        _tasks(member.target_assignment),
-    )
+    return epoch_group(row, "streams", "", members, coordinator)
 
 
 def _tasks(wire: Any) -> Tasks:
     return Tasks(*(
-        tuple(sorted((part.subtopology_id, tuple(sorted(part.partitions))) for part in parts))
+        sorted_assignment((part.subtopology_id, part.partitions) for part in parts)
         for parts in (wire.active_tasks, wire.standby_tasks, wire.warmup_tasks)
     ))  # fmt: skip
+
+
+def streams_topics(
+    cluster: Cluster, groups: Sequence[str]
+) -> Operation[dict[str, frozenset[str] | None]]:
+    """Return the topics that streams groups read, and so keep the offsets of; None: unknown."""
+
+    def work(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
+        reply = yield from call(broker, streams_group_describe.Request(group_ids=ids))
+        if isinstance(reply, KgError):
+            return dict.fromkeys(ids, reply)
+        return {
+            row.group_id: broker_error(row.error_code) if row.error_code else _all_sources(row)
+            for row in reply.groups
+        }
+
+    answers = yield from by_coordinator(cluster, groups, work)
+    return {g: None if isinstance(a, KgError) else a for g, a in answers.items()}
+
+
+def _all_sources(row: Any) -> frozenset[str] | None:
+    parts = None if row.topology is None else row.topology.subtopologies
+    return None if parts is None else frozenset(topic for part in parts for topic in _sources(part))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -215,13 +221,13 @@ def describe_other_offsets(
     done with, of what follows some may be. Its lag is the broker's own count, in records, from
     Kafka 4.2 on (DescribeShareGroupOffsets v1); before that there is none.
     """
-    return (yield from gather([_offsets(cluster, group) for group in groups]))
-
-
-def _offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffsets]:
-    if group.description.type == "share":
-        return (yield from _start_offsets(cluster, group))
-    return (yield from _committed_offsets(cluster, group))
+    asked = [
+        _start_offsets(cluster, group)
+        if group.description.type == "share"
+        else _committed_offsets(cluster, group)
+        for group in groups
+    ]
+    return (yield from gather(asked))
 
 
 class _Start(NamedTuple):
@@ -250,8 +256,8 @@ def _start_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOffset
     ends = yield from log_ends(cluster, starts)
     rows = []
     for partition in sorted(starts):
-        start, end = starts[partition], ends[partition]
-        row = _row(group, partition, start.value, end)
+        start = starts[partition]
+        row = _row(group, partition, start.value, ends[partition])
         rows.append(row._replace(lag=start.lag, subscribed=_is_read(group, partition.topic)))
     return _result(group, rows)
 
@@ -290,16 +296,13 @@ def _committed_offsets(cluster: Cluster, group: OtherGroup) -> Operation[GroupOf
     rows = []
     for partition in sorted(partitions):
         row = _row(group, partition, committed.get(partition), ends[partition])
-        member = holders.get(partition)
-        rows.append(
-            row._replace(
-                lag=lag(row.current_offset, ends[partition]),
-                subscribed=partition.topic in read,
-                member_id=member.member_id if member else None,
-                host=member.host if member else None,
-                client_id=member.client_id if member else None,
+        left = lag(row.current_offset, ends[partition])
+        row = row._replace(lag=left, subscribed=partition.topic in read)
+        if member := holders.get(partition):
+            row = row._replace(
+                member_id=member.member_id, host=member.host, client_id=member.client_id
             )
-        )
+        rows.append(row)
     return _result(group, rows)
 
 
@@ -327,8 +330,9 @@ def _row(
     known = value if isinstance(value, CommittedOffset) else None
     says = status(value, ends)
     reason = value if isinstance(value, KgError) else ends.end
-    is_problem = says in ("denied", "error") and isinstance(reason, KgError)
-    target = Target(group.description.group, *partition)
+    error = None
+    if says in ("denied", "error") and isinstance(reason, KgError):
+        error = ItemError.of(reason, Target(group.description.group, *partition))
     return OffsetRow(
         group=group.description.group,
         topic=partition.topic,
@@ -344,11 +348,10 @@ def _row(
         client_id=None,
         subscribed=None,
         status=says,
-        error=ItemError.of(reason, target) if is_problem and isinstance(reason, KgError) else None,
+        error=error,
         is_pending=known is not None and known.is_pending,
     )
 
 
-def _result(group: OtherGroup, rows: Iterable[OffsetRow]) -> GroupOffsets:
-    found = list(rows)
-    return GroupOffsets(group.description, found, [row.error for row in found if row.error])
+def _result(group: OtherGroup, rows: list[OffsetRow]) -> GroupOffsets:
+    return GroupOffsets(group.description, rows, [row.error for row in rows if row.error])

@@ -129,7 +129,7 @@ def find_expiries(
 def _add_topologies(cluster: Cluster, work: _Work) -> Operation[None]:
     names = [g.name for g in work.groups if g.question.description.type == r.TYPE_STREAMS]
     if names:
-        from kgtool.queries.groups.streams_topics import streams_topics
+        from kgtool.queries.groups.share_and_streams import streams_topics
 
         work.common.topologies.update((yield from streams_topics(cluster, names)))
 
