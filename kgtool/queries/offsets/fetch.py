@@ -6,7 +6,7 @@ the old value; only the partitions that answer 88 are asked once more without.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -34,6 +34,7 @@ Committed = dict[TopicPartition, "CommittedOffset | KgError"]
 """A group's offsets; a partition that could not be read has its error."""
 
 TopicNames = Mapping["UUID | None", str] | None
+TopicIds = Mapping[str, "UUID | None"]
 
 
 def offsets_of(
@@ -59,7 +60,6 @@ def fetch_committed(
 
     A group that does not exist has none: OffsetFetch doesn't tell the two apart.
     """
-
     return (yield from by_coordinator(cluster, groups, partial(fetch_on, cluster)))
 
 
@@ -70,43 +70,31 @@ def fetch_on(
     version = yield from version_of(cluster, broker, offset_fetch.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(groups, version)
-    replies = yield calls_for(broker, version, dict.fromkeys(groups), stable=version >= STABLE)
-    return (yield from finish_fetch(broker, version, groups, replies))
+    return (yield from _fetch(broker, version, dict.fromkeys(groups), {}))
 
 
-def fetch_by_id(
-    broker: int, version: int, wanted: Mapping[str, Sequence[TopicPartition]],
-    ids: Mapping[str, UUID | None],
-) -> Operation[dict[str, Committed | KgError]]:  # fmt: skip
-    """Fetch chosen offsets of groups by topic id (v10) from their coordinator.
-
-    A topic that was re-created since answers UNKNOWN_TOPIC_ID (100). An offset that was committed
-    for an earlier topic of the name is not found.
-    """
-    rows = [
-        offset_fetch.RequestGroup(group_id=group, topics=_topics_by_id(parts, ids))
-        for group, parts in wanted.items()
-    ]
-    replies = yield [Call(broker, offset_fetch.Request(groups=rows, require_stable=True))]
-    names = {ids[p.topic]: p.topic for parts in wanted.values() for p in parts}
-    return (yield from finish_fetch(broker, version, list(wanted), replies, names))
-
-
-def finish_fetch(
-    broker: int, version: int, groups: list[str], replies: list[Any], names: TopicNames = None
+def _fetch(
+    broker: int, version: int, wanted: Mapping[str, Sequence[TopicPartition] | None], ids: TopicIds
 ) -> Operation[dict[str, Committed | KgError]]:
-    """Read the replies to requests for offsets; ask again where a transaction is pending.
+    """Fetch offsets of groups from their coordinator; ask again where a transaction is pending.
 
-    :param names: the topics' names by id, where it was asked by id.
+    :param wanted: the partitions of each group; None is all with an offset.
+    :param ids: asks by the topics' ids (v10). A topic that was re-created since answers
+        UNKNOWN_TOPIC_ID (100). An offset that was committed for an earlier topic of the name is
+        not found.
     """
-    found: dict[str, Any] = _read(version, groups, replies, names)
+    replies = yield from pipelined(_calls(broker, version, wanted, version >= STABLE, ids))
+    names = (
+        {ids[p.topic]: p.topic for parts in wanted.values() for p in parts or ()} if ids else None
+    )
+    found: dict[str, Any] = _read(version, list(wanted), replies, names)
     pending = {
         group: parts
         for group, committed in found.items()
         if isinstance(committed, dict) and (parts := _unstable(committed))
     }
     if pending:
-        again = yield from pipelined(calls_for(broker, version, pending, stable=False))
+        again = yield from pipelined(_calls(broker, version, pending, False, {}))
         for group, old in _read(version, list(pending), again).items():
             _mark_pending(found[group], pending[group], old)
     return found
@@ -131,43 +119,34 @@ def _mark_pending(committed: Committed, parts: list[TopicPartition], old: Any) -
             committed[partition] = before._replace(is_pending=True)
 
 
-def calls_for(broker: int, version: int, groups: Mapping[str, Any], *, stable: bool) -> list[Call]:
-    """Make the requests: one from v8 on (KIP-709), else one a group.
-
-    :param groups: the partitions of each group; None is all with an offset.
-    """
+def _calls(
+    broker: int, version: int, groups: Mapping[str, Any], stable: bool, ids: TopicIds
+) -> list[Call]:
+    """Make the requests: one from v8 on (KIP-709), else one a group."""
+    api = offset_fetch
     if version >= 8:
         rows = [
-            offset_fetch.RequestGroup(group_id=group, topics=_topics(parts, many=True))
+            api.RequestGroup(group_id=group, topics=_topics(api.RequestGroupTopic, parts, ids))
             for group, parts in groups.items()
         ]
-        request = offset_fetch.Request(groups=rows, require_stable=stable)
-        return [Call(broker, request, NAMES_VERSION)]
-    return [
-        Call(
-            broker,
-            offset_fetch.Request(
-                group_id=group, topics=_topics(parts, many=False), require_stable=stable
-            ),
+        request = api.Request(groups=rows, require_stable=stable)
+        return [Call(broker, request, None if ids else NAMES_VERSION)]
+    requests = [
+        api.Request(
+            group_id=group, topics=_topics(api.RequestTopic, parts, {}), require_stable=stable
         )
         for group, parts in groups.items()
     ]
+    return [Call(broker, request) for request in requests]
 
 
-def _topics(partitions: Sequence[TopicPartition] | None, *, many: bool) -> list[Any] | None:
+def _topics(row: Any, partitions: Sequence[TopicPartition] | None, ids: TopicIds) -> Any:
     if partitions is None:
         return None
     topics = grouped(partitions)
-    row = offset_fetch.RequestGroupTopic if many else offset_fetch.RequestTopic
+    if ids:
+        return [row(topic_id=ids[name], partitions=numbers) for name, numbers in topics.items()]
     return [row(name=name, partitions=numbers) for name, numbers in topics.items()]
-
-
-def _topics_by_id(
-    partitions: Sequence[TopicPartition], ids: Mapping[str, UUID | None]
-) -> list[Any]:
-    topics = grouped((ids[topic], partition) for topic, partition in partitions)
-    row = offset_fetch.RequestGroupTopic
-    return [row(topic_id=topic_id, partitions=numbers) for topic_id, numbers in topics.items()]
 
 
 def _read(
@@ -233,7 +212,7 @@ def fetch_selected(cluster: Cluster, wanted: Wanted) -> Operation[dict[str, Comm
 
 
 def selected_on(
-    cluster: Cluster, broker: int, wanted: Wanted, ids: Mapping[str, UUID | None]
+    cluster: Cluster, broker: int, wanted: Wanted, ids: TopicIds
 ) -> Operation[dict[str, Committed | KgError]]:
     """Return what groups of one coordinator have committed for the partitions named.
 
@@ -242,23 +221,17 @@ def selected_on(
     version = yield from version_of(cluster, broker, offset_fetch.Request)
     if isinstance(version, KgError):
         return dict.fromkeys(wanted, version)
-    usable = ids if version > NAMES_VERSION else {}
-    by_id = _where(wanted, lambda partition: bool(usable.get(partition.topic)))
-    by_name = _where(wanted, lambda partition: not usable.get(partition.topic))
     found: dict[str, Committed | KgError] = {group: {} for group in wanted}
-    if by_id:
-        found.update((yield from fetch_by_id(broker, version, by_id, ids)))
-    if not by_name:
-        return found
-    replies = yield from pipelined(calls_for(broker, version, by_name, stable=version >= STABLE))
-    for group, more in (yield from finish_fetch(broker, version, list(by_name), replies)).items():
-        known = found[group]
-        if isinstance(known, dict):
-            found[group] = {**known, **more} if isinstance(more, dict) else more
+    usable = ids if version > NAMES_VERSION else {}
+    for by_id in (True, False):
+        chosen = {
+            g: [p for p in parts if bool(usable.get(p.topic)) is by_id]
+            for g, parts in wanted.items()
+        }
+        asked = {group: parts for group, parts in chosen.items() if parts}
+        answers = (yield from _fetch(broker, version, asked, ids if by_id else {})) if asked else {}
+        for group, more in answers.items():
+            known = found[group]
+            if isinstance(known, dict):
+                found[group] = {**known, **more} if isinstance(more, dict) else more
     return found
-
-
-def _where(wanted: Wanted, is_meant: Callable[[TopicPartition], bool]) -> Wanted:
-    """Return the partitions that are meant; groups without any are left out."""
-    chosen = {g: [p for p in parts if is_meant(p)] for g, parts in wanted.items()}
-    return {group: parts for group, parts in chosen.items() if parts}
