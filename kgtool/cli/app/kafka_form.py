@@ -20,8 +20,6 @@ from kgtool.cli.options.declare import overviewed
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     CONNECTION,
-    Name,
-    TopicSpecType,
     change_params,
     connection_params,
     get_output,
@@ -29,6 +27,7 @@ from kgtool.cli.options.shared import (
     output_params,
     view_options,
 )
+from kgtool.cli.options.types import Name, TopicSpecType
 from kgtool.config import has_cluster
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from kgtool.cli.app.argv import ACTIONS, FLAGS, OPTIONAL_VALUE, VALUE, Scan
 from kgtool.cli.app.suggest import did_you_mean
+from kgtool.cli.options.types import parse_topic
 from kgtool.errors import UsageError
 
 STRATEGIES = (
@@ -166,8 +167,6 @@ def _check_delete_offsets(seen: Scan) -> None:
 
 
 def _check_topics(seen: Scan) -> None:
-    from kgtool.cli.options.shared import parse_topic
-
     for name, value in seen.options:
         if name == "topic" and value is not None:
             try:

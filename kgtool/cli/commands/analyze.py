@@ -14,9 +14,8 @@ from kgtool.cli.flows.analyze import UNKNOWN_BYTES, analyze
 from kgtool.cli.flows.cleanup_plan import check_target
 from kgtool.cli.flows.spark import Spark, interruptible
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
-from kgtool.cli.options.named import Named
 from kgtool.cli.options.shared import CONNECTION, connection_params, make_settings, output_options
-from kgtool.cli.options.times import Duration, Moment, Wrote
+from kgtool.cli.options.types import Duration, Moment, Named, Wrote
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports.analyze_alerts import Condition
 from kgtool.errors import ConfigError, UsageError

@@ -23,7 +23,7 @@ from kgtool.cli.options.shared import (
     output_params,
     selection_options,
 )
-from kgtool.cli.options.times import Duration
+from kgtool.cli.options.types import Duration
 from kgtool.cli.output.output import Output
 from kgtool.config import Settings
 from kgtool.errors import UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.named import Named
+from kgtool.cli.options.types import Named
 from kgtool.cli.output import shipped
 
 FILES = {"bash": "kgtool.bash", "zsh": "_kgtool", "fish": "kgtool.fish"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -14,11 +14,13 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.columns import keys, shown
 from kgtool.columns.tools import CONTEXT, CONTEXTS
+from kgtool.config import contexts, parse_bootstrap
+from kgtool.config.contexts import NAME, Context, check_reference, load
+from kgtool.config.known import odd_names
+from kgtool.config.policy import read as read_policy
+from kgtool.config.properties import Properties, is_secret
 from kgtool.errors import UsageError
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.config.contexts import Context
 
 _EXAMPLES = examples(
     "kgtool context add dev --bootstrap-server localhost:9092 --use",
@@ -61,42 +63,27 @@ def command() -> None:
 @flag("--replace", "Replace the context of this name.")
 @flag("--use use_it", "Use it by default.")
 @output_options
-def add(
-    output: Output,
-    name: str,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    properties: tuple[str, ...],
-    user: str | None,
-    password: str | None,
-    secrets: tuple[str, ...],
-    protected: bool | None,
-    cluster_id: str | None,
-    policy: str | None,
-    replace: bool,
-    use_it: bool,
-) -> int:
+def add(output: Output, name: str, **given: Any) -> int:
     """Add a context."""
-    from kgtool.config import contexts
-
     _check_name(name)
-    if name in contexts.load().by_name and not replace:
+    if name in contexts.load().by_name and not given["replace"]:
         raise UsageError(f"There is a context {name} already: --replace replaces it.")
-    references = [*secrets, f"password={password}"] if password else secrets
-    made = contexts.Context(
+    password, protected = given["password"], given["protected"]
+    references = [*given["secrets"], *([f"password={password}"] if password else [])]
+    made = Context(
         name,
-        bootstrap_server,
-        os.path.abspath(command_config) if command_config else None,  # noqa: PTH100
-        user,
-        dict(_pair(word, "--property") for word in properties),
+        given["bootstrap_server"],
+        _absolute(given["command_config"]),
+        given["user"],
+        dict(_pair(word, "--property") for word in given["properties"]),
         dict(_pair(word, "--secret") for word in references),
         name.startswith("prod") if protected is None else protected,
-        cluster_id,
-        os.path.abspath(policy) if policy else None,  # noqa: PTH100
+        given["cluster_id"],
+        _absolute(given["policy"]),
     )
     _check(made)
     _warn(output, made)
-    contexts.put(made, use=use_it)
+    contexts.put(made, use=given["use_it"])
     return _show(output, [made])
 
 
@@ -104,8 +91,6 @@ def add(
 @output_options
 def list_(output: Output) -> int:
     """List the contexts."""
-    from kgtool.config.contexts import load
-
     known = load()
     if not known.by_name:
         output.note("There is no context yet: kgtool context add NAME --bootstrap-server HOST:PORT")
@@ -118,8 +103,6 @@ def list_(output: Output) -> int:
 @output_options
 def use(output: Output, name: str | None, none: bool) -> int:
     """Make a context the default."""
-    from kgtool.config import contexts
-
     if (name is None) == (not none):
         raise UsageError("Give a context's name, or --none.")
     contexts.use(name)
@@ -131,8 +114,6 @@ def use(output: Output, name: str | None, none: bool) -> int:
 @output_options
 def show(output: Output, name: str | None) -> int:
     """Show a context (default: the one in use); secrets by reference only."""
-    from kgtool.config.contexts import load
-
     known = load()
     if name is None and known.current is None:
         raise UsageError("No context is in use: name one. kgtool context list shows them.")
@@ -162,8 +143,6 @@ def _lines(key: str, value: object) -> list[str]:
 @output_options
 def rename(output: Output, old: str, new: str) -> int:
     """Give a context another name."""
-    from kgtool.config import contexts
-
     _check_name(new)
     contexts.rename(old, new)
     return _show(output, [contexts.load().get(new)])
@@ -174,16 +153,16 @@ def rename(output: Output, old: str, new: str) -> int:
 @output_options
 def remove(output: Output, name: str) -> int:
     """Remove a context."""
-    from kgtool.config import contexts
-
     gone = contexts.load().get(name)
     contexts.remove(name)
     return _show(output, [gone], quiet=True)
 
 
-def _check_name(name: str) -> None:
-    from kgtool.config.contexts import NAME
+def _absolute(path: str | None) -> str | None:
+    return os.path.abspath(path) if path else None  # noqa: PTH100
 
+
+def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise UsageError(f"A context can't be called {name!r}: letters, digits, '.', '_' and '-'.")
 
@@ -197,10 +176,6 @@ def _pair(word: str, option: str) -> tuple[str, str]:
 
 def _check(made: Context) -> None:
     """Refuse a context that can't be used, and every secret that is not a reference."""
-    from kgtool.config import parse_bootstrap
-    from kgtool.config.contexts import check_reference
-    from kgtool.config.policy import read as read_policy
-    from kgtool.config.properties import is_secret
 
     if made.bootstrap is not None:
         parse_bootstrap(made.bootstrap)
@@ -228,8 +203,6 @@ def _check(made: Context) -> None:
 
 def _warn(output: Output, made: Context) -> None:
     """Point out what looks like a slip: nothing would read it."""
-    from kgtool.config.known import odd_names
-    from kgtool.config.properties import Properties
 
     names = [*made.properties, *(key for key in made.secrets if key != "password")]
     for note in odd_names(Properties(dict.fromkeys(names, "")), f"The context {made.name}"):
@@ -238,8 +211,6 @@ def _warn(output: Output, made: Context) -> None:
 
 def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
     """Put the contexts out, as they are now."""
-    from kgtool.config.contexts import load
-
     current = load().current
     output.begin(keys(CONTEXTS))
     for context in found:

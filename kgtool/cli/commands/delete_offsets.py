@@ -58,14 +58,9 @@ _STATUS = {
       "pending.")  # fmt: skip
 @change_options()
 def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    topics: tuple[TopicSpec, ...],
-    force: bool,
-    dry_run: bool,
-    yes: bool,
-) -> int:
+    settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
+    force: bool, dry_run: bool, yes: bool,
+) -> int:  # fmt: skip
     """Delete committed offsets of groups, active ones too (KIP-496)."""
     selection.check("delete-offsets")
     if not topics:

@@ -50,15 +50,9 @@ if TYPE_CHECKING:
 @view_options
 @cluster_options()
 def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    view: str | None,
-    states: tuple[str, ...],
-    type_: str | None,
-    topics: tuple[TopicSpec, ...],
+    settings: Settings, output: Output, selection: Selection, topics: tuple[TopicSpec, ...],
     **given: Any,
-) -> int:
+) -> int:  # fmt: skip
     """Show groups: committed offsets and lag, members, or state.
 
     STATUS is ok, or what is wrong: no-commit, beyond-end (committed past the end of the log, which
@@ -69,9 +63,10 @@ def command(
     and lag, or tasks and topology. --members and --state also say which members are behind the
     target assignment, and which still are classic in a group that is being migrated (KIP-848).
     """
+    states, view = given["states"], given["view"]
     selection = selection._replace(
         states=parse_choices(",".join(filter(None, states)), "state", STATES),
-        types=parse_choices(type_, "types", TYPES),
+        types=parse_choices(given["type_"], "types", TYPES),
     )
     if view and "" in states:
         raise UsageError(f"--{view} and --state exclude each other.")

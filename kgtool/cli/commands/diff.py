@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -31,22 +31,9 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
 
     Offsets = dict[TopicPartition, OffsetImage]
+    Side: TypeAlias = "FileSide | ClusterSide"
 
 _GROUPS_AT_ONCE = 250
-
-
-class Side(Protocol):
-    """One of the two things that are compared."""
-
-    name: str
-    cluster_id: str | None
-    errors: list[ItemError]
-
-    def groups(self) -> list[str]:
-        """Return the names of its groups, as far as they are to be compared."""
-
-    def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
-        """Return what groups have committed; None where that can't be known."""
 
 
 @declare(
@@ -62,13 +49,8 @@ class Side(Protocol):
         type=click.Path())  # fmt: skip
 @cluster_options(required=False)
 def command(
-    settings: Settings | None,
-    output: Output,
-    files: tuple[Path, ...],
-    selection: Selection,
-    cluster_b: str | None,
-    context_b: str | None,
-    command_config_b: str | None,
+    settings: Settings | None, output: Output, files: tuple[Path, ...], selection: Selection,
+    cluster_b: str | None, context_b: str | None, command_config_b: str | None,
 ) -> int:  # fmt: skip
     """Compare the offsets of two files, a file and a cluster, or two clusters.
 
@@ -78,7 +60,7 @@ def command(
 
     Each difference is one of: moved, went-backwards, vanished, new, changed (the same offset with
     other metadata or another leader epoch), topic-recreated.
-    """  # fmt: skip
+    """
     from kgtool import config
 
     other = None

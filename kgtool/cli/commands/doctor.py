@@ -12,9 +12,8 @@ from kgtool.cli.app import exits
 from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.named import Named
 from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
-from kgtool.cli.options.times import Duration
+from kgtool.cli.options.types import Duration, Named
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.options.declare import FILE, declare, option
-from kgtool.cli.options.named import Named
 from kgtool.cli.options.shared import cluster_options, open_session
+from kgtool.cli.options.types import Named
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys

@@ -9,7 +9,7 @@ import click
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, filter_options
-from kgtool.cli.options.times import Duration
+from kgtool.cli.options.types import Duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError, UsageError
 

@@ -13,7 +13,8 @@ from kgtool.cli.flows.list_expiring import Horizon
 from kgtool.cli.options.choose import no_match
 from kgtool.cli.options.declare import declare, option, repeatable
 from kgtool.cli.options.group_selection import Selection, glob, in_java_order
-from kgtool.cli.options.shared import Name, cluster_options, filter_options, open_session, positions
+from kgtool.cli.options.shared import cluster_options, filter_options, open_session, positions
+from kgtool.cli.options.types import Name
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table

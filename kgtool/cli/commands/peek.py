@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
+from kgtool.cli.options.types import Named, Number
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -61,12 +61,8 @@ def command(
     settings: Settings,
     output: Output,
     selection: Selection,
-    topics: tuple[TopicSpec, ...],
-    before: int,
-    after: int,
-    format_: str,
-    key_format: str | None,
-    read_committed: bool,
+    topics: Sequence[TopicSpec],
+    **given: Any,
 ) -> int:
     """Show the records around a committed offset.
 
@@ -75,14 +71,15 @@ def command(
     The group is not affected: no member joins it, and nothing is committed. It needs the ACL
     operation READ on the topic. --timeout is the longest time without a record.
     """
-    wanted = Wanted(before, after, key_format or format_, format_)
+    values = given["format_"]
+    wanted = Wanted(given["before"], given["after"], given["key_format"] or values, values)
     with open_session(settings) as session:
         groups = as_named(session, output, selection, keys(PEEK))
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()
     for group in groups:
         if places[group] and not output.reader_gone:
-            _read(settings, output, group, places[group], wanted, read_committed)
+            _read(settings, output, group, places[group], wanted, given["read_committed"])
     return output.finish()
 
 

@@ -14,8 +14,8 @@ from kgtool.changes.raw.message import check_version, find_api, make_request, sc
 from kgtool.changes.raw.request import ANYBODY, Answer, Part, common_version, route, send_parts
 from kgtool.cli.confirm import consent
 from kgtool.cli.options.declare import declare, flag, option
-from kgtool.cli.options.named import Number
 from kgtool.cli.options.shared import cluster_options, consent_options, open_session
+from kgtool.cli.options.types import Number
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -79,24 +79,16 @@ class Wanted(NamedTuple):
 @option("--version --api-version version", "N", "The API's version (default: the highest that both "
         "sides speak).", type=Number(0, 32767))  # fmt: skip
 @option("--broker", "ID", "Send it to this broker instead of the usual one.", type=Number(0))
-@flag("--hex hex_", "Also show the bytes of request and response.")
+@flag("--hex", "Also show the bytes of request and response.")
 @flag("--list list_", "Show all APIs that kgtool knows.")
 @flag("--schema", "Show the fields of the API's request and response.")
 @flag("--dry-run", "Show where the request would go, and its bytes; send nothing.")
 @consent_options
 @cluster_options(required=False)
 def command(
-    settings: Settings | None,
-    output: Output,
-    api: str | None,
-    body: str | None,
-    version: int | None,
-    broker: int | None,
-    hex_: bool,
-    list_: bool,
-    schema: bool,
-    **given: bool,
-) -> int:
+    settings: Settings | None, output: Output, api: str | None, list_: bool, schema: bool,
+    body: str | None, **given: Any,
+) -> int:  # fmt: skip
     """Send one raw Kafka request, and show the response.
 
     The body is JSON with the names of Kafka's message JSON (--schema shows them; groupId and
@@ -112,7 +104,7 @@ def command(
         return _list(output)
     if api is None:
         raise UsageError("request takes the name of an API: kgtool request --list shows them.")
-    wanted = Wanted(api, None, version, broker, hex_, given["dry_run"], given["yes"])
+    wanted = Wanted(api, None, **given)
     check_version(wanted.api, wanted.version)
     if schema:
         return _schema(output, wanted)
@@ -195,13 +187,7 @@ def _only_show(output: Output, wanted: Wanted) -> int:
     output.note(
         f"Without a cluster: where it goes ({request_schema.GOES_TO[wanted.cls.ROUTE]}) is open."
     )
-    _would_send(
-        output,
-        wanted,
-        [Part(ANYBODY, wanted.request(version))],
-        version,
-        "kgtool",
-    )
+    _would_send(output, wanted, [Part(ANYBODY, wanted.request(version))], version, "kgtool")
     return output.finish()
 
 

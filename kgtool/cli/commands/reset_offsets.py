@@ -16,7 +16,8 @@ from kgtool.cli.flows import course
 from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.declare import added, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import Name, TopicSpecType, change_options, group_options
+from kgtool.cli.options.shared import change_options, group_options
+from kgtool.cli.options.types import Name, TopicSpecType
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file

@@ -56,20 +56,8 @@ from kgtool.net.session import Session
 @living_options
 @change_options()
 def command(
-    settings: Settings,
-    output: Output,
-    file: Path,
-    selection: Selection,
-    topics: tuple[TopicSpec, ...],
-    map_group: tuple[str, ...],
-    map_topic: tuple[str, ...],
-    other_cluster: bool,
-    by_time: bool,
-    checkpoints: str | None,
-    create: bool,
-    verify: bool,
-    force: bool,
-    **given: Any,
+    settings: Settings, output: Output, file: Path, selection: Selection,
+    topics: tuple[TopicSpec, ...], by_time: bool, checkpoints: str | None, **given: Any,
 ) -> int:  # fmt: skip
     """Restore the committed offsets of groups from a backup.
 
@@ -80,16 +68,23 @@ def command(
     takes a restore back.
     """  # fmt: skip
 
-    policy = Policy(force, create=create, as_member=given["as_member"])
-    options = Options.of(output, given, policy)._replace(verify=verify)
+    force, is_other = given["force"], given["other_cluster"]
+    policy = Policy(force, create=given["create"], as_member=given["as_member"])
+    options = Options.of(output, given, policy)._replace(verify=given["verify"])
     if by_time and checkpoints is not None:
         raise UsageError("Give --by-time or --checkpoints, not both.")
     backup = open_backup(file)
-    selecting = _selecting(selection, topics, map_group, map_topic, other_cluster)
+    selecting = Selecting(
+        chooser(selection),
+        lambda partition: not topics or any(spec.covers(*partition) for spec in topics),
+        mapping(given["map_group"], "map-group"),
+        mapping(given["map_topic"], "map-topic"),
+        is_other,
+    )
     with open_session(settings, progress=True) as session:
         session.connect()
         output.begin(keys(RESTORE), session.cluster_id)
-        if not (force or other_cluster):
+        if not (force or is_other):
             check_cluster(file, backup.cluster_id, session.cluster_id, "--other-cluster")
         _name_missing(output, backup, selection)
         source: Callable[[], Iterable[GroupWish]] = partial(wishes, backup, selecting)
@@ -106,31 +101,12 @@ def _translated(
     session: Session, output: Output, backup: Backup, source: Callable[[], Iterable[GroupWish]],
     checkpoints: str | None,
 ) -> Callable[[], Iterable[GroupWish]]:  # fmt: skip
-    def failed(error: ItemError) -> None:
-        output.failed(error)
-
-    finder: Translator
-    if checkpoints is None:
-        finder = ByTime(session, failed, backup)
-    else:
-        finder = ByCheckpoints(session, failed, checkpoints)
-    return lambda: finder.translate(source())
-
-
-def _selecting(
-    selection: Selection,
-    topics: tuple[TopicSpec, ...],
-    map_group: tuple[str, ...],
-    map_topic: tuple[str, ...],
-    is_other_cluster: bool,
-) -> Selecting:
-    return Selecting(
-        chooser(selection),
-        lambda partition: not topics or any(spec.covers(*partition) for spec in topics),
-        mapping(map_group, "map-group"),
-        mapping(map_topic, "map-topic"),
-        is_other_cluster,
+    finder: Translator = (
+        ByTime(session, output.failed, backup)
+        if checkpoints is None
+        else ByCheckpoints(session, output.failed, checkpoints)
     )
+    return lambda: finder.translate(source())
 
 
 def _name_missing(output: Output, backup: Backup, selection: Selection) -> None:

@@ -13,8 +13,8 @@ import click
 
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.declare import flag, option, repeatable
-from kgtool.cli.options.named import Named, Number
 from kgtool.cli.options.shared import output_options
+from kgtool.cli.options.types import Named, Number
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
@@ -48,31 +48,19 @@ def command() -> None:
 
 @command.command("up")
 @option("--brokers", "N", "How many brokers (default: 1).", type=Number(1, 9))
-@option("--kafka-version", None, f"Which Kafka (default: {VERSIONS[0]}).", type=Named(VERSIONS))
+@option(
+    "--kafka-version version", None, f"Which Kafka (default: {VERSIONS[0]}).", type=Named(VERSIONS)
+)
 @repeatable("--config", "KEY=VALUE", "Broker configuration; repeatable.")
 @option("--dir directory", "DIR", "Where the data goes (default: the user's state folder).",
         type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
 @name_option
 @output_options
-def up(
-    output: Output,
-    brokers: int | None,
-    kafka_version: str | None,
-    config: tuple[str, ...],
-    directory: Path | None,
-    name: str,
-) -> int:
+def up(output: Output, name: str, config: tuple[str, ...], **given: Any) -> int:
     """Start it; prints the bootstrap address."""
     from kgtool.sandbox import lifecycle
 
-    cluster = lifecycle.up(
-        name,
-        _watcher(output),
-        brokers=brokers,
-        version=kafka_version,
-        config=_settings(config),
-        directory=directory,
-    )
+    cluster = lifecycle.up(name, _watcher(output), config=_settings(config), **given)
     return _report(output, cluster)
 
 

@@ -60,12 +60,7 @@ def living_options(function: Any) -> Any:
 @living_options
 @change_options(required=False)
 def command(
-    settings: Settings | None,
-    output: Output,
-    journal: str | None,
-    path: str | None,
-    force: bool,
-    **given: Any,
+    settings: Settings | None, output: Output, journal: str | None, path: str | None, **given: Any
 ) -> int:
     """Restore offsets to what they were before a change.
 
@@ -78,7 +73,7 @@ def command(
     """
     if (journal is None) == (path is None):
         raise UsageError("undo takes a journal's ID, or last, or --from FILE.")
-    policy = Policy(force=force, exact=True, as_member=given["as_member"])
+    policy = Policy(force=given["force"], exact=True, as_member=given["as_member"])
     options = Options.of(output, given, policy)
     url = path if path is not None and "://" in path else None
     with ExitStack() as stack:

@@ -7,6 +7,7 @@ places as kgtool's own; so whoever can list groups can peek.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.errors import ConfigError, KgError
@@ -14,7 +15,6 @@ from kgtool.text import addresses
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
-    from kgtool.config.logins import AwsLogin, OAuthLogin
     from kgtool.config.security import Sasl, Security, Store, Tls
 
 TOKEN_SECONDS = 300
@@ -81,6 +81,8 @@ def _roots(store: Store) -> str:
 
 def _sasl(sasl: Sasl, security: Security, settings: Settings) -> dict[str, Any]:
     from kgtool.config.logins import AwsLogin, KerberosLogin, OAuthLogin, PasswordLogin
+    from kgtool.net.auth.aws import bearer_token
+    from kgtool.net.auth.tokens import TokenSource
 
     login = sasl.login
     if isinstance(login, PasswordLogin) and not login.is_token:
@@ -91,9 +93,14 @@ def _sasl(sasl: Sasl, security: Security, settings: Settings) -> dict[str, Any]:
         }
     host = settings.bootstrap[0][0]
     if isinstance(login, OAuthLogin):
-        return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": _Tokens(login, settings, host)}
-    if isinstance(login, AwsLogin):
-        return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": _AwsTokens(login, host)}
+        source = TokenSource(login, settings.timeout_ms / 1000)
+        tokens = _Tokens(lambda: source.get(host), login.extensions)
+        return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": tokens}
+    if isinstance(login, AwsLogin):  # its tokens are signed URLs
+        return {
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": _Tokens(lambda: bearer_token(login, host), {}),
+        }
     if isinstance(login, KerberosLogin):
         config = {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": login.service}
         if login.principal:
@@ -111,39 +118,16 @@ def _sasl(sasl: Sasl, security: Security, settings: Settings) -> dict[str, Any]:
 class _Tokens:
     """Asked by librdkafka for tokens, in a thread of its own."""
 
-    def __init__(self, login: OAuthLogin, settings: Settings, host: str) -> None:
-        from kgtool.net.auth.tokens import TokenSource
-
+    def __init__(self, get: Callable[[], str], extensions: dict[str, str]) -> None:
         self.error: KgError | None = None
-        self._login = login
-        self._source = TokenSource(login, settings.timeout_ms / 1000)
-        self._host = host
+        self._get = get
+        self._extensions = extensions
 
     def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
         """Return token, end of its life (seconds since the epoch), principal, extensions."""
         try:
-            token = self._source.get(self._host)
+            token = self._get()
         except KgError as error:
             self.error = error
             raise
-        return token, time.time() + TOKEN_SECONDS, "", self._login.extensions
-
-
-class _AwsTokens:
-    """The same for Amazon MSK, whose tokens are signed URLs."""
-
-    def __init__(self, login: AwsLogin, host: str) -> None:
-        self.error: KgError | None = None
-        self._login = login
-        self._host = host
-
-    def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
-        """Return a signed URL, and for how long it is good."""
-        from kgtool.net.auth.aws import bearer_token
-
-        try:
-            token = bearer_token(self._login, self._host)
-        except KgError as error:
-            self.error = error
-            raise
-        return token, time.time() + TOKEN_SECONDS, "", {}
+        return token, time.time() + TOKEN_SECONDS, "", self._extensions

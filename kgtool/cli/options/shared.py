@@ -1,4 +1,4 @@
-"""Options that many commands share, as decorators, and the types of their values.
+"""Options that many commands share, as decorators.
 
 ``cluster_options`` gives a command ``settings`` and ``output``, ``output_options`` only ``output``.
 Both sets are accepted before the command too: ``kgtool --bootstrap-server b:9092 list``.
@@ -14,59 +14,26 @@ import click
 
 from kgtool import timespec
 from kgtool.cli.app.argv import FORMATS
+from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 from kgtool.cli.app.overview import VIEW_OPTIONS
 from kgtool.cli.options.declare import added, flag, option, overviewed, repeatable
-from kgtool.cli.options.named import Named, Number
-from kgtool.cli.options.times import Duration
+from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.types import Duration, Name, Named, Number, TopicSpecType
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
-from kgtool.model import TopicSpec
+from kgtool.text import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-if TYPE_CHECKING:  # generic since Click 8.4
-    from kgtool.cli.options.group_selection import Selection
+if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.net.session import Session
-
-    _Text = click.ParamType[str]
-    _Spec = click.ParamType[TopicSpec]
-    _Number = click.ParamType[int]
-else:
-    _Text = _Spec = _Number = click.ParamType
 
 CONNECTION = ("bootstrap_server", "command_config", "context", "timeout")
 """The parameters that ``connection_params`` declares."""
 
 
-class Name(_Text):
-    """A group or topic name: any text that can be sent, which is UTF-8."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse bytes that are no UTF-8: no broker knows such a name."""
-        text = str(value)
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            self.fail("the name is not valid UTF-8 text.", param, ctx)
-        return text
-
-
-class TopicSpecType(_Spec):
-    """``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
-
-    name = "topic[:partitions]"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> TopicSpec:
-        """Read the topic and the partitions."""
-        return value if isinstance(value, TopicSpec) else parse_topic(str(value))
-
-
-class Timeout(_Number):
+class Timeout(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """How long a command may take: a duration, or a whole number of milliseconds as in Kafka."""
 
     name = "duration"
@@ -84,27 +51,6 @@ class Timeout(_Number):
         if span < 1:
             raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
         return min(span, timespec.LONGEST_WAIT_MS)
-
-
-def parse_topic(text: str) -> TopicSpec:
-    """Read ``t`` or ``t:0,1`` as ``ConsumerGroupCommand.parseTopicsWithPartitions`` does.
-
-    >>> parse_topic("orders:1,0,1")
-    TopicSpec(topic='orders', partitions=(1, 0))
-    """
-    topic, colon, rest = text.partition(":")
-    if not topic or ":" in rest or (colon and not rest):
-        raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
-    if not colon:
-        return TopicSpec(topic)
-    numbers = [_partition(word.strip(), text) for word in (rest.rstrip(",") or rest).split(",")]
-    return TopicSpec(topic, tuple(dict.fromkeys(numbers)))
-
-
-def _partition(word: str, text: str) -> int:
-    if not (word.isascii() and word.isdigit() and int(word) < 2**31):
-        raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
-    return int(word)
 
 
 def get_output(ctx: click.Context) -> Output:
@@ -218,8 +164,6 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
     output = get_output(ctx)
     if settings is None:
         return None
-    from kgtool.text import escape
-
     for note in settings.notes:
         output.note(f"Warning: {escape(note)}")
     if output.is_debug:
@@ -254,7 +198,6 @@ def _given_before(ctx: click.Context, name: str, value: Any) -> Any:
 
 def selection_options(function: F) -> F:
     """Give a command ``selection: Selection``: which groups."""
-    from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 
     def wrapper(*, state: str | None, type_: str | None, **kwargs: Any) -> Any:
         states = parse_choices(state, "state", STATES)
@@ -276,7 +219,6 @@ _GROUP = repeatable("--group", "GROUP", "A group's exact name; repeatable.", typ
 
 def _selecting(function: F) -> F:
     """Give a command ``selection`` instead of the options that it is made of."""
-    from kgtool.cli.options.group_selection import Selection
 
     def wrapper(**kwargs: Any) -> Any:
         names = kwargs.keys() & {"group", "all_groups", "match", "regex", "exclude"}
@@ -329,7 +271,6 @@ def group_options(function: F) -> F:
 
 def group_arguments(function: F) -> F:
     """Give a command ``selection``: at least one group, as an argument or with ``--group``."""
-    from kgtool.cli.options.group_selection import Selection
 
     def wrapper(*, words: tuple[str, ...], group: tuple[str, ...], **kwargs: Any) -> Any:
         if not words and not group:
