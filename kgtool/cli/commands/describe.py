@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 from kgtool.cli.describe.present import Collector, Presenter
-from kgtool.cli.describe.query import HeldBack, Show, look
+from kgtool.cli.describe.query import Found, look
 from kgtool.cli.describe.view import View, make
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
@@ -97,31 +96,31 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
             return Watch(session, output, selection, view).run()
         session.loop.before_waiting = output.flush  # what is known is shown, while brokers think
         presenter = (Collector if view.collects else Presenter)(output, view)
-        show: Show = presenter.show
-        exporter = None
-        if view.prometheus is not None:
-            exporter = prometheus.Exporter(view.prometheus)
-            show = exporter.listen(show)
-        if view.name != "offsets" and not view.kafka_form:
-            from kgtool.cli.describe import epochs
+        seen: list[Found] = []
 
-            show = epochs.listen(show, output)
+        def show(found: Found) -> None:
+            if view.prometheus is not None:
+                seen.append(found)
+            presenter.show(found)
+            if view.name != "offsets" and not view.kafka_form:
+                from kgtool.cli.describe import epochs
+
+                epochs.note(output, found.description)
+
         output.page()
-        held = HeldBack(output, selection.groups)
-        look(session, held, selection, view, show, ordered=output.format != "ndjson")
+        missing = look(session, output, selection, view, show, ordered=output.format != "ndjson")
         if view.topics:
             from kgtool.queries.cluster.topics import missing_topics
 
             asked = missing_topics(session.cluster, view.topics, presenter.found)
             presenter.missing(session.run(asked))
         presenter.end()
-        others = held.find(session, view)
-        if others:
+        if missing:
             from kgtool.cli.describe import share_and_streams
 
+            others = share_and_streams.find(session, output, missing, view)
             share_and_streams.describe(output, others, view)
-        if exporter is not None:
-            for one in others:
-                exporter.hear(one)
-            exporter.write(session.cluster_id, len(output.errors), int(time.time() * 1000))
+            seen += others
+        if view.prometheus is not None:
+            prometheus.write(view.prometheus, seen, session.cluster_id, len(output.errors))
     return output.finish()

@@ -6,14 +6,10 @@ holds is not what it is to hold. While that is so, the group is reconciling.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from kgtool.cli.describe.query import Found
 from kgtool.cli.output.output import Output
 from kgtool.model import GroupDescription, Member
 from kgtool.text import escape, listed
 
-Show = Callable[[Found], None]
 _NAMES = 5
 
 
@@ -72,17 +68,6 @@ def _named(member: Member) -> str:
 
 
 def note(output: Output, group: GroupDescription) -> None:
-    """Say it on stderr."""
-    for sentence in sentences(group):
+    """Say it on stderr, for people only."""
+    for sentence in sentences(group) if output.is_text else ():
         output.note(sentence)
-
-
-def listen(show: Show, output: Output) -> Show:
-    """Say it of each group that is shown; for people only."""
-
-    def listening(found: Found) -> None:
-        show(found)
-        if output.is_text:
-            note(output, found.description)
-
-    return listening

@@ -10,10 +10,11 @@ from kgtool.cli.describe.query import Found
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.rows import offset_values
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
-from kgtool.columns import Row
-from kgtool.model import GroupDescription, ItemError, OffsetRow, TopicPartition
+from kgtool.columns import Column, Row
+from kgtool.model import ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
 
 
@@ -30,12 +31,13 @@ class Presenter:
     def show(self, found: Found) -> None:
         """Show one group, and what of it could not be found out."""
         self._note(found)
-        self._table(found)
-        if found.is_plain:
-            self.output.records([] if self.output.is_text else found.records)
-        elif not self.output.is_text:
-            for row in found.rows:
-                self.output.row(self._picked(row))
+        if self.output.is_text:
+            self._table(found)
+        elif self.view.name == "offsets" and not (self.view.committed or self.view.expiry):
+            self.output.records(list(map(offset_values, found.shown)))
+        else:
+            for row in found.rows():
+                self.output.row(row)
         self._count(found)
         if self.output.reader_gone:
             raise BrokenPipeError
@@ -45,50 +47,43 @@ class Presenter:
 
     def _note(self, found: Found) -> None:
         note = kafka_tables.group_note(found.description)
-        hidden = self.view.narrows and not found.has_rows
-        if note is not None and self.output.is_text and not hidden:
+        if note is not None and self.output.is_text and (found.shown or not self.view.narrows):
             self.output.note(note)
         if self._has_nothing(found) and self.output.is_text:
-            self.output.note(self._nothing(found))
+            asked = escape(", ".join(map(str, self.view.topics)))
+            name = escape(found.description.group)
+            self.output.note(
+                f"Group '{name}' has no offset in {asked}, and is not subscribed to it."
+            )
 
     def _has_nothing(self, found: Found) -> bool:
-        is_bare = not found.has_rows and not found.errors and not self.view.narrows
-        return bool(self.view.topics) and is_bare
-
-    def _nothing(self, found: Found) -> str:
-        asked = ", ".join(map(str, self.view.topics))
-        name = escape(found.description.group)
-        return f"Group '{name}' has no offset in {escape(asked)}, and is not subscribed to it."
+        return bool(self.view.topics) and not (found.shown or found.errors or self.view.narrows)
 
     def _table(self, found: Found) -> None:
-        if not self.output.is_text:
-            return
         if self.view.is_kafkas:
             self.output.text(_kafkas(found, self.view), end="")
             self._pending(found)
-        elif found.has_rows:
-            rows = found.rows
+        elif found.shown:
+            rows = found.rows()
             show_table(self.output, self.view.text_columns(rows), rows, "\n")
 
     def _pending(self, found: Found) -> None:
         """Say what Kafka's table does not have."""
-        if pending := [f"{r.topic}-{r.partition}" for r in found.shown or () if _is_first(r)]:
+        rows = found.shown if self.view.name == "offsets" else ()
+        if pending := [f"{row.topic}-{row.partition}" for row in rows if _is_first(row)]:
             name, places = found.description.group, ", ".join(pending)
             self.output.note(
                 escape(f"Note: group {name} has only a pending transaction for {places}.")
             )
 
-    def _picked(self, row: Row) -> Row:
-        return columns.pick(row, self.view.columns) if self.view.columns else row
-
     def _count(self, found: Found) -> None:
         for error in found.errors:
             self.output.failed(error)
-        if not found.errors or found.has_rows:
+        if not found.errors or found.shown:
             self.output.done += 1
             self._bare += self._has_nothing(found)
         if self.view.topics:
-            self.found |= found.partitions
+            self.found |= {TopicPartition(row.topic, row.partition) for row in found.every}
 
     def missing(self, errors: Sequence[ItemError]) -> None:
         """Name topics that the cluster does not have; looking for them only was no success."""
@@ -106,9 +101,9 @@ class Collector(Presenter):
 
     def show(self, found: Found) -> None:
         """Take one group."""
-        if not found.has_rows:  # else the table says it
+        if not found.shown:  # else the table says it
             self._note(found)
-        self._rows += found.rows
+        self._rows += found.rows()
         self._count(found)
 
     def end(self) -> None:
@@ -116,9 +111,16 @@ class Collector(Presenter):
         found = arranged(self._rows, self.view)
         if self.view.narrows and not found and self.output.done:
             self.output.note("No lag to show.")
-        show_table(self.output, self.view.text_columns(found), found)
-        for row in found:
-            self.output.row(self._picked(row))
+        put(self.output, self.view, self.view.text_columns(found), found)
+
+
+def put(
+    output: Output, view: View, wanted: Sequence[Column], rows: Sequence[Row], head: str = ""
+) -> None:
+    """Put out one table, and its rows with the columns asked for."""
+    show_table(output, wanted, rows, head)
+    for row in rows:
+        output.row(columns.pick(row, view.columns) if view.columns else row)
 
 
 def arranged(found: Sequence[Row], view: View) -> list[Row]:
@@ -138,13 +140,11 @@ def _is_first(row: OffsetRow) -> bool:
 
 
 def _kafkas(found: Found, view: View) -> str:
-    group: GroupDescription = found.description
-    if found.shown is not None:
-        rows = [row for row in found.shown if not _is_first(row)]
-        return kafka_tables.offsets(rows, view.verbose)
     if view.name == "members":
-        return kafka_tables.members(group, view.verbose)
-    return kafka_tables.state(group, view.verbose)
+        return kafka_tables.members(found.description, view.verbose)
+    if view.name == "state":
+        return kafka_tables.state(found.description, view.verbose)
+    return kafka_tables.offsets([row for row in found.shown if not _is_first(row)], view.verbose)
 
 
 # ---------------------------------------------------------------------------------------------

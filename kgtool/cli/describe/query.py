@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry
@@ -23,58 +24,25 @@ if TYPE_CHECKING:
 class Found:
     """One group: what there is to show of it, and what could not be found out.
 
-    :param make: makes a row of a domain record; called for the rows that somebody looks at.
+    :param every: all its rows: domain records in the offsets view.
+    :param make: makes a row of such a record; called for the rows that somebody looks at.
+    :param is_shown: leaves out rows (``--lagging``).
     """
 
     def __init__(
-        self,
-        description: GroupDescription,
-        rows: Sequence[Row],
-        errors: list[ItemError],
-        *,
-        found: Sequence[OffsetRow] | None = None,
+        self, description: GroupDescription, errors: list[ItemError], every: Sequence[Any],
         make: Callable[[OffsetRow], Row] | None = None,
         is_shown: Callable[[OffsetRow], bool] | None = None,
-        is_plain: bool = False,
-    ) -> None:
-        self.description = description
-        self.errors = errors
-        self._rows, self._found, self._make = rows, found, make
-        self.is_plain = is_plain
-        """Whether rows have just the contract's columns of an offset."""
-        self.shown = found
-        """The rows as domain records, in the offsets view."""
-        if found is not None and is_shown is not None:
-            self.shown = [row for row in found if is_shown(row)]
+    ) -> None:  # fmt: skip
+        self.description, self.errors = description, errors
+        self.every = every
+        self.shown = every if is_shown is None else [row for row in every if is_shown(row)]
+        self._make = make
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether the view shows any row."""
-        return bool(self._rows if self.shown is None else self.shown)
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """The rows that the view shows."""
-        if self.shown is not None and self._make is not None:
-            return [self._make(row) for row in self.shown]
-        return self._rows
-
-    @property
-    def records(self) -> Sequence[Sequence[object]]:
-        """The values of ``rows``, where they are plain."""
-        return list(map(rows.offset_values, self.shown or ()))
-
-    @property
-    def partitions(self) -> set[TopicPartition]:
-        """Those of all rows, also of the ones that ``--lagging`` leaves out."""
-        return {TopicPartition(row.topic, row.partition) for row in self._found or ()}
-
-    @property
-    def every(self) -> Sequence[Row] | None:
-        """``rows`` with those that ``--lagging`` leaves out; None in the other views."""
-        if self._found is None or self._make is None:
-            return None
-        return [self._make(row) for row in self._found]
+    def rows(self, *, every: bool = False) -> Sequence[Row]:
+        """Return the rows that the view shows, or ``every`` one."""
+        found = self.every if every else self.shown
+        return found if self._make is None else [self._make(row) for row in found]
 
 
 Show = Callable[[Found], None]
@@ -83,39 +51,43 @@ Expiries = dict[tuple[str, TopicPartition], "Expiry"]
 
 def look(
     session: Session, sink: Sink, selection: Selection, view: View, show: Show, *, ordered: bool
-) -> None:
+) -> dict[str, ItemError]:
     """Ask for the chosen groups; those that can't be described do not hide the others.
 
     :param show: called with each group that was found.
     :param ordered: in the order of Kafka's tool, instead of as they become known.
+    :return: the named groups that seem to be missing: of another type they have other APIs.
     """
     chosen = choose(session, sink, selection, view.row_keys)
-    if not chosen.groups:
-        return
-    ask = _offsets if view.name == "offsets" else _members_or_state
-    ask(session, sink, selection, chosen, view, show, ordered)
+    missing: dict[str, ItemError] = {}
+
+    def emit(found: Found) -> None:
+        name, error = found.description.group, found.description.error
+        if error is None:
+            show(found)
+        elif error.code != GROUP_ID_NOT_FOUND:
+            sink.failed(error)
+        elif name in selection.groups:
+            missing[name] = error  # one that was listed and is gone a moment later is no failure
+
+    if chosen.groups and view.name == "offsets":
+        _offsets(session, sink, chosen, view, emit, ordered)
+    elif chosen.groups:
+        _members_or_state(session, chosen, view, emit)
+    return missing
 
 
 def _offsets(
-    session: Session, sink: Sink, selection: Selection, chosen: Chosen, view: View, show: Show,
-    ordered: bool,
-) -> None:  # fmt: skip
+    session: Session, sink: Sink, chosen: Chosen, view: View, show: Show, ordered: bool
+) -> None:
     from kgtool.client.ops import READING_SHARE
     from kgtool.queries.offsets.describe import describe_offsets
 
     expiries: Expiries = {}
 
-    def as_row(row: OffsetRow) -> Row:
-        return _offset_row(row, view, expiries)
-
     def emit(found: GroupOffsets) -> None:
-        if not _failed(sink, selection, found.description):
-            show(
-                Found(
-                    found.description, [], found.errors, found=found.rows, make=as_row,
-                    is_shown=view.row_test, is_plain=not (view.committed or view.expiry),
-                )
-            )  # fmt: skip
+        make = partial(offset_row, view=view, expiries=expiries)
+        show(Found(found.description, found.errors, found.rows, make, view.row_test))
 
     when_known = _in_order(chosen.groups, emit) if ordered else emit
     everything = session.run(
@@ -136,7 +108,8 @@ def _offsets(
             emit(group)
 
 
-def _offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:
+def offset_row(row: OffsetRow, view: View, expiries: Expiries) -> dict[str, Any]:
+    """Return a row of ``describe --offsets`` with what the view's options add."""
     fields = rows.offset(row)
     if view.committed:
         fields["last_stable_offset"] = row.last_stable_offset
@@ -163,60 +136,11 @@ def _in_order(
     return emit
 
 
-def _members_or_state(
-    session: Session, sink: Sink, selection: Selection, chosen: Chosen, view: View, show: Show,
-    ordered: bool,
-) -> None:  # fmt: skip
+def _members_or_state(session: Session, chosen: Chosen, view: View, show: Show) -> None:
     from kgtool.queries.groups.describe import describe_groups
     from kgtool.queries.groups.list import proven
 
     described = session.run(describe_groups(session.cluster, chosen.groups, chosen.kinds))
     for group in session.run(proven(described, chosen.kinds)):
-        if not _failed(sink, selection, group):
-            found = rows.members(group) if view.name == "members" else [rows.state(group)]
-            show(Found(group, list(found), []))
-
-
-def _failed(sink: Sink, selection: Selection, group: GroupDescription) -> bool:
-    """Report a group that can't be described."""
-    error = group.error
-    if error is None:
-        return False
-    is_gone = error.code == GROUP_ID_NOT_FOUND and group.group not in selection.groups
-    if not is_gone:  # one that was listed and is gone a moment later is no failure
-        sink.failed(error)
-    return True
-
-
-class HeldBack:
-    """A sink that holds back the news that a group is missing: it may be of another type, which has
-    other APIs."""
-
-    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
-        self._errors: dict[str, ItemError] = {}
-        self._sink = sink
-        self._names = set(names)
-
-    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
-        """Pass it on."""
-        self._sink.begin(columns, cluster_id)
-
-    def failed(self, error: ItemError) -> None:
-        """Keep the news that a group is missing; pass on everything else."""
-        name = error.target.group
-        if name in self._names and error.target.topic is None and error.code == GROUP_ID_NOT_FOUND:
-            self._errors[str(name)] = error
-        else:
-            self._sink.failed(error)
-
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        self._sink.note(text)
-
-    def find(self, session: Session, view: View) -> list[Found]:
-        """Find those that are share or streams groups; let go of what was held back."""
-        if not self._errors:
-            return []
-        from kgtool.cli.describe import share_and_streams
-
-        return share_and_streams.find(session, self._sink, self._errors, view)
+        found = rows.members(group) if view.name == "members" else [rows.state(group)]
+        show(Found(group, [], found))

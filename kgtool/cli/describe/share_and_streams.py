@@ -1,24 +1,22 @@
 """``describe`` for share and streams groups, which have APIs and tables of their own.
 
-What no API of consumer groups knows comes here (``heldback``), and the other two are asked.
+What no API of consumer groups knows comes here, and the other two are asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kgtool import columns as columns_of
 from kgtool.cli.describe import epochs, expiry
-from kgtool.cli.describe.present import arranged
-from kgtool.cli.describe.query import Expiries, Found
+from kgtool.cli.describe.present import arranged, put
+from kgtool.cli.describe.query import Found, offset_row
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output, Sink
-from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column, groups
 from kgtool.errors import KgError
-from kgtool.model import Assignment, ItemError, OffsetRow, TopicPartition
+from kgtool.model import Assignment, ItemError, OffsetRow
 from kgtool.text import escape, shell_word
 
 if TYPE_CHECKING:
@@ -46,8 +44,9 @@ def find(session: Session, sink: Sink, missing: Mapping[str, ItemError], view: V
     """
     from kgtool.queries.groups.share_and_streams import describe_other_groups
 
-    names = list(missing)
-    found = session.run(describe_other_groups(session.cluster, names))
+    if not missing:
+        return []
+    found = session.run(describe_other_groups(session.cluster, list(missing)))
     others = [one for one in found.values() if one is not None and not isinstance(one, KgError)]
     for name, error in missing.items():
         other = found[name]
@@ -59,7 +58,12 @@ def find(session: Session, sink: Sink, missing: Mapping[str, ItemError], view: V
             kind = other.description.type
             hint = f"It is a {kind} group: kgtool describe --group {shell_word(name)} shows it."
             sink.failed(error._replace(hint=hint))
-    return [] if view.kafka_form else _FIND[view.name](session, sink, view, others)
+    if view.kafka_form:
+        return []
+    if view.name == "offsets":
+        return _find_offsets(session, sink, view, others)
+    make = _member_rows if view.name == "members" else _state_rows
+    return [Found(other.description, [], make(other)) for other in others]
 
 
 def describe(output: Output, found: Sequence[Found], view: View) -> None:
@@ -72,35 +76,27 @@ def describe(output: Output, found: Sequence[Found], view: View) -> None:
         mine = [one for one in found if one.description.type == kind]
         for one in mine:
             output.done += 1
-            if output.is_text:
-                epochs.note(output, one.description)
-        _table(output, view, kind, [row for one in mine for row in one.rows])
+            epochs.note(output, one.description)
+        _put(output, view, kind, [row for one in mine for row in one.rows()])
 
 
-def _table(output: Output, view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> None:
-    """Put out the rows of one type of groups: their own table, or the columns asked for."""
+def _put(output: Output, view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> None:
     shown = arranged(found, view)
-    show_table(output, text_columns(view, kind, shown), shown, "\n")
-    for row in shown:
-        output.row(columns_of.pick(row, view.columns) if view.columns else row)
+    put(output, view, text_columns(view, kind, shown), shown, "\n")
 
 
 def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> Sequence[Column]:
     """Return the columns of a table of one type of groups: its own, or those asked for."""
     if view.columns or view.is_summed:
         return view.text_columns(found)
-    extra = groups.EXPIRY if view.expiry else ()
-    return [*_own(view, kind, found), *extra]
-
-
-def _own(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> list[Column]:
-    return [column for column in _TABLES[kind, view.name] if _is_shown(view, column.key, found)]
-
-
-def _is_shown(view: View, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
-    if key in _VERBOSE and not view.verbose:
-        return False
-    return key != "topology_epoch" or any(row[key] is not None for row in found)
+    has_topology = any(row.get("topology_epoch") is not None for row in found)
+    own = [
+        column
+        for column in _TABLES[kind, view.name]
+        if (view.verbose or column.key not in _VERBOSE)
+        and (has_topology or column.key != "topology_epoch")
+    ]
+    return [*own, *(groups.EXPIRY if view.expiry else ())]
 
 
 def _find_offsets(
@@ -113,16 +109,14 @@ def _find_offsets(
 
     def as_row(row: OffsetRow, kind: str | None) -> Row:
         start = row.current_offset if kind == "share" else None
-        mine = _expiry(row, expiries) if view.expiry else {}
-        return rows.offset(row) | {"type": kind, "start_offset": start} | mine
+        return offset_row(row, view, expiries) | {"type": kind, "start_offset": start}
 
     return [
         Found(
-            one.description, [], one.errors,
-            found=[row for row in one.rows if not view.topics
-                   or any(spec.covers(row.topic, row.partition) for spec in view.topics)],
-            make=partial(as_row, kind=one.description.type),
-            is_shown=view.row_test,
+            one.description, one.errors,
+            [row for row in one.rows if not view.topics
+             or any(spec.covers(row.topic, row.partition) for spec in view.topics)],
+            partial(as_row, kind=one.description.type), view.row_test,
         )
         for one in everything
     ]  # fmt: skip
@@ -133,25 +127,13 @@ def _show_offsets(output: Output, view: View, found: Found) -> None:
     note = kafka_tables.group_note(found.description)
     if note is not None and output.is_text:
         output.note(note.replace("Consumer group", f"{kind.capitalize()} group"))
-    every = found.every
-    if not every and not found.errors:
+    if not found.every and not found.errors:
         what = "start offsets" if kind == "share" else "committed offsets"
         output.note(f"{kind.capitalize()} group {escape(found.description.group)} has no {what}.")
-    _table(output, view, kind, found.rows)
+    _put(output, view, kind, found.rows())
     for error in found.errors:
         output.failed(error)
-    output.done += bool(every or not found.errors)
-
-
-def _expiry(row: OffsetRow, expiries: Expiries) -> Row:
-    at = TopicPartition(row.topic, row.partition)
-    return expiry.as_row(expiries.get((row.group, at)))
-
-
-def _find_members(
-    _session: Session, _sink: Sink, _view: View, others: Sequence[OtherGroup]
-) -> list[Found]:
-    return [Found(other.description, _member_rows(other), []) for other in others]
+    output.done += bool(found.every or not found.errors)
 
 
 def _member_rows(other: OtherGroup) -> list[Row]:
@@ -182,22 +164,11 @@ def _tasks(tasks: Sequence[Assignment]) -> str | None:
     )
 
 
-def _find_state(
-    _session: Session, _sink: Sink, _view: View, others: Sequence[OtherGroup]
-) -> list[Found]:
-    return [Found(other.description, [_state_row(other)], []) for other in others]
-
-
-def _state_row(other: OtherGroup) -> Row:
+def _state_rows(other: OtherGroup) -> list[Row]:
     kind = other.description.type
-    return {
-        **rows.state(other.description),
+    own = {
         "type": kind,
         "topology_epoch": other.topology_epoch,
         "subtopologies": len(other.topics) if kind == "streams" else None,
     }
-
-
-_FIND: dict[str, Callable[[Session, Sink, View, Sequence[OtherGroup]], list[Found]]] = {
-    "offsets": _find_offsets, "members": _find_members, "state": _find_state,
-}  # fmt: skip
+    return [rows.state(other.description) | own]

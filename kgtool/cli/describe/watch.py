@@ -16,7 +16,7 @@ from kgtool import columns as columns_of
 from kgtool.cli.app import exits
 from kgtool.cli.describe import share_and_streams
 from kgtool.cli.describe.present import arranged
-from kgtool.cli.describe.query import Found, HeldBack, look
+from kgtool.cli.describe.query import Found, look
 from kgtool.cli.describe.screen import Keys, Screen
 from kgtool.cli.describe.view import View
 from kgtool.cli.options.group_selection import Selection
@@ -98,6 +98,8 @@ _CHANGE = CHANGE._replace(spare=RATES[0].spare - 1)
 """Beside rates: they say more where there is no room for both."""
 _LONG = {"owner", "assignment"}
 """What is too long to be shown as "from -> to"."""
+Part = tuple[str, list[Row]]
+"""The type of group, and the rows of its table, each with what has changed (``change``)."""
 
 
 class Snapshot:
@@ -126,15 +128,10 @@ class Snapshot:
     def show(self, found: Found) -> None:
         """Take one group."""
         kind = found.description.type
-        self.rows.setdefault(kind if kind in share_and_streams.KINDS else "", []).extend(found.rows)
+        self.rows.setdefault(kind if kind in share_and_streams.KINDS else "", []).extend(
+            found.rows()
+        )
         self.errors += found.errors
-
-
-class Part(NamedTuple):
-    """The rows of one table, each with what has changed about it (``change``)."""
-
-    kind: str
-    rows: list[Row]
 
 
 class Watch:
@@ -199,21 +196,24 @@ class Watch:
 
             self._session.run(look_anew(self._session.cluster))
         taken = Snapshot()
-        exporter = prometheus.Exporter(self._view.prometheus) if self._view.prometheus else None
-        show = exporter.listen(taken.show) if exporter is not None else taken.show
-        held = HeldBack(taken, self._selection.groups)
-        look(self._session, held, self._selection, self._view, show, ordered=True)
-        for found in held.find(self._session, self._view):
+        seen: list[Found] = []
+
+        def show(found: Found) -> None:
+            taken.show(found)
+            seen.append(found)
+
+        missing = look(self._session, taken, self._selection, self._view, show, ordered=True)
+        for found in share_and_streams.find(self._session, taken, missing, self._view):
             show(found)
         if self._rates is not None:
             taken.rows[""] = list(self._rates.add(taken.rows.get("", ())))
-        if exporter is not None:
-            exporter.write(taken.cluster_id, len(taken.errors), int(time.time() * 1000))
+        if self._view.prometheus is not None:
+            prometheus.write(self._view.prometheus, seen, taken.cluster_id, len(taken.errors))
         return taken
 
     def _parts(self, now: Snapshot, before: Snapshot | None) -> list[Part]:
         """Compare two looks, table by table; those that nothing is in are left out."""
-        parts = []
+        parts: list[Part] = []
         for kind in ("", *share_and_streams.KINDS):
             there = self._arranged(now.rows.get(kind, ()))
             old = None if before is None else arranged(before.rows.get(kind, ()), self._view)
@@ -221,8 +221,8 @@ class Watch:
             rows: list[Row] = [{**row, "change": changed.get(at)} for at, row in enumerate(there)]
             rows += [{**row, "change": "gone"} for row in self._gone(old or (), there)]
             if rows:
-                parts.append(Part(kind, rows))
-        return parts or [Part("", [])]
+                parts.append((kind, rows))
+        return parts or [("", [])]
 
     def _arranged(self, rows: Sequence[Row]) -> list[Row]:
         """Sort as asked; on a screen, which may be small, the largest lag first."""
@@ -239,9 +239,9 @@ class Watch:
         if not self._output.is_text:
             self._put_out(now, parts)
             return
-        changed = sum(row["change"] is not None for part in parts for row in part.rows)
+        changed = sum(row["change"] is not None for _, rows in parts for row in rows)
         head = _headline(now, self._seconds, changed)
-        tables = [(self._columns(part), part.rows) for part in parts]
+        tables = [(self._columns(*part), part[1]) for part in parts]
         if self._screen is not None:
             errors = [sentence(error) for error in now.errors]
             self._screen.show(head, tables, errors)
@@ -251,22 +251,21 @@ class Watch:
             self._output.note(sentence(error))
         self._output.flush()
 
-    def _columns(self, part: Part) -> list[Column]:
-        if not part.kind:
-            if self._rates is None or self._view.columns:
-                return [*self._view.text_columns(part.rows), CHANGE]
-            return [*self._view.text_columns(part.rows), *RATES, _CHANGE]
-        return [*share_and_streams.text_columns(self._view, part.kind, part.rows), CHANGE]
+    def _columns(self, kind: str, rows: Sequence[Row]) -> list[Column]:
+        if kind:
+            return [*share_and_streams.text_columns(self._view, kind, rows), CHANGE]
+        has_rates = self._rates is not None and not self._view.columns
+        return [*self._view.text_columns(rows), *((*RATES, _CHANGE) if has_rates else (CHANGE,))]
 
     def _put_out(self, now: Snapshot, parts: Sequence[Part]) -> None:
         looked_at_ms = int(time.time() * 1000)
         rates = () if self._rates is None or self._view.columns else columns_of.keys(RATES)
         keys = (*self._view.row_keys, *rates, "change")
         self._output.begin(("looked_at_ms", *keys), now.cluster_id)
-        for part in parts:
-            for row in part.rows:
+        for kind, rows in parts:
+            for row in rows:
                 # Types with tables of their own have keys of their own, too.
-                is_whole = part.kind and not self._view.columns
+                is_whole = kind and not self._view.columns
                 shown = row if is_whole else {key: row.get(key) for key in keys}
                 self._output.row({"looked_at_ms": looked_at_ms, **shown})
         for error in now.errors:

@@ -7,50 +7,27 @@ when the cluster can't be reached: its age, which collectors publish, then tells
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from kgtool import metrics
+from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.describe.query import Found
 from kgtool.errors import KgError, UsageError
-from kgtool.model import GroupDescription
 
 
-class Exporter:
-    """Collects what one look finds; ``write`` makes the file of it."""
+def write(path: str, groups: Sequence[Found], cluster_id: str | None, errors: int) -> None:
+    """Replace the file by one with what was found of groups' offsets; ``errors``: how many.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._groups: list[tuple[GroupDescription, Sequence[Mapping[str, Any]]]] = []
-
-    def add(self, group: GroupDescription, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take one group with all its rows (those of ``describe --offsets``)."""
-        self._groups.append((group, rows))
-
-    def hear(self, found: Found) -> None:
-        """Take what was found of one group, if it is about offsets."""
-        if found.every is not None:
-            self.add(found.description, found.every)
-
-    def listen(self, show: Callable[[Found], None]) -> Callable[[Found], None]:
-        """Return ``show``, but listening in."""
-
-        def both(found: Found) -> None:
-            self.hear(found)
-            show(found)
-
-        return both
-
-    def write(self, cluster_id: str | None, errors: int, now_ms: int) -> None:
-        """Replace the file; KgError if that does not work."""
-        found = [*metrics.of_groups(self._groups), *metrics.of_looking(errors, now_ms)]
-        text = metrics.render(found, {"cluster_id": cluster_id or ""})
-        try:
-            _replace(self._path, text)
-        except OSError as error:
-            raise KgError(
-                f"Can't write the metrics to {self._path}: {error.strerror or error}."
-            ) from error
+    :raises KgError: that does not work.
+    """
+    of_groups = metrics.of_groups([(one.description, one.rows(every=True)) for one in groups])
+    text = metrics.render(
+        [*of_groups, *metrics.of_looking(errors, now_ms())], {"cluster_id": cluster_id or ""}
+    )
+    try:
+        _replace(path, text)
+    except OSError as error:
+        raise KgError(f"Can't write the metrics to {path}: {error.strerror or error}.") from error
 
 
 def check(path: str) -> None:
