@@ -23,7 +23,7 @@ def test_text(rows: list[tuple[str | None, int | None, str | None]], least: int)
     table = Table()
     table.names("NAME", [row[0] for row in rows], least)
     table.numbers("NUMBER", [row[1] for row in rows], least)
-    table.last("LAST %", [row[2] for row in rows])
+    table.words("LAST %", [row[2] for row in rows])
     size = max(least, *(width(shown(row[0])) for row in rows))
     lines = [("NAME", "NUMBER", "LAST %"), *(tuple(map(shown, row)) for row in rows)]
     assert table.text(len(rows)) == "".join(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kgtool.cli.options.group_selection import java_order
-from kgtool.cli.output.text_rows import NO_VALUE, Table, pad, shown, width
+from kgtool.cli.output.text_rows import MIN_WIDTH, NO_VALUE, Table, shown, width
 from kgtool.model import (
     Assignment,
     GroupDescription,
@@ -23,32 +23,19 @@ from kgtool.model import (
 from kgtool.protocol.codes import CODES
 from kgtool.text import escape
 
-MIN_WIDTH = 15
-
-
-def _column(header: str, values: Sequence[str], least: int) -> list[str]:
-    """Return a column as wide as its longest value, at least ``least``."""
-    return _fixed(header, values, max(least, max(map(width, set(values)), default=0)))
-
-
-def _fixed(header: str, values: Sequence[str], size: int) -> list[str]:
-    """Return a column of one width: longer values push the rest of their line to the right."""
-    if "".join(values).isascii():  # one character is one unit, as in nearly all tables
-        return [header.ljust(size), *[value.ljust(size) for value in values]]
-    return [pad(header, size), *(pad(value, size) for value in values)]
-
 
 def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -> str:
     """Return ``--list``: bare names, or a table when types or states were asked for."""
     names = [escape(group.group) for group in groups]
     if not with_type and not with_state:
         return "".join(f"{name}\n" for name in names)
-    columns = [_column("GROUP", names, max([MIN_WIDTH, *map(width, names)]) + 10)]
+    found = Table()
+    found.words("GROUP", names, max([MIN_WIDTH, *map(width, names)]) + 10)
     if with_type:
-        columns.append(_fixed("TYPE", [type_name(group.type) for group in groups], 20))
+        found.words("TYPE", [type_name(group.type) for group in groups], 20)
     if with_state:
-        columns.append(_fixed("STATE", [group.state or "Unknown" for group in groups], 20))
-    return "".join(" ".join(line) + "\n" for line in zip(*columns, strict=True))
+        found.words("STATE", [group.state or "Unknown" for group in groups], 20)
+    return found.text(len(groups))
 
 
 def type_name(type_: str | None) -> str:
@@ -56,65 +43,52 @@ def type_name(type_: str | None) -> str:
     return type_[:1].upper() + type_[1:] if type_ else "Unknown"
 
 
-def offsets(rows: Sequence[OffsetRow], verbose: bool = False, status: bool = False) -> str:
-    """Return one group's ``--describe --offsets``; empty where there is no row.
-
-    ``verbose`` adds the committed leader epoch, ``status`` kgtool's own STATUS at the end.
-    """
+def offsets(rows: Sequence[OffsetRow], verbose: bool = False) -> str:
+    """Return one group's ``--describe --offsets``; empty where there is no row."""
     if not rows:
         return ""
     found = Table()
-    found.names("GROUP", [row.group for row in rows], MIN_WIDTH)
-    found.names("TOPIC", [row.topic for row in rows], MIN_WIDTH)
+    found.names("GROUP", [row.group for row in rows])
+    found.names("TOPIC", [row.topic for row in rows])
     found.numbers("PARTITION", [row.partition for row in rows], 10)
     if verbose:
         found.numbers("LEADER-EPOCH", [row.leader_epoch for row in rows], 15)
     found.numbers("CURRENT-OFFSET", [row.current_offset for row in rows], 15)
     found.numbers("LOG-END-OFFSET", [row.log_end_offset for row in rows], 15)
     found.numbers("LAG", [row.lag for row in rows], 15)
-    found.names("CONSUMER-ID", [row.member_id for row in rows], MIN_WIDTH)
-    found.names("HOST", [row.host for row in rows], MIN_WIDTH)
-    clients = [row.client_id for row in rows]
-    if status:
-        found.names("CLIENT-ID", clients, MIN_WIDTH)
-        found.last("STATUS", [row.status for row in rows])
-    else:
-        found.last("CLIENT-ID", clients)
+    found.names("CONSUMER-ID", [row.member_id for row in rows])
+    found.names("HOST", [row.host for row in rows])
+    found.words("CLIENT-ID", [row.client_id for row in rows])
     return "\n" + found.text(len(rows))
 
 
 def members(group: GroupDescription, verbose: bool = False) -> str:
     """Return one group's ``--describe --members``; the header also when nobody is there."""
-    found = group.members
-    columns = [
-        _column("GROUP", [shown(group.group) for _ in found], MIN_WIDTH),
-        _column("CONSUMER-ID", [shown(member.member_id) for member in found], MIN_WIDTH),
-    ]
-    if any(member.instance_id for member in found):
-        instances = [escape(member.instance_id or "") for member in found]
-        columns.append(_column("GROUP-INSTANCE-ID", instances, 17))
-    columns += [
-        _column("HOST", [shown(member.host) for member in found], MIN_WIDTH),
-        _column("CLIENT-ID", [shown(member.client_id) for member in found], MIN_WIDTH),
-        _fixed("#PARTITIONS", [str(member.partition_count) for member in found], 15),
-    ]
-    if not verbose:
-        return "\n" + "".join(" ".join(line) + " \n" for line in zip(*columns, strict=True))
-    return "\n" + _verbose_members(group, columns)
+    there = group.members
+    found = Table()
+    found.names("GROUP", [group.group] * len(there))
+    found.names("CONSUMER-ID", [member.member_id for member in there])
+    if any(member.instance_id for member in there):
+        found.names("GROUP-INSTANCE-ID", [member.instance_id or "" for member in there], 17)
+    found.names("HOST", [member.host for member in there])
+    found.names("CLIENT-ID", [member.client_id for member in there])
+    found.numbers("#PARTITIONS", [member.partition_count for member in there], 15)
+    if verbose:
+        _verbose_members(group, found)
+    else:
+        found.words("", [""] * len(there))  # its lines end in a blank
+    return "\n" + found.text(len(there))
 
 
-def _verbose_members(group: GroupDescription, columns: list[list[str]]) -> str:
-    found = group.members
-    columns += [
-        _fixed("CURRENT-EPOCH", [shown(member.epoch) for member in found], 15),
-        _column("CURRENT-ASSIGNMENT", [assignment(m.assignment) for m in found], 20),
-        _fixed("TARGET-EPOCH", [shown(target_epoch(group, member)) for member in found], 15),
-        _column("TARGET-ASSIGNMENT", [assignment(m.target or ()) for m in found], 20),
-    ]
-    upgraded = [upgrade(group, member) for member in found]
+def _verbose_members(group: GroupDescription, found: Table) -> None:
+    there = group.members
+    found.numbers("CURRENT-EPOCH", [member.epoch for member in there], 15)
+    found.names("CURRENT-ASSIGNMENT", [assignment(m.assignment) for m in there], 20)
+    found.numbers("TARGET-EPOCH", [target_epoch(group, member) for member in there], 15)
+    found.names("TARGET-ASSIGNMENT", [assignment(m.target or ()) for m in there], 20)
+    upgraded = [upgrade(group, member) for member in there]
     if any(value is not None for value in upgraded):
-        columns.append(["UPGRADED", *("true" if value else "false" for value in upgraded)])
-    return "".join(" ".join(line) + "\n" for line in zip(*columns, strict=True))
+        found.words("UPGRADED", ["true" if value else "false" for value in upgraded])
 
 
 def target_epoch(group: GroupDescription, member: Member) -> int | None:
@@ -138,19 +112,16 @@ def assignment(topics: Assignment) -> str:
 
 def state(group: GroupDescription, verbose: bool = False) -> str:
     """Return one group's ``--describe --state``."""
-    columns = [
-        _column("GROUP", [shown(group.group)], MIN_WIDTH),
-        _column("COORDINATOR (ID)", [coordinator(group)], 25),
-        _fixed("ASSIGNMENT-STRATEGY", [shown(group.assignor or None)], 20),
-        _fixed("STATE", [group.state], 20),
-    ]
+    found = Table()
+    found.names("GROUP", [group.group])
+    found.names("COORDINATOR (ID)", [coordinator(group)], 25)
+    found.words("ASSIGNMENT-STRATEGY", [group.assignor or None], 20)
+    found.words("STATE", [group.state], 20)
     if verbose:
-        columns += [
-            _fixed("GROUP-EPOCH", [shown(group.group_epoch)], 15),
-            _fixed("TARGET-ASSIGNMENT-EPOCH", [shown(group.assignment_epoch)], 25),
-        ]
-    columns.append(["#MEMBERS", str(len(group.members))])
-    return "".join("\n" + " ".join(line) for line in zip(*columns, strict=True)) + "\n"
+        found.numbers("GROUP-EPOCH", [group.group_epoch], 15)
+        found.numbers("TARGET-ASSIGNMENT-EPOCH", [group.assignment_epoch], 25)
+    found.numbers("#MEMBERS", [len(group.members)])
+    return "\n" + found.text(1)
 
 
 def coordinator(group: GroupDescription) -> str:
@@ -174,12 +145,11 @@ def group_note(group: GroupDescription) -> str | None:
 def offset_deletions(rows: Sequence[OffsetDeletion]) -> str:
     """Return the table of Kafka's ``--delete-offsets``, in its order."""
     ordered = sorted(rows, key=_deletion_order)
-    columns = [
-        _column("TOPIC", [escape(row.topic) for row in ordered], MIN_WIDTH),
-        _fixed("PARTITION", [shown(row.partition) for row in ordered], 10),
-        _fixed("STATUS", [_deletion_status(row) for row in ordered], 15),
-    ]
-    return "".join("\n" + " ".join(line) for line in zip(*columns, strict=True)) + "\n"
+    found = Table()
+    found.names("TOPIC", [row.topic for row in ordered])
+    found.numbers("PARTITION", [row.partition for row in ordered], 10)
+    found.words("STATUS", [_deletion_status(row) for row in ordered], 15)
+    return "\n" + found.text(len(rows))
 
 
 def _deletion_order(row: OffsetDeletion) -> bytes:
@@ -204,15 +174,13 @@ def resets(
     """
     if not groups:
         return "\n"
-    least = max([MIN_WIDTH, *(width(escape(group)) for group in groups)])
-    widest = max([MIN_WIDTH, *(width(escape(topic)) for topic in topics)])
-    columns = [
-        _fixed("GROUP", [escape(row[0]) for row in rows], least),
-        _fixed("TOPIC", [escape(row[1]) for row in rows], widest),
-        _fixed("PARTITION", [shown(row[2]) for row in rows], 10),
-        ["NEW-OFFSET", *(shown(row[3]) for row in rows)],
-    ]
-    return "".join("\n" + " ".join(line) for line in zip(*columns, strict=True)) + "\n"
+    found = Table()
+    for at, (header, names) in enumerate((("GROUP", groups), ("TOPIC", topics))):
+        size = max([MIN_WIDTH, *(width(escape(name)) for name in names)])
+        found.words(header, [row[at] for row in rows], size)
+    found.numbers("PARTITION", [row[2] for row in rows], 10)
+    found.numbers("NEW-OFFSET", [row[3] for row in rows])
+    return "\n" + found.text(len(rows))
 
 
 def java_error(error: ItemError) -> str:
@@ -227,8 +195,7 @@ def java_error(error: ItemError) -> str:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a plain table, no wider than needed, without lines; for kgtool's own tables."""
-    columns = [
-        _column(header, [shown(row[index]) for row in rows], width(header))
-        for index, header in enumerate(headers)
-    ]
-    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*columns, strict=True))
+    found = Table()
+    for index, header in enumerate(headers):
+        found.names(header, [row[index] for row in rows], width(header))
+    return "".join(f"{line.rstrip()}\n" for line in found.text(len(rows), "  ").splitlines())

@@ -5,11 +5,12 @@ Widths count UTF-16 units, as Java's ``String.format`` does; nothing is ever cut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kgtool.text import escape
 
 NO_VALUE = "-"
+MIN_WIDTH = 15
 
 
 def width(text: str) -> int:
@@ -38,51 +39,40 @@ class Table:
         self._values: list[Sequence[object]] = []
         """Of the columns that differ from row to row: those of ``_forms`` with a ``%``."""
 
-    def names(self, header: str, values: Sequence[str | None], least: int) -> None:
+    def names(self, header: str, values: Sequence[object], least: int = MIN_WIDTH) -> None:
         """Add a column as wide as its longest value, at least ``least``."""
-        first = values[0]
-        if values.count(first) == len(values):
-            self._same(header, shown(first), max(least, width(shown(first))))
-            return
         cells = {value: shown(value) for value in set(values)}  # many of them repeat
-        size = max(least, *map(width, cells.values()))
-        self._differing(header, [cells[value] for value in values], size)
+        self._add(header, values, cells, max([least, *map(width, cells.values())]))
 
-    def last(self, header: str, values: Sequence[str | None]) -> None:
-        """Add a column of names without blanks at its end."""
-        cells = [shown(value) for value in values]
-        if cells.count(cells[0]) == len(cells):
-            self._same(header, cells[0], 0)
-        else:
-            self._differing(header, cells, 0)
-
-    def numbers(self, header: str, values: Sequence[int | None], size: int) -> None:
+    def words(self, header: str, values: Sequence[object], size: int = 0) -> None:
         """Add a column of one width: longer values push the rest of their line to the right."""
-        first = values[0]
-        if values.count(first) == len(values):
-            self._same(header, shown(first), size)
-            return
-        self._headers.append(pad(header, size))
-        self._forms.append(f"%-{size}s")
-        self._values.append(
-            [NO_VALUE if value is None else value for value in values] if None in values else values
-        )
+        self._add(header, values, {value: shown(value) for value in set(values)}, size)
 
-    def _same(self, header: str, cell: str, size: int) -> None:
-        self._headers.append(pad(header, size))
-        self._forms.append(pad(cell, size).replace("%", "%%"))
-
-    def _differing(self, header: str, cells: list[str], size: int) -> None:
-        self._headers.append(pad(header, size))
-        if "".join(cells).isascii():
+    def numbers(self, header: str, values: Sequence[int | None], size: int = 0) -> None:
+        """Add a column of one width, as ``words`` does."""
+        if values and values.count(values[0]) != len(values):
+            self._headers.append(pad(header, size))
             self._forms.append(f"%-{size}s")
-            self._values.append(cells)
+            self._values.append([shown(v) for v in values] if None in values else values)
+        else:
+            self.words(header, values, size)
+
+    def _add(
+        self, header: str, values: Sequence[object], cells: Mapping[object, str], size: int
+    ) -> None:
+        self._headers.append(pad(header, size))
+        if len(cells) == 1:
+            (cell,) = cells.values()
+            self._forms.append(pad(cell, size).replace("%", "%%"))
+        elif "".join(cells.values()).isascii():
+            self._forms.append(f"%-{size}s")
+            self._values.append([cells[value] for value in values])
         else:  # % counts characters, not units
             self._forms.append("%s")
-            self._values.append([pad(cell, size) for cell in cells])
+            self._values.append([pad(cells[value], size) for value in values])
 
-    def text(self, count: int) -> str:
+    def text(self, count: int, gap: str = " ") -> str:
         """Return header and ``count`` rows, a line each."""
-        form = " ".join(self._forms) + "\n"
+        form = gap.join(self._forms) + "\n"
         rows = zip(*self._values, strict=True) if self._values else [()] * count
-        return "".join([" ".join(self._headers), "\n", *[form % row for row in rows]])
+        return "".join([gap.join(self._headers), "\n", *[form % row for row in rows]])
