@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgtool.api import targets
-from kgtool.api.connection import Connected, Recorder, journal_folder, now_ms, warn
+from kgtool.api.connection import Connected, journal_folder, now_ms, warn
 from kgtool.client.ops import cut
 from kgtool.errors import UsageError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kgtool.changes.cleanup.apply import Result, Sight
     from kgtool.changes.cleanup.criteria import Criteria
     from kgtool.changes.cleanup.plan_file import Plan, PlanItem
-    from kgtool.changes.cleanup.progress import Progress
+    from kgtool.changes.journal.change import Change
     from kgtool.model import ItemError
     from kgtool.net.session import Session
 
@@ -95,11 +95,11 @@ class Cleaning(Connected):
                     f"{len(going)} groups are to be changed, and max_delete allows {max_delete}."
                 )
             sight = sight_for(wanted, warn, allow_blind=allow_blind)
-            with self._recorder(session, "cleanup_apply", allow_blind=allow_blind) as recorder:
+            with self._change(session, "cleanup_apply", allow_blind=allow_blind) as change:
                 if dry_run:
                     return list(_foreseen(session, sight, wanted, going))
                 folder = journal_folder(self._journal)
-                return list(_carried_out(session, recorder, sight, wanted, folder))
+                return list(_carried_out(session, change, sight, wanted, folder))
 
 
 def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) -> Plan:
@@ -147,10 +147,11 @@ def _foreseen(
 
 
 def _carried_out(
-    session: Session, recorder: Recorder, sight: Sight, plan: Plan, folder: Path
+    session: Session, change: Change, sight: Sight, plan: Plan, folder: Path
 ) -> Iterator[Result]:
     from kgtool.changes.cleanup.apply import (
         GROUPS_AT_ONCE,
+        Part,
         groups_back,
         look_ahead,
         places,
@@ -168,17 +169,9 @@ def _carried_out(
             else:
                 yield result
         look_ahead(session, sight, left)
-        recorder.foresee(lambda: ([i.group for i in left], sum(len(places(i)) for i in left)))
+        change.foresee(lambda: ([i.group for i in left], sum(len(places(i)) for i in left)))
         for items in cut(left, GROUPS_AT_ONCE):
-            yield from _part_done(session, recorder, sight, items, progress)
-
-
-def _part_done(
-    session: Session, recorder: Recorder, sight: Sight, items: list[PlanItem], progress: Progress
-) -> list[Result]:
-    from kgtool.changes.cleanup.apply import Part
-
-    with recorder.locked(item.group for item in items):
-        results = Part(session, sight, items, progress).apply(recorder, progress)
-    progress.finish({result.item.key: result.status for result in results})
-    return results
+            with change.locked(item.group for item in items):
+                results = Part(session, sight, items, progress).apply(change, progress)
+            progress.finish({result.item.key: result.status for result in results})
+            yield from results

@@ -6,68 +6,88 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgtool.api import targets
-from kgtool.api.connection import Recorder
 from kgtool.changes.journal.history import changed_configs
+from kgtool.changes.journal.journal import ConfigChange
 from kgtool.changes.restore.from_journal import check_config
-from kgtool.errors import KgError
+from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 
 if TYPE_CHECKING:
+    from kgtool.changes.journal.change import Change
     from kgtool.net.session import Session
 
 
 def alter(
-    session: Session, recorder: Recorder, group: str, changes: Mapping[str, str | None],
+    session: Session, change: Change, group: str, wanted: Mapping[str, str | None],
     dry_run: bool,
 ) -> dict[str, ItemError | None]:  # fmt: skip
     """Change configs of one group; None where it is done.
 
     :raises KgError: the configs that are there can't be read.
     """
+    from kgtool.changes.groups.configs import (
+        alter_group_configs,
+        check_group_configs,
+        describe_group_configs,
+    )
+
+    cluster = session.cluster
     if not dry_run:
-        recorder.lock([group])
-    before = None if dry_run else recorder.before_configs
-    done = session.run(targets.alter(session.cluster, group, changes, before))
-    errors = {name: _failed(group, error) for name, error in done.items()}
-    recorder.config_results(
+        change.lock([group])
+    there = session.run(describe_group_configs(cluster, [group]))[group]
+    if isinstance(there, KgError):
+        raise there
+    unknown = [name for name in wanted if name not in there]
+    if unknown:
+        raise UsageError(f"There is no config '{unknown[0]}' of groups.")
+    done = session.run(check_group_configs(cluster, {group: wanted}))
+    if wanted and not (dry_run or any(done[group, name] for name in wanted)):
+        images = [ConfigChange(group, name, there[name].own, new) for name, new in wanted.items()]
+        had = {name: there[name].own for name in wanted}
+        done = session.run(
+            alter_group_configs(
+                cluster, {group: wanted}, {group: had}, lambda: change.before_configs(images)
+            )
+        )
+    errors = {name: _failed(group, done[group, name]) for name in wanted}
+    change.config_results(
         (group, name, "failed" if failed else "altered", failed) for name, failed in errors.items()
     )
     return errors
 
 
 def undo(
-    session: Session, recorder: Recorder, journal: Path, force: bool, dry_run: bool
+    session: Session, change: Change, journal: Path, force: bool, dry_run: bool
 ) -> dict[tuple[str, str], ItemError | None]:
     """Set configs as they were before a change; what somebody has changed since is left alone."""
     from kgtool.changes.groups.configs import describe_group_configs
 
     changes = changed_configs(journal)
-    groups = list({change.group for change in changes})
+    groups = list({one.group for one in changes})
     if not dry_run:
-        recorder.lock(groups)  # what is compared now is what is changed
+        change.lock(groups)  # what is compared now is what is changed
     there = session.run(describe_group_configs(session.cluster, groups))
     answers: dict[tuple[str, str], ItemError | None] = {}
     wanted: dict[str, dict[str, str | None]] = {}
-    for change in changes:
-        now = there[change.group]
+    for one in changes:
+        now = there[one.group]
         own = None
         try:
             if isinstance(now, KgError):
                 raise now
-            if change.name not in now:
-                raise KgError(f"There is no config '{change.name}' of groups.")
-            own = now[change.name].own
+            if one.name not in now:
+                raise KgError(f"There is no config '{one.name}' of groups.")
+            own = now[one.name].own
             if not force:
-                check_config(change, own, "force=True")
+                check_config(one, own, "force=True")
         except KgError as error:
-            answers[change.group, change.name] = _failed(change.group, error)
+            answers[one.group, one.name] = _failed(one.group, error)
             continue
-        answers[change.group, change.name] = None
-        if own != change.before:
-            wanted.setdefault(change.group, {})[change.name] = change.before
+        answers[one.group, one.name] = None
+        if own != one.before:
+            wanted.setdefault(one.group, {})[one.name] = one.before
     for group, values in wanted.items():
-        done = alter(session, recorder, group, values, dry_run)
+        done = alter(session, change, group, values, dry_run)
         answers.update({(group, name): error for name, error in done.items()})
     return answers
 

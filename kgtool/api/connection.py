@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kgtool.client.ops import Operation
-    from kgtool.net.session import Session
 
 
 def now_ms() -> int:
@@ -42,20 +41,6 @@ def journal_folder(chosen: Path | None) -> Path:
 def warn(said: str) -> None:
     """Tell the program's author, or whoever reads its stderr, what undo does not cover."""
     warnings.warn(said, stacklevel=2)
-
-
-class Recorder(Change):
-    """A change of ``GroupAdmin``, in the same journal as the commands'; it says nothing but its id.
-
-    :param folder: where journals are kept (None: where the commands keep theirs).
-    """
-
-    def __init__(
-        self, session: Session, origin: Origin, folder: Path | None,
-        recorded: Callable[[str], None],
-    ) -> None:  # fmt: skip
-        timer = Timer(now_ms, time.monotonic, time.sleep, lambda: secrets.token_hex(4))
-        super().__init__(session, origin, journal_folder(folder), timer, recorded=recorded)
 
 
 T = TypeVar("T")
@@ -117,8 +102,7 @@ class Connected:
 
         :raises NetworkError: no broker answered.
         """
-        with self._lock:
-            session = self._ready()
+        with self._call() as session:
             session.connect()
             return session.cluster_id
 
@@ -132,12 +116,14 @@ class Connected:
             raise KgError("This GroupAdmin is closed.")
         return self._session
 
-    def _ready(self) -> Session:
-        """Return the session with its time begun anew, and nothing remembered that may change."""
-        session = self._open()
-        session.loop.renew()
-        session.cluster.topics.clear()
-        return session
+    @contextmanager
+    def _call(self) -> Iterator[Session]:
+        """Give the session for a call: its time begins anew, and it remembers no topics."""
+        with self._lock:
+            session = self._open()
+            session.loop.renew()
+            session.cluster.topics.clear()
+            yield session
 
     @contextmanager
     def _long_session(self) -> Iterator[Session]:
@@ -148,20 +134,22 @@ class Connected:
                 yield session
 
     def _run(self, operation: Operation[T]) -> T:
-        with self._lock:
-            return self._ready().run(operation)
+        with self._call() as session:
+            return session.run(operation)
 
     @property
     def _cluster(self) -> Any:
         return self._open().cluster
 
-    def _recorder(
+    def _change(
         self, session: Session, operation: str, undoes: str | None = None, **flags: bool
-    ) -> Recorder:
+    ) -> Change:
         """Begin a change; ``flags`` are those that the commands have as options."""
         session.connect()
         origin = self._origin(operation, undoes, **flags)
-        return Recorder(session, origin, self._journal, self._remember)
+        timer = Timer(now_ms, time.monotonic, time.sleep, lambda: secrets.token_hex(4))
+        folder = journal_folder(self._journal)
+        return Change(session, origin, folder, timer, recorded=self._remember)
 
     def _origin(self, operation: str, undoes: str | None = None, **flags: bool) -> Origin:
         """Return what a policy judges of a change before its groups are known."""

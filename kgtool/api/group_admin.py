@@ -9,7 +9,8 @@ milliseconds since the epoch and say so in their names; offsets are those of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kgtool.api import configs, targets
@@ -19,19 +20,20 @@ from kgtool.api.connection import now_ms, warn
 from kgtool.api.restore import Restoring
 from kgtool.api.targets import Goal, Topics
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
+from kgtool.changes.reset.targets import ResetRequest, Strategy
+from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
     GroupDeletion,
     GroupOffsetDeletions,
     ItemError,
     TopicPartition,
-    TopicSpec,
 )
 
 if TYPE_CHECKING:
     from kgtool.changes.groups.members import MemberRemoval
     from kgtool.changes.offsets.keep import GroupKeep
-    from kgtool.changes.reset.targets import GroupReset, Strategy
+    from kgtool.changes.reset.targets import GroupReset
     from kgtool.changes.snapshot import GroupChange
 
 
@@ -78,13 +80,11 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         :param create: make the group if it does not exist.
         :param force: also where a transaction is pending.
         """
-        from kgtool.changes.reset.targets import Strategy
-
         numbers = {at: targets.number(at, value) for at, value in offsets.items()}
         strategy = Strategy("from-file", offsets={group: numbers})
-        exact = {at: value for at, value in offsets.items() if isinstance(value, CommittedOffset)}
-        options = targets.Options(create, force, False, dry_run, is_exact=True, values=exact)
-        (done,) = self._reset("commit_offsets", [group], strategy, None, options)
+        request = ResetRequest((group,), strategy, None, create, force)
+        exact = partial(targets.exact, offsets=offsets)
+        (done,) = self._reset("commit_offsets", request, refine=exact, dry_run=dry_run)
         return done
 
     def reset_offsets(
@@ -113,46 +113,37 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         :raises UsageError: not exactly one of the three was given.
         """
         strategy = targets.strategy(to, shift_by, like)
-        specs = None if topics is None else targets.specs(topics)
-        options = targets.Options(create, force, all_or_nothing, dry_run)
-        return self._reset("reset_offsets", targets.names(groups), strategy, specs, options)
+        scope = None if topics is None else tuple(targets.specs(topics))
+        names = tuple(targets.names(groups))
+        request = ResetRequest(names, strategy, scope, create, force)
+        return self._reset("reset_offsets", request, all_or_nothing=all_or_nothing, dry_run=dry_run)
 
     def _reset(
-        self,
-        operation: str,
-        groups: list[str],
-        strategy: Strategy,
-        topics: list[TopicSpec] | None,
-        options: targets.Options,
-    ) -> list[GroupReset]:
+        self, operation: str, request: ResetRequest, *, dry_run: bool, all_or_nothing: bool = False,
+        refine: Callable[[list[GroupReset]], list[GroupReset]] = list,
+    ) -> list[GroupReset]:  # fmt: skip
         from kgtool.changes.reset.execute import execute_resets, settle
         from kgtool.changes.reset.plan import plan_resets
-        from kgtool.changes.reset.targets import ResetRequest
 
-        scope = None if topics is None else tuple(topics)
-        request = ResetRequest(tuple(groups), strategy, scope, options.create, options.force)
-        with self._lock:
-            session = self._ready()
-            with self._recorder(
-                session, operation, force=options.force, create=options.create,
-                all_or_nothing=options.all_or_nothing,
-            ) as recorder:  # fmt: skip
-                if not options.dry_run:
-                    recorder.lock(groups)
-                plan = session.run(plan_resets(session.cluster, request))
-                plan = settle(options.refine(plan), options.all_or_nothing)
-                if options.dry_run:
-                    return plan
-                done = session.run(
-                    execute_resets(
-                        session.cluster, plan, force=options.force,
-                        all_or_nothing=options.all_or_nothing,
-                        before_change=recorder.before,
-                    )
-                )  # fmt: skip
-                for group in done:
-                    recorder.results(group.rows)
-            return done
+        force, create = request.force, request.can_create
+        with self._call() as session, self._change(
+            session, operation, force=force, create=create, all_or_nothing=all_or_nothing,
+        ) as change:  # fmt: skip
+            if not dry_run:
+                change.lock(request.groups)
+            plan = session.run(plan_resets(session.cluster, request))
+            plan = settle(refine(plan), all_or_nothing)
+            if dry_run:
+                return plan
+            done = session.run(
+                execute_resets(
+                    session.cluster, plan, force=force, all_or_nothing=all_or_nothing,
+                    before_change=change.before,
+                )
+            )  # fmt: skip
+            for group in done:
+                change.results(group.rows)
+        return done
 
     def delete_groups(
         self, groups: Iterable[str], *, force: bool = False, dry_run: bool = False
@@ -167,31 +158,30 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         from kgtool.changes.hidden import HiddenOffsets
 
         names = targets.names(groups)
-        with self._lock:
-            session = self._ready()
+        with self._call() as session:
             hidden = HiddenOffsets(names, refuse=not force)
             if dry_run:
                 plan = plan_deletions(session.cluster, names, force=force, hidden=hidden)
                 return session.run(plan).rows
-            with self._recorder(session, "delete_groups", force=force) as recorder:
-                recorder.lock(names)
+            with self._change(session, "delete_groups", force=force) as change:
+                change.lock(names)
 
                 def count() -> tuple[list[str], int]:
                     looked = plan_deletions(session.cluster, names, force=force, hidden=hidden)
                     plan = session.run(looked)
                     return list(plan.agreed), plan.offsets
 
-                recorder.foresee(count)
+                change.foresee(count)
 
                 def before(changes: Sequence[GroupChange]) -> None:
-                    for said in hidden.warnings(change.image.group for change in changes):
+                    for said in hidden.warnings(one.image.group for one in changes):
                         warn(said)
-                    recorder.before(changes)
+                    change.before(changes)
 
                 return session.run(
                     delete_groups(
                         session.cluster, names, force=force, before_change=before, hidden=hidden,
-                        told=recorder.results,
+                        told=change.results,
                     )
                 )  # fmt: skip
 
@@ -208,19 +198,18 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
 
         requests = {group: targets.specs(topics)}
-        with self._lock:
-            session = self._ready()
+        with self._call() as session:
             if dry_run:
                 looked = plan_offset_deletions(session.cluster, requests, force=force)
                 return session.run(looked).results[group]
-            with self._recorder(session, "delete_offsets", force=force) as recorder:
-                recorder.lock([group])
+            with self._change(session, "delete_offsets", force=force) as change:
+                change.lock([group])
                 done = session.run(
                     delete_offsets(
-                        session.cluster, requests, force=force, before_change=recorder.before
+                        session.cluster, requests, force=force, before_change=change.before
                     )
                 )
-                recorder.results(done[group].rows)
+                change.results(done[group].rows)
             return done[group]
 
     def alter_configs(
@@ -233,10 +222,8 @@ class GroupAdmin(Asking, Restoring, Cleaning):
 
         :raises KgError: the configs that are there can't be read, so nothing was changed.
         """
-        with self._lock:
-            session = self._ready()
-            with self._recorder(session, "configs") as recorder:
-                return configs.alter(session, recorder, group, changes, dry_run)
+        with self._call() as session, self._change(session, "configs") as change:
+            return configs.alter(session, change, group, changes, dry_run)
 
     def keep(
         self, groups: Iterable[str], *, join: bool = False, dry_run: bool = False
@@ -253,20 +240,16 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         from kgtool.changes.offsets.keep import execute_keep, open_rows, plan_keep
 
         names = targets.names(groups)
-        with self._lock:
-            session = self._ready()
-            with self._recorder(session, "keep", join=join) as recorder:
-                plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
-                touched = {(row.group, row.at) for row in open_rows(plan.groups)}
-                if dry_run or not touched:
-                    return plan.groups
-                recorder.lock({group for group, _ in touched})
-                done = session.run(
-                    execute_keep(session.cluster, plan.groups, now_ms, recorder.before)
-                )
-                rows = [row for group in done for row in group.rows]
-                recorder.results(row for row in rows if (row.group, row.at) in touched)
-            return done
+        with self._call() as session, self._change(session, "keep", join=join) as change:
+            plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
+            touched = {(row.group, row.at) for row in open_rows(plan.groups)}
+            if dry_run or not touched:
+                return plan.groups
+            change.lock({group for group, _ in touched})
+            done = session.run(execute_keep(session.cluster, plan.groups, now_ms, change.before))
+            rows = [row for group in done for row in group.rows]
+            change.results(row for row in rows if (row.group, row.at) in touched)
+        return done
 
     def remove_members(
         self,
@@ -286,24 +269,35 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         :param instance_ids: static members, by their ``group.instance.id``.
         :raises KgError: the group does not exist or is of a type whose members can't be removed.
         """
-        from kgtool.changes.groups.members import Choice, MemberRemoval, recorded, remove_members
+        from kgtool.changes.groups.members import (
+            Choice,
+            MemberRemoval,
+            recorded,
+            refusals,
+            remove_members,
+        )
+        from kgtool.changes.snapshot import GroupChange, image_of
+        from kgtool.queries.groups.describe import describe_with_type
 
         choice = Choice(
             tuple(targets.names(instance_ids, "instance_ids")),
             tuple(targets.names(member_ids, "member_ids")),
             tuple(targets.names(client_ids, "client_ids")), all_members,
         )  # fmt: skip
-        with self._lock:
-            session = self._ready()
-            with self._recorder(session, REMOVE_MEMBERS, all=all_members) as recorder:
-                members, image = session.run(targets.members(session.cluster, group, choice))
-                if dry_run or not members:
-                    return [MemberRemoval(group, member, "would-remove") for member in members]
-                recorder.lock([group])
-                recorder.before([image], [recorded(group, member) for member in members])
-                reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
-                done = session.run(
-                    remove_members(session.cluster, group, members, reason[:255])
-                )  # fmt: skip
-                recorder.results(done)
-            return done
+        with self._call() as session, self._change(
+            session, REMOVE_MEMBERS, all=all_members
+        ) as change:  # fmt: skip
+            (found,) = session.run(describe_with_type(session.cluster, [group]))
+            problem = session.run(refusals(session.cluster, [found])).get(group)
+            if problem is not None:
+                raise KgError(problem.message, hint=problem.hint)
+            members = [member for member in found.members if choice.fits(member)]
+            if dry_run or not members:
+                return [MemberRemoval(group, member, "would-remove") for member in members]
+            change.lock([group])
+            image = GroupChange(image_of(found, {}), {})
+            change.before([image], [recorded(group, member) for member in members])
+            reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
+            done = session.run(remove_members(session.cluster, group, members, reason[:255]))
+            change.results(done)
+        return done

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.api import configs as configuring
 from kgtool.api import targets
-from kgtool.api.connection import Connected, Recorder, journal_folder, now_ms, warn
+from kgtool.api.connection import Connected, journal_folder, now_ms, warn
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.client.ops import cut
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 
 if TYPE_CHECKING:
+    from kgtool.changes.journal.change import Change
     from kgtool.changes.journal.history import Entry
     from kgtool.changes.restore.diff import DiffRow
     from kgtool.net.session import Session
@@ -97,12 +98,12 @@ class Restoring(Connected):
             session.connect()
             entry = self._entry(journal, session.cluster_id)
             check(entry, session.cluster_id, force=force)
-            with self._recorder(
+            with self._change(
                 session, "undo", entry.id, force=force, as_member=as_member
-            ) as recorder:
-                done = _take_back(session, recorder, entry, policy, dry_run)
+            ) as change:
+                done = _take_back(session, change, entry, policy, dry_run)
             if not dry_run and not done.errors:
-                by = recorder.journal.id if recorder.journal else None
+                by = change.journal_id
                 try:
                     mark_undone(entry, by, now_ms())
                 except OSError as error:
@@ -190,12 +191,10 @@ class Restoring(Connected):
             session.connect()
             if not (force or other_cluster):
                 check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
-            with self._recorder(
+            with self._change(
                 session, "restore", force=force, as_member=as_member, other_cluster=other_cluster
-            ) as recorder:
-                return _put_back(
-                    session, recorder, lambda: wishes(found, selecting), policy, dry_run
-                )
+            ) as change:
+                return _put_back(session, change, lambda: wishes(found, selecting), policy, dry_run)
 
     def diff(self, path: str | Path) -> list[DiffRow]:
         """Compare the groups of a backup or journal with what they have now; equal ones are left
@@ -222,7 +221,7 @@ class Restoring(Connected):
 
 
 def _take_back(
-    session: Session, recorder: Recorder, entry: Entry, policy: Policy, dry_run: bool
+    session: Session, change: Change, entry: Entry, policy: Policy, dry_run: bool
 ) -> Undone:
     from kgtool.changes.journal.history import is_about_configs, whole
     from kgtool.changes.restore.from_journal import not_covered, wishes
@@ -232,14 +231,14 @@ def _take_back(
     found = whole(entry.path)
     lost = ItemError.of(found.damage, Target()) if found.damage and found.is_lost else None
     if is_about_configs(entry.path):
-        configs = configuring.undo(session, recorder, entry.path, policy.force, dry_run)
+        configs = configuring.undo(session, change, entry.path, policy.force, dry_run)
         return Undone(entry.id, [], configs, lost)
-    done = _put_back(session, recorder, lambda: wishes(entry.path), policy, dry_run)
+    done = _put_back(session, change, lambda: wishes(entry.path), policy, dry_run)
     return Undone(entry.id, done, {}, lost)
 
 
 def _put_back(
-    session: Session, recorder: Recorder, wishes: Callable[[], Iterable[GroupWish]],
+    session: Session, change: Change, wishes: Callable[[], Iterable[GroupWish]],
     policy: Policy, dry_run: bool,
 ) -> list[PutGroup]:  # fmt: skip
     """Put offsets back, a part of the groups at a time."""
@@ -255,12 +254,12 @@ def _put_back(
     for _ in parts(wishes()):
         pass  # what is wrong in the file is known before the first part is changed
     if not dry_run:
-        recorder.foresee(count)
+        change.foresee(count)
     done: list[PutGroup] = []
     for part in parts(wishes()):
         if dry_run:
             done += putter.look(part)
             continue
-        with recorder.locked(wish.group for wish in part):
-            done += putter.put(part, recorder)
+        with change.locked(wish.group for wish in part):
+            done += putter.put(part, change)
     return done

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kgtool.changes.journal.journal import ConfigChange
 from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
-from kgtool.errors import KgError, UsageError
+from kgtool.errors import UsageError
 from kgtool.model import (
     CommittedOffset,
     GroupDescription,
     GroupOffsets,
     ItemError,
-    Member,
     Target,
     TopicPartition,
     TopicSpec,
@@ -22,10 +20,9 @@ from kgtool.model import (
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 
 if TYPE_CHECKING:
-    from kgtool.changes.groups.members import Choice
-    from kgtool.changes.snapshot import GroupChange
     from kgtool.client.cluster import Cluster
     from kgtool.client.ops import Operation
+    from kgtool.queries.groups.share_and_streams import OtherGroup
     from kgtool.queries.log.expiry import Expiry
 
 Topics: TypeAlias = "Iterable[str | TopicPartition | TopicSpec]"
@@ -111,35 +108,27 @@ def strategy(to: Goal | None, shift_by: int | None, like: str | None) -> Strateg
     raise UsageError(f"to takes {', '.join(_WORDS)}, an offset or a datetime, not {to!r}.")
 
 
-class Options(NamedTuple):
-    """How to reset. ``is_exact``: an offset that had to be fitted into the log is a failure;
-    ``values`` bring their own leader epoch and metadata."""
+def exact(
+    plan: Sequence[GroupReset], offsets: Mapping[TopicPartition, int | CommittedOffset]
+) -> list[GroupReset]:
+    """Let what had to be fitted into the log fail; commits keep their own epoch and metadata."""
+    return [
+        group._replace(rows=[_exact(row, offsets.get(row.at)) for row in group.rows])
+        for group in plan
+    ]
 
-    create: bool
-    force: bool
-    all_or_nothing: bool
-    dry_run: bool
-    is_exact: bool = False
-    values: Mapping[TopicPartition, CommittedOffset] = {}
 
-    def refine(self, plan: Sequence[GroupReset]) -> list[GroupReset]:
-        """Make a plan exact, if that is asked for."""
-        if not self.is_exact:
-            return list(plan)
-        return [group._replace(rows=[self._refined(row) for row in group.rows]) for group in plan]
-
-    def _refined(self, row: ResetRow) -> ResetRow:
-        if row.status != "would-reset" or row.partition is None:
-            return row
-        if row.clamp is not None and row.log is not None:
-            said = (
-                f"The offset {row.asked} is outside of the log of {row.at}, which has "
-                f"{row.log.start.offset} to {row.log.end.offset}."
-            )
-            target = Target(row.group, *row.at)
-            error = ItemError(target, None, "OUT_OF_RANGE", said)
-            return row._replace(status="failed", error=error, new=None)
-        return row._replace(new=self.values.get(row.at, row.new))
+def _exact(row: ResetRow, asked: int | CommittedOffset | None) -> ResetRow:
+    if row.status != "would-reset" or row.partition is None:
+        return row
+    if row.clamp is not None and row.log is not None:
+        said = (
+            f"The offset {row.asked} is outside of the log of {row.at}, which has "
+            f"{row.log.start.offset} to {row.log.end.offset}."
+        )
+        error = ItemError(Target(row.group, *row.at), None, "OUT_OF_RANGE", said)
+        return row._replace(status="failed", error=error, new=None)
+    return row._replace(new=asked) if isinstance(asked, CommittedOffset) else row
 
 
 # ---------------------------------------------------------------------------------------------
@@ -149,21 +138,26 @@ class Options(NamedTuple):
 def describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupDescription]]:
     """Describe groups of any type."""
     from kgtool.queries.groups.describe import describe_groups
-    from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
 
-    described = yield from describe_groups(cluster, groups)
-    found = {one.group: one for one in described}
-    missing = [name for name, one in found.items() if _is_missing(one)]
-    if missing:
-        others = yield from describe_other_groups(cluster, missing)
-        for name, other in others.items():
-            if isinstance(other, OtherGroup):
-                found[name] = other.description
+    found = {one.group: one for one in (yield from describe_groups(cluster, groups))}
+    for other in (yield from _others(cluster, found)):
+        found[other.description.group] = other.description
     return found
 
 
-def _is_missing(description: GroupDescription) -> bool:
-    return description.error is not None and description.error.code == GROUP_ID_NOT_FOUND
+def _others(cluster: Cluster, found: Mapping[str, GroupDescription]) -> Operation[list[OtherGroup]]:
+    """Find the share and streams groups among those that seem to be missing."""
+    from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
+
+    missing = [
+        name
+        for name, one in found.items()
+        if one.error is not None and one.error.code == GROUP_ID_NOT_FOUND
+    ]
+    if not missing:
+        return []
+    others = yield from describe_other_groups(cluster, missing)
+    return [other for other in others.values() if isinstance(other, OtherGroup)]
 
 
 def offsets(
@@ -175,26 +169,19 @@ def offsets(
     clock: Callable[[], int] | None,
 ) -> Operation[dict[str, GroupOffsets]]:
     """Describe the offsets of groups of any type."""
-    from kgtool.queries.groups.share_and_streams import (
-        OtherGroup,
-        describe_other_groups,
-        describe_other_offsets,
-    )
+    from kgtool.queries.groups.share_and_streams import describe_other_offsets
     from kgtool.queries.offsets.describe import describe_offsets
 
     listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
     found = {one.description.group: one for one in listed}
-    missing = [name for name, one in found.items() if _is_missing(one.description)]
-    if missing:
-        answers = yield from describe_other_groups(cluster, missing)
-        others = [other for other in answers.values() if isinstance(other, OtherGroup)]
-        for one in (yield from describe_other_offsets(cluster, others)):
-            rows = [
-                row
-                for row in one.rows
-                if topics is None or any(spec.covers(row.topic, row.partition) for spec in topics)
-            ]
-            found[one.description.group] = one._replace(rows=rows)
+    others = yield from _others(cluster, {name: one.description for name, one in found.items()})
+    for one in (yield from describe_other_offsets(cluster, others)) if others else ():
+        rows = [
+            row
+            for row in one.rows
+            if topics is None or any(spec.covers(row.topic, row.partition) for spec in topics)
+        ]
+        found[one.description.group] = one._replace(rows=rows)
     return found
 
 
@@ -216,56 +203,3 @@ def expiries(
         return {}
     found = yield from find_expiries(cluster, questions, now_ms)
     return {name: one.offsets for name, one in found.groups.items()}
-
-
-def members(
-    cluster: Cluster, group: str, choice: Choice
-) -> Operation[tuple[list[Member], GroupChange]]:
-    """Find members of a group; with them what a journal keeps of the group.
-
-    :raises KgError: there is no such group, or its members can't be removed.
-    """
-    from kgtool.changes.groups.members import refusals
-    from kgtool.changes.snapshot import GroupChange, image_of
-    from kgtool.queries.groups.describe import describe_with_type
-
-    (found,) = yield from describe_with_type(cluster, [group])
-    problem = (yield from refusals(cluster, [found])).get(group)
-    if problem is not None:
-        raise KgError(problem.message, hint=problem.hint)
-    chosen = [member for member in found.members if choice.fits(member)]
-    return chosen, GroupChange(image_of(found, {}), {})
-
-
-def alter(
-    cluster: Cluster,
-    group: str,
-    changes: Mapping[str, str | None],
-    before: Callable[[Sequence[ConfigChange]], None] | None,
-) -> Operation[dict[str, KgError | None]]:
-    """Check and make changes of a group's configs; without ``before``, only check them.
-
-    :raises KgError: the configs that are there can't be read.
-    """
-    from kgtool.changes.groups.configs import (
-        alter_group_configs,
-        check_group_configs,
-        describe_group_configs,
-    )
-
-    there = (yield from describe_group_configs(cluster, [group]))[group]
-    if isinstance(there, KgError):
-        raise there
-    unknown = [name for name in changes if name not in there]
-    if unknown:
-        raise UsageError(f"There is no config '{unknown[0]}' of groups.")
-    checked = yield from check_group_configs(cluster, {group: changes})
-    answers = {name: checked[group, name] for name in changes}
-    if before is None or any(answers.values()) or not changes:
-        return answers
-    images = [ConfigChange(group, name, there[name].own, value) for name, value in changes.items()]
-    had = {name: there[name].own for name in changes}
-    done = yield from alter_group_configs(
-        cluster, {group: changes}, {group: had}, lambda: before(images)
-    )
-    return {name: done[group, name] for name in changes}
