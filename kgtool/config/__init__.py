@@ -17,12 +17,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgtool.config.properties import Properties
+from kgtool.config.properties import Properties, read_properties
 from kgtool.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from kgtool.config.contexts import Context
-    from kgtool.config.properties import Properties
     from kgtool.config.security import Security
 
 BOOTSTRAP_VARIABLE = "KGTOOL_BOOTSTRAP_SERVER"
@@ -191,7 +190,6 @@ def contexts_file() -> str:
 
 def _read(path: str | None, profile: Context | None, environ: Mapping[str, str]) -> Properties:
     """Read a file, and put a profile's own properties over it."""
-    from kgtool.config.properties import Properties, read_properties
     from kgtool.config.providers import resolve
 
     properties = Properties() if path is None else read_properties(path)

@@ -40,6 +40,7 @@ from kgtool.errors import ConfigError, UsageError, WrongCluster
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SECURITY = "org.apache.kafka.common.security"
 _TEXTS = ("bootstrap", "command_config", "user", "policy")
 _HEAD = "# Written by `kgtool context`; comments are not kept. Secrets are references only.\n"
 
@@ -145,17 +146,14 @@ def _context(name: str, row: dict[str, Any]) -> Context:
 
 def put(context: Context, *, use: bool = False) -> None:
     """Add or replace a profile."""
-    with _locked():
-        known = load()
-        by_name = {**known.by_name, context.name: context}
+    with _locked() as known:
         current = context.name if use else known.current
-        _save(Contexts(current, by_name))
+        _save(Contexts(current, {**known.by_name, context.name: context}))
 
 
 def use(name: str | None) -> None:
     """Make a profile the one that is used when nothing else is said; None: none of them."""
-    with _locked():
-        known = load()
+    with _locked() as known:
         if name is not None:
             known.get(name)
         _save(known._replace(current=name))
@@ -166,8 +164,7 @@ def rename(old: str, new: str) -> None:
 
     :raises ConfigError: there is none of the old name, or one of the new.
     """
-    with _locked():
-        known = load()
+    with _locked() as known:
         found = known.get(old)
         if new in known.by_name:
             raise ConfigError(f"There is a context {new} already.")
@@ -178,8 +175,7 @@ def rename(old: str, new: str) -> None:
 
 def remove(name: str) -> None:
     """Forget a profile."""
-    with _locked():
-        known = load()
+    with _locked() as known:
         known.get(name)
         left = {key: value for key, value in known.by_name.items() if key != name}
         _save(Contexts(None if known.current == name else known.current, left))
@@ -187,8 +183,7 @@ def remove(name: str) -> None:
 
 def pin(name: str, cluster_id: str) -> None:
     """Remember which cluster a profile leads to; the first one that was seen stays."""
-    with _locked():
-        known = load()
+    with _locked() as known:
         found = known.by_name.get(name)
         if found is not None and found.cluster_id is None:
             by_name = {**known.by_name, name: found._replace(cluster_id=cluster_id)}
@@ -196,8 +191,8 @@ def pin(name: str, cluster_id: str) -> None:
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
-    """Keep two kgtools from losing each other's change."""
+def _locked() -> Iterator[Contexts]:
+    """Give what there is, and keep two kgtools from losing each other's change."""
     place = path()
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
     with open(f"{place}.lock", "a", encoding="utf-8") as lock:  # noqa: PTH123
@@ -205,7 +200,7 @@ def _locked() -> Iterator[None]:
             import fcntl
 
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield load()
 
 
 def _save(contexts: Contexts) -> None:
@@ -220,19 +215,17 @@ def _save(contexts: Contexts) -> None:
 
 
 def _document(contexts: Contexts) -> str:
-    parts = [_HEAD]
-    if contexts.current is not None:
-        parts.append(f"current = {_quoted(contexts.current)}\n")
-    for name in sorted(contexts.by_name):
-        parts.append(_section(contexts.by_name[name]))
-    return "\n".join(parts)
+    current = [] if contexts.current is None else [f"current = {_quoted(contexts.current)}\n"]
+    sections = [_section(contexts.by_name[name]) for name in sorted(contexts.by_name)]
+    return "\n".join([_HEAD, *current, *sections])
 
 
 def _section(context: Context) -> str:
     prefix = f"contexts.{_key(context.name)}"
-    texts = {key: getattr(context, key) for key in _TEXTS}
     lines = [f"[{prefix}]"]
-    lines += [f"{key} = {_quoted(value)}" for key, value in texts.items() if value is not None]
+    for key in _TEXTS:
+        if (value := getattr(context, key)) is not None:
+            lines.append(f"{key} = {_quoted(value)}")
     if context.is_protected:
         lines.append("protected = true")
     if context.cluster_id is not None:
@@ -249,16 +242,11 @@ def _key(text: str) -> str:
     return text if _BARE.fullmatch(text) else _quoted(text)
 
 
-_SPECIAL = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-
-
 def _quoted(text: str) -> str:
-    """Write a TOML basic string."""
-    escaped = (
-        _SPECIAL.get(c) or (f"\\u{ord(c):04x}" if ord(c) < 0x20 or ord(c) == 0x7F else c)
-        for c in text
-    )
-    return f'"{"".join(escaped)}"'
+    """Write a TOML basic string: one of JSON, but for DEL."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 # -- use --------------------------------------------------------------------------------------
@@ -278,22 +266,13 @@ def properties_of(context: Context, file: Properties, environ: Mapping[str, str]
     password = secrets.pop("password", None)
     merged.update(secrets)
     if context.user is not None and password is not None:
-        merged["sasl.jaas.config"] = _jaas(
-            merged.value("sasl.mechanism") or "", context.user, password
-        )
+        from kgtool.config.jaas import jaas_line
+
+        is_scram = (merged.value("sasl.mechanism") or "").startswith("SCRAM")
+        module = f"{_SECURITY}.{'scram.Scram' if is_scram else 'plain.Plain'}LoginModule"
+        options = {"username": context.user, "password": password}
+        merged["sasl.jaas.config"] = jaas_line(module, options)
     return merged
-
-
-def _jaas(mechanism: str, user: str, password: str) -> str:
-    package = "org.apache.kafka.common.security"
-    kind = "scram.Scram" if mechanism.startswith("SCRAM") else "plain.Plain"
-    pairs = {"username": user, "password": password}
-    options = " ".join(f'{key}="{_escaped(value)}"' for key, value in pairs.items())
-    return f"{package}.{kind}LoginModule required {options};"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
 
 
 def secret(reference: str, key: str, context: str, environ: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ in either kind of quotes with C escapes, ``/* */`` and ``//`` comments. The same
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kgtool.config.properties import Properties
@@ -76,8 +76,13 @@ def from_kafka_opts(properties: Properties, options: str) -> Properties:
         return properties
     path = named[-1].removeprefix("file:")
     module = _client_section(path)
-    pairs = "".join(f" {_quoted(key)}={_quoted(value)}" for key, value in module.options.items())
-    return Properties({**properties, "sasl.jaas.config": f"{module.module} required{pairs};"})
+    return Properties({**properties, "sasl.jaas.config": jaas_line(*module)})
+
+
+def jaas_line(module: str, options: Mapping[str, str]) -> str:
+    """Write a ``sasl.jaas.config``."""
+    pairs = "".join(f" {_quoted(key)}={_quoted(value)}" for key, value in options.items())
+    return f"{module} required{pairs};"
 
 
 def _client_section(path: str) -> LoginModule:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kgtool.config.contexts import Context, load, parse_toml
-from kgtool.errors import ConfigError, UsageError
+from kgtool.errors import ConfigError, UsageError, readable
 
 POLICY_VARIABLE = "KGTOOL_POLICY"
 CONFIRM_VARIABLE = "KGTOOL_CONFIRM"
@@ -102,10 +102,8 @@ def read(path: str) -> Policy:
     """
     place = os.path.expanduser(path)  # noqa: PTH111 - pathlib costs start-up time
     try:
-        with open(place, encoding="utf-8") as file:  # noqa: PTH123
+        with readable(f"the policy {path}"), open(place, encoding="utf-8") as file:  # noqa: PTH123
             document = parse_toml(file.read())
-    except OSError as error:
-        raise ConfigError(f"Can't read the policy {path}: {error.strerror}.") from None
     except ValueError as error:
         raise ConfigError(f"Can't read the policy {path}: {error}.") from None
     values: dict[str, Any] = {}
