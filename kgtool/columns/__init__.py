@@ -8,7 +8,7 @@ way Kafka's tables write it (``LOG-END-OFFSET``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from kgtool.errors import UsageError
 from kgtool.text import escape, span
@@ -17,9 +17,12 @@ NAME, PLAIN, STATUS, LAG = "name", "plain", "status", "lag"
 """What a column holds: a name, which may be shortened to fit; anything else; a status or state, or
 a lag, which have a colour."""
 
-TEXT, TEXT_OR_NULL, INT, INT_OR_NULL = "string", "string?", "integer", "integer?"
-FLAG, FLAG_OR_NULL = "boolean", "boolean?"
-"""The JSON types of most columns."""
+Json = Literal[
+    "string", "string?", "integer", "integer?", "number", "number?", "boolean", "boolean?",
+    "object", "error?", "strings", "strings?", "integers?", "rows", "rows?", "any",
+]  # fmt: skip
+"""A JSON type, with a ``?`` where it may be null. Besides JSON's own: ``error`` is an error object,
+``strings`` and ``integers`` are arrays, ``rows`` is one of objects, ``any`` is anything."""
 
 Row = Mapping[str, Any]
 Text = Callable[[Row], str | None]
@@ -36,10 +39,7 @@ class Column(NamedTuple):
     text: Text | None = None
     spare: int = 0
     """More than 0: a narrow terminal can do without, the lowest first."""
-    json: str = TEXT_OR_NULL
-    """The JSON type, with a ``?`` where it may be null. Besides JSON's own: ``error`` is an error
-    object, ``strings`` and ``integers`` are arrays, ``rows`` is one of objects (``inner``), ``any``
-    is anything."""
+    json: Json = "string?"
     words: tuple[str, ...] = ()
     """All values that there are."""
     inner: tuple[Column, ...] = ()
@@ -55,7 +55,7 @@ class Column(NamedTuple):
         return escape(value) if isinstance(value, str) else str(value)
 
 
-def machine(**kinds: str) -> tuple[Column, ...]:
+def machine(**kinds: Json) -> tuple[Column, ...]:
     """Return columns that only the machine formats have, by their JSON types."""
     return tuple(Column(key, json=kind) for key, kind in kinds.items())
 
@@ -73,13 +73,9 @@ def shown(columns: Sequence[Column], names: str = "") -> tuple[Column, ...]:
     return tuple(column for column in columns if column.header)
 
 
-def age(key: str) -> Text:
-    """Return how a column of time spans is written."""
-
-    def text(row: Row) -> str | None:
-        return None if row.get(key) is None else duration(row[key])
-
-    return text
+def written(key: str, write: Callable[[Any], str]) -> Text:
+    """Return how a column is written whose values may be null."""
+    return lambda row: None if row.get(key) is None else write(row[key])
 
 
 def duration(ms: int) -> str:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from kgtool.columns import (
-    FLAG,
-    INT,
-    INT_OR_NULL,
-    NAME,
-    PLAIN,
-    STATUS,
-    TEXT,
-    TEXT_OR_NULL,
-    Column,
-    Row,
-    Text,
-    machine,
-)
+from kgtool.columns import NAME, STATUS, Column, Row, Text, machine, written
 from kgtool.columns.groups import GROUP, NEVER, PARTITION, RULE, TOPIC, UNKNOWN
 from kgtool.text import moment
 
 ERROR = Column("error", json="error?")
-_OLD = Column("old_offset", "OLD-OFFSET", json=INT_OR_NULL)
-_NEW = Column("new_offset", "NEW-OFFSET", json=INT_OR_NULL)
+_OLD = Column("old_offset", "OLD-OFFSET", json="integer?")
+_NEW = Column("new_offset", "NEW-OFFSET", json="integer?")
 _OPEN = ("changed-meanwhile", "unknown", "failed", "not-reached")
 """What every change may come to that was not done."""
 
 
-def _status(*words: str, text: Text | None = None, kind: str = PLAIN) -> Column:
-    return Column("status", "STATUS", kind, text, json=TEXT, words=(*words, *_OPEN))
+def _status(*words: str, text: Text | None = None) -> Column:
+    return Column("status", "STATUS", text=text, json="string", words=(*words, *_OPEN))
 
 
 def failed_text(row: Row) -> str:
@@ -39,20 +26,20 @@ def failed_text(row: Row) -> str:
 DELETE = (GROUP, _status("deleted", "would-delete"), ERROR)
 DELETE_OFFSETS = (
     GROUP,
-    TOPIC._replace(json=TEXT_OR_NULL),  # None: nothing of the group was looked at
-    Column("partition", "PARTITION", json=INT_OR_NULL),
+    TOPIC._replace(json="string?"),  # None: nothing of the group was looked at
+    Column("partition", "PARTITION", json="integer?"),
     _status("deleted", "no-offset", "would-delete"),
     ERROR,
 )
 RESET = (
     GROUP,
     TOPIC,
-    Column("partition", "PARTITION", json=INT_OR_NULL),
-    Column("old_offset", "CURRENT-OFFSET", json=INT_OR_NULL),
+    Column("partition", "PARTITION", json="integer?"),
+    Column("old_offset", "CURRENT-OFFSET", json="integer?"),
     _NEW,
-    Column("records_replayed", "REPLAYED", spare=2, json=INT_OR_NULL),
-    Column("records_skipped", "SKIPPED", spare=1, json=INT_OR_NULL),
-    Column("clamped", "CLAMPED", spare=3, json=FLAG),
+    Column("records_replayed", "REPLAYED", spare=2, json="integer?"),
+    Column("records_skipped", "SKIPPED", spare=1, json="integer?"),
+    Column("clamped", "CLAMPED", spare=3, json="boolean"),
     _status("reset", "would-reset", "no-commit", "skipped"),
 )
 RESTORE = (
@@ -62,17 +49,12 @@ RESTORE = (
     _OLD,
     _NEW,
     _status(
-        "restored",
-        "deleted",
-        "unchanged",
-        "skipped",
-        "would-restore",
-        "would-delete",
+        "restored", "deleted", "unchanged", "skipped", "would-restore", "would-delete",
         text=failed_text,
     ),
     Column("note"),
     ERROR,
-)
+)  # fmt: skip
 """Also of ``undo``."""
 _DIFFERENCES = ("moved", "went-backwards", "vanished", "new", "changed", "topic-recreated")
 DIFF = (
@@ -81,18 +63,20 @@ DIFF = (
     PARTITION,
     _OLD,
     _NEW,
-    Column("difference", "DIFFERENCE", json=INT_OR_NULL),
-    Column("status", "STATUS", json=TEXT, words=_DIFFERENCES),
+    Column("difference", "DIFFERENCE", json="integer?"),
+    Column("status", "STATUS", json="string", words=_DIFFERENCES),
 )
-BACKUP = machine(path=TEXT, groups=INT, offsets=INT, bytes=INT, seconds="number")
+BACKUP = machine(
+    path="string", groups="integer", offsets="integer", bytes="integer", seconds="number"
+)
 HISTORY = (
-    Column("id", "ID", json=TEXT),
-    Column("at_ms", "TIME", spare=4, json=INT, text=lambda row: moment(row["at_ms"])),
-    Column("command", "COMMAND", json=TEXT),
+    Column("id", "ID", json="string"),
+    Column("at_ms", "TIME", spare=4, json="integer", text=lambda row: moment(row["at_ms"])),
+    Column("command", "COMMAND", json="string"),
     Column("cluster_id", "CLUSTER", NAME, spare=3),
-    Column("groups", "GROUPS", json=INT),
-    Column("changes", "CHANGES", json=INT),
-    Column("state", "STATE", json=TEXT, words=("done", "interrupted", "undone", "running")),
+    Column("groups", "GROUPS", json="integer"),
+    Column("changes", "CHANGES", json="integer"),
+    Column("state", "STATE", json="string", words=("done", "interrupted", "undone", "running")),
 )
 HISTORY_TEXT = (
     *HISTORY,
@@ -124,19 +108,19 @@ def _kept_time(key: str) -> Text:
 
 
 def _expires(key: str, header: str, spare: int = 0) -> Column:
-    return Column(key, header, PLAIN, _kept_time(key), spare, INT_OR_NULL)
+    return Column(key, header, text=_kept_time(key), spare=spare, json="integer?")
 
 
 KEEP = (
     GROUP,
     TOPIC,
     PARTITION,
-    Column("offset", "OFFSET", json=INT),
+    Column("offset", "OFFSET", json="integer"),
     RULE._replace(spare=2),
     _expires("old_expires_at_ms", "OLD-EXPIRES-AT", 1),
     _expires("new_expires_at_ms", "NEW-EXPIRES-AT"),
     Column("how"),
-    Column("status", "STATUS", STATUS, lambda row: _KEPT[row["status"]], json=TEXT,
+    Column("status", "STATUS", STATUS, lambda row: _KEPT[row["status"]], json="string",
            words=tuple(_KEPT)),
     ERROR,
 )  # fmt: skip
@@ -145,16 +129,16 @@ KEEP = (
 
 CONFIGS = (
     GROUP,
-    Column("name", "CONFIG", NAME, json=TEXT),
+    Column("name", "CONFIG", NAME, json="string"),
     Column("value", "VALUE", NAME),
     Column("default", "DEFAULT", NAME),
-    Column("source", "SOURCE", json=TEXT),
-    Column("type", json=TEXT),
+    Column("source", "SOURCE", json="string"),
+    Column("type", json="string"),
     Column("documentation"),
 )
 CONFIGS_ALTER = (
     GROUP,
-    Column("name", "CONFIG", NAME, json=TEXT),
+    Column("name", "CONFIG", NAME, json="string"),
     Column("old_value", "OLD-VALUE", NAME),
     Column("new_value", "NEW-VALUE", NAME),
     _status("altered", "unchanged", "would-alter", text=failed_text),
@@ -179,20 +163,18 @@ MEMBERS = (
 # -- cleanup --------------------------------------------------------------------------------------
 
 
-def _when(key: str) -> Text:
-    return lambda row: None if row[key] is None else moment(row[key])
-
-
 CLEANUP_PLAN = (
-    Column("action", "ACTION", json=TEXT),
+    Column("action", "ACTION", json="string"),
     GROUP,
     Column("type"),
     Column("state"),
-    Column("offsets", "OFFSETS", json=INT),
-    Column("lag", "LAG", json=INT_OR_NULL,
+    Column("offsets", "OFFSETS", json="integer"),
+    Column("lag", "LAG", json="integer?",
            text=lambda row: "unknown" if row["lag"] is None else str(row["lag"])),
-    Column("last_commit_ms", "LAST-COMMIT", PLAIN, _when("last_commit_ms"), 2, INT_OR_NULL),
-    Column("expires_at_ms", "EXPIRES-AT", PLAIN, _when("expires_at_ms"), 1, INT_OR_NULL),
+    Column("last_commit_ms", "LAST-COMMIT", text=written("last_commit_ms", moment), spare=2,
+           json="integer?"),
+    Column("expires_at_ms", "EXPIRES-AT", text=written("expires_at_ms", moment), spare=1,
+           json="integer?"),
     Column("why", "WHY", NAME, lambda row: "; ".join(row["why"]), 3, "strings"),
 )  # fmt: skip
 APPLIED = {
@@ -203,10 +185,10 @@ APPLIED = {
 }  # fmt: skip
 """What the statuses of ``cleanup apply`` are called for people."""
 CLEANUP_APPLY = (
-    Column("action", "ACTION", json=TEXT),
+    Column("action", "ACTION", json="string"),
     GROUP,
-    Column("offsets", "OFFSETS", json=INT),
-    Column("status", "STATUS", PLAIN, lambda row: APPLIED[row["status"]], json=TEXT,
+    Column("offsets", "OFFSETS", json="integer"),
+    Column("status", "STATUS", text=lambda row: APPLIED[row["status"]], json="string",
            words=tuple(APPLIED)),
     Column("reason", "REASON", NAME, spare=1),
     ERROR,

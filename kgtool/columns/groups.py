@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from kgtool.columns import (
-    FLAG_OR_NULL,
-    INT,
-    INT_OR_NULL,
     LAG,
     NAME,
     STATUS,
-    TEXT,
-    TEXT_OR_NULL,
     Column,
     Row,
     Text,
-    age,
     duration,
     keys,
     machine,
     shown,
+    written,
 )
 from kgtool.text import moment
 
@@ -57,13 +52,13 @@ def _type(row: Row) -> str:
     return kind[:1].upper() + kind[1:] if kind else "Unknown"
 
 
-GROUP = Column("group", "GROUP", NAME, json=TEXT)
-TOPIC = Column("topic", "TOPIC", NAME, json=TEXT)
-PARTITION = Column("partition", "PARTITION", json=INT)
+GROUP = Column("group", "GROUP", NAME, json="string")
+TOPIC = Column("topic", "TOPIC", NAME, json="string")
+PARTITION = Column("partition", "PARTITION", json="integer")
 RULE = Column("rule", "RULE")
-EXPIRES = Column("expires_at_ms", "EXPIRES-AT", text=expires_text, json=INT_OR_NULL)
+EXPIRES = Column("expires_at_ms", "EXPIRES-AT", text=expires_text, json="integer?")
 TYPE = Column("type", "TYPE", text=_type)
-TIME_LAG = Column("lag_ms", "TIME-LAG", text=age("lag_ms"), json=INT_OR_NULL)
+TIME_LAG = Column("lag_ms", "TIME-LAG", text=written("lag_ms", duration), json="integer?")
 
 LIST = (
     GROUP,
@@ -76,38 +71,38 @@ LIST = (
         text=lambda row: row.get("protocol_type") or None,
         spare=1,
     ),
-    Column("coordinator", "COORDINATOR", json=INT),
+    Column("coordinator", "COORDINATOR", json="integer"),
 )
-EXPIRING = (*LIST, Column("expiring_offsets", "EXPIRING", json=INT), EXPIRES, RULE)
+EXPIRING = (*LIST, Column("expiring_offsets", "EXPIRING", json="integer"), EXPIRES, RULE)
 """Of ``list --expiring-within``."""
 
 OFFSETS = (
     GROUP,
     TOPIC,
     PARTITION,
-    Column("current_offset", "CURRENT-OFFSET", spare=7, json=INT_OR_NULL),
-    Column("log_start_offset", "LOG-START-OFFSET", json=INT_OR_NULL),
-    Column("log_end_offset", "LOG-END-OFFSET", spare=6, json=INT_OR_NULL),
-    Column("lag", "LAG", LAG, json=INT_OR_NULL),
+    Column("current_offset", "CURRENT-OFFSET", spare=7, json="integer?"),
+    Column("log_start_offset", "LOG-START-OFFSET", json="integer?"),
+    Column("log_end_offset", "LOG-END-OFFSET", spare=6, json="integer?"),
+    Column("lag", "LAG", LAG, json="integer?"),
     TIME_LAG,
-    Column("leader_epoch", "LEADER-EPOCH", json=INT_OR_NULL),
+    Column("leader_epoch", "LEADER-EPOCH", json="integer?"),
     Column("metadata", "METADATA", NAME, lambda row: row.get("metadata") or None, spare=4),
     Column("member_id", "CONSUMER-ID", NAME, spare=3),
     Column("host", "HOST", NAME, spare=2),
     Column("client_id", "CLIENT-ID", NAME, spare=1),
-    Column("subscribed", "SUBSCRIBED", spare=5, json=FLAG_OR_NULL),
+    Column("subscribed", "SUBSCRIBED", spare=5, json="boolean?"),
     Column(
-        "status", "STATUS", STATUS, json=TEXT,
+        "status", "STATUS", STATUS, json="string",
         words=(
             "ok", "no-commit", "beyond-end", "before-start", "unknown-topic", "no-leader",
             "pending-transaction", "denied", "error",
         ),
     ),
 )  # fmt: skip
-STABLE_END = Column("last_stable_offset", "LAST-STABLE-OFFSET", json=INT_OR_NULL)
+STABLE_END = Column("last_stable_offset", "LAST-STABLE-OFFSET", json="integer?")
 """Of ``--read-committed``."""
 EXPIRY = (
-    Column("committed_at_ms", "COMMITTED-AT", text=committed_text, spare=8, json=INT_OR_NULL),
+    Column("committed_at_ms", "COMMITTED-AT", text=committed_text, spare=8, json="integer?"),
     EXPIRES,
     RULE,
 )
@@ -120,26 +115,26 @@ OFFSETS_TEXT = shown(
 """In the order of Kafka's table."""
 MEMBERS = (
     GROUP,
-    Column("consumer_id", "CONSUMER-ID", NAME, spare=6, json=TEXT),
+    Column("consumer_id", "CONSUMER-ID", NAME, spare=6, json="string"),
     Column("group_instance_id", "GROUP-INSTANCE-ID", NAME, spare=5),
-    Column("host", "HOST", NAME, spare=2, json=TEXT),
-    Column("client_id", "CLIENT-ID", NAME, spare=1, json=TEXT),
-    Column("partitions", "#PARTITIONS", json=INT),
-    Column("current_epoch", "CURRENT-EPOCH", json=INT_OR_NULL),
+    Column("host", "HOST", NAME, spare=2, json="string"),
+    Column("client_id", "CLIENT-ID", NAME, spare=1, json="string"),
+    Column("partitions", "#PARTITIONS", json="integer"),
+    Column("current_epoch", "CURRENT-EPOCH", json="integer?"),
     Column("current_assignment", "CURRENT-ASSIGNMENT", NAME, spare=4),
-    Column("target_epoch", "TARGET-EPOCH", json=INT_OR_NULL),
+    Column("target_epoch", "TARGET-EPOCH", json="integer?"),
     Column("target_assignment", "TARGET-ASSIGNMENT", NAME, spare=3),
-    Column("upgraded", "UPGRADED", json=FLAG_OR_NULL),
+    Column("upgraded", "UPGRADED", json="boolean?"),
 )
 STATE = (
     GROUP,
     Column("coordinator", "COORDINATOR (ID)", NAME, _coordinator, spare=2),
-    Column("coordinator_id", "COORDINATOR-ID", json=INT_OR_NULL),
+    Column("coordinator_id", "COORDINATOR-ID", json="integer?"),
     Column("assignment_strategy", "ASSIGNMENT-STRATEGY", NAME, spare=1),
     Column("state", "STATE", STATUS),
-    Column("group_epoch", "GROUP-EPOCH", json=INT_OR_NULL),
-    Column("target_assignment_epoch", "TARGET-ASSIGNMENT-EPOCH", json=INT_OR_NULL),
-    Column("members", "#MEMBERS", json=INT),
+    Column("group_epoch", "GROUP-EPOCH", json="integer?"),
+    Column("target_assignment_epoch", "TARGET-ASSIGNMENT-EPOCH", json="integer?"),
+    Column("members", "#MEMBERS", json="integer"),
 )
 STATE_TYPE = Column(
     "type", "TYPE", text=lambda row: "Classic" if row.get("group_epoch") is None else "Consumer"
@@ -149,16 +144,16 @@ tables of their own."""
 TOTALS = (
     Column("group", "GROUP", NAME, text=_all("group")),
     Column("topic", "TOPIC", NAME, text=_all("topic")),
-    Column("partitions", "PARTITIONS", json=INT),
-    Column("lagging", "LAGGING", json=INT),
-    Column("unknown", "UNKNOWN", json=INT),
-    Column("lag", "LAG", LAG, json=INT),
+    Column("partitions", "PARTITIONS", json="integer"),
+    Column("lagging", "LAGGING", json="integer"),
+    Column("unknown", "UNKNOWN", json="integer"),
+    Column("lag", "LAG", LAG, json="integer"),
     TIME_LAG,
 )
 _SUMS = (
-    Column("partitions", "PARTITIONS", json=INT),
-    Column("lag", "LAG", LAG, json=INT),
-    Column("max_lag", "MAX-LAG", json=INT_OR_NULL),
+    Column("partitions", "PARTITIONS", json="integer"),
+    Column("lag", "LAG", LAG, json="integer"),
+    Column("max_lag", "MAX-LAG", json="integer?"),
     TIME_LAG,
 )
 BY_GROUP = (GROUP, *_SUMS)
@@ -167,12 +162,8 @@ CHANGE = Column("change", "CHANGE", NAME)
 """Of ``--watch``, as are these."""
 
 
-def _rate(key: str) -> Text:
-    def text(row: Row) -> str | None:
-        rate = row.get(key)
-        return None if rate is None else f"{rate:.0f}" if abs(rate) >= 10 else f"{rate:g}"
-
-    return text
+def _rate(rate: float) -> str:
+    return f"{rate:.0f}" if abs(rate) >= 10 else f"{rate:g}"
 
 
 def _catch_up(row: Row) -> str | None:
@@ -185,24 +176,24 @@ def _catch_up(row: Row) -> str | None:
 
 
 RATES = (
-    Column("in_per_s", "IN/S", text=_rate("in_per_s"), spare=7, json="number?"),
-    Column("out_per_s", "OUT/S", text=_rate("out_per_s"), spare=8, json="number?"),
-    Column("catch_up_ms", "CATCH-UP", text=_catch_up, spare=9, json=INT_OR_NULL),
+    Column("in_per_s", "IN/S", text=written("in_per_s", _rate), spare=7, json="number?"),
+    Column("out_per_s", "OUT/S", text=written("out_per_s", _rate), spare=8, json="number?"),
+    Column("catch_up_ms", "CATCH-UP", text=_catch_up, spare=9, json="integer?"),
 )
 
 # -- share and streams groups ---------------------------------------------------------------------
 
 _MORE_OFFSETS = (
-    Column("type", json=TEXT, words=("share", "streams")),
-    Column("start_offset", "START-OFFSET", json=INT_OR_NULL),
+    Column("type", json="string", words=("share", "streams")),
+    Column("start_offset", "START-OFFSET", json="integer?"),
 )
 OTHER_OFFSETS = (*OFFSETS, *_MORE_OFFSETS)
 """JSON rows; the tables below are what people see of them."""
-_TOPOLOGY = Column("topology_epoch", "TOPOLOGY-EPOCH", json=INT_OR_NULL)
+_TOPOLOGY = Column("topology_epoch", "TOPOLOGY-EPOCH", json="integer?")
 _PROCESS = Column("process_id", "PROCESS", NAME, spare=2)
-_KIND = Column("type", json=TEXT, words=("share", "streams"))
+_KIND = Column("type", json="string", words=("share", "streams"))
 OTHER_MEMBERS = (*MEMBERS, _KIND, _PROCESS, _TOPOLOGY)
-OTHER_STATE = (*STATE, TYPE, _TOPOLOGY, Column("subtopologies", json=INT_OR_NULL))
+OTHER_STATE = (*STATE, TYPE, _TOPOLOGY, Column("subtopologies", json="integer?"))
 
 
 def _renamed(known: tuple[Column, ...], names: str, **headers: str) -> tuple[Column, ...]:
@@ -248,28 +239,28 @@ EXPLAIN = (
     GROUP,
     Column("exists", json="boolean"),
     TYPE,
-    *machine(state=TEXT_OR_NULL, state_since_ms=INT_OR_NULL, protocol_type=TEXT_OR_NULL),
-    *machine(coordinator=INT_OR_NULL, offsets_partition=INT_OR_NULL),
+    *machine(state="string?", state_since_ms="integer?", protocol_type="string?"),
+    *machine(coordinator="integer?", offsets_partition="integer?"),
     Column(
         "members", json="rows",
         inner=machine(
-            member_id=TEXT, instance_id=TEXT_OR_NULL, client_id=TEXT, host=TEXT, partitions=INT,
-            subscribed="strings?", subscribed_regex=TEXT_OR_NULL,
+            member_id="string", instance_id="string?", client_id="string", host="string",
+            partitions="integer", subscribed="strings?", subscribed_regex="string?",
         ),
     ),
     Column(
         "topics", json="rows",
         inner=(
             TOPIC,
-            Column("offsets", "OFFSETS", json=INT),
-            Column("subscribed", json=FLAG_OR_NULL),
+            Column("offsets", "OFFSETS", json="integer"),
+            Column("subscribed", json="boolean?"),
             Column("holders", json="strings"),
             Column("delete-offsets", json="object", inner=_ACTION),
         ),
     ),
     Column(
         "offsets", json="rows?",
-        inner=(TOPIC, PARTITION, Column("current_offset", "OFFSET", json=INT), *EXPIRY),
+        inner=(TOPIC, PARTITION, Column("current_offset", "OFFSET", json="integer"), *EXPIRY),
     ),
     Column(
         "actions", json="object",
@@ -278,19 +269,20 @@ EXPLAIN = (
             Column("reset-offsets", json="object", inner=_ACTION),
         ),
     ),
-    *machine(retention_ms=INT_OR_NULL, check_interval_ms=INT_OR_NULL, rules=TEXT_OR_NULL),
-    *machine(next_expires_at_ms=INT_OR_NULL),
+    *machine(retention_ms="integer?", check_interval_ms="integer?", rules="string?"),
+    *machine(next_expires_at_ms="integer?"),
     Column(
         "removals", json="rows?",
         inner=machine(
-            topic=TEXT_OR_NULL, partition=INT_OR_NULL, removed_at_ms=INT, cause=TEXT,
-            expires_at_ms=INT_OR_NULL, latency_ms=INT_OR_NULL,
+            topic="string?", partition="integer?", removed_at_ms="integer", cause="string",
+            expires_at_ms="integer?", latency_ms="integer?",
         ),
     ),
-    Column("removals_since_ms", json=INT_OR_NULL),
+    Column("removals_since_ms", json="integer?"),
     Column(
         "missing_acls", json="rows",
-        inner=machine(operation=TEXT, resource_type=TEXT, resource=TEXT, purpose=TEXT),
+        inner=machine(operation="string", resource_type="string", resource="string",
+                      purpose="string"),
     ),
     Column("next", json="strings"),
 )  # fmt: skip

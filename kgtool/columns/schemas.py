@@ -97,7 +97,10 @@ def schema(command: str) -> dict[str, Any]:
                 "command": {"const": command},
                 "version": {"const": 1},
                 "cluster_id": {"type": ["string", "null"]},
-                "results": {"type": "array", **(_any(rows) if rows else {"maxItems": 0})},
+                "results": {
+                    "type": "array",
+                    **({"items": {"anyOf": rows}} if rows else {"maxItems": 0}),
+                },
                 "errors": {"type": "array", "items": _ERROR},
             }
         ),
@@ -105,25 +108,12 @@ def schema(command: str) -> dict[str, Any]:
     }
 
 
-def _any(rows: list[dict[str, str]]) -> dict[str, Any]:
-    return {"items": {"anyOf": rows}}
-
-
 def _error() -> dict[str, Any]:
-    target = {
-        "group": {"type": ["string", "null"]},
-        "topic": {"type": ["string", "null"]},
-        "partition": {"type": ["integer", "null"]},
-        "broker": {"type": ["integer", "null"]},
-    }
+    text, number = {"type": ["string", "null"]}, {"type": ["integer", "null"]}
+    target = {"group": text, "topic": text, "partition": number, "broker": number}
+    word = {"type": "string"}
     return _closed(
-        {
-            "target": _closed(target),
-            "code": {"type": ["integer", "null"]},
-            "name": {"type": "string"},
-            "message": {"type": "string"},
-            "hint": {"type": ["string", "null"]},
-        }
+        {"target": _closed(target), "code": number, "name": word, "message": word, "hint": text}
     )
 
 

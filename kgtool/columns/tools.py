@@ -5,30 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kgtool.columns import (
-    FLAG,
-    FLAG_OR_NULL,
-    INT,
-    INT_OR_NULL,
-    NAME,
-    PLAIN,
-    TEXT,
-    TEXT_OR_NULL,
-    Column,
-    Row,
-    Text,
-    machine,
-    shown,
-)
+from kgtool.columns import NAME, Column, Row, Text, machine, shown, written
 from kgtool.columns.changes import ERROR
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
-from kgtool.text import moment
+from kgtool.timespec import shown_time
 
 # -- coordinator ----------------------------------------------------------------------------------
 
 
-def _joined(key: str) -> Text:
-    return lambda row: None if row[key] is None else ",".join(map(str, row[key]))
+def _joined(numbers: list[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _yes(key: str, no: str) -> Text:
+    return lambda row: "yes" if row[key] else no
 
 
 def _address(row: Row) -> str | None:
@@ -37,16 +27,16 @@ def _address(row: Row) -> str | None:
 
 COORDINATOR = (
     GROUP,
-    Column("hash", json=INT),
-    Column("partition", "PARTITION", json=INT_OR_NULL),
-    Column("coordinator", "COORDINATOR", json=INT_OR_NULL),
+    Column("hash", json="integer"),
+    Column("partition", "PARTITION", json="integer?"),
+    Column("coordinator", "COORDINATOR", json="integer?"),
     Column("host", "ADDRESS", NAME, _address),
-    Column("port", json=INT_OR_NULL),
-    Column("leader", "LEADER", json=INT_OR_NULL),
-    Column("leader_epoch", json=INT_OR_NULL),
-    Column("replicas", "REPLICAS", PLAIN, _joined("replicas"), 1, "integers?"),
-    Column("isr", "ISR", PLAIN, _joined("isr"), json="integers?"),
-    Column("loading", "LOADING", json=FLAG_OR_NULL),
+    Column("port", json="integer?"),
+    Column("leader", "LEADER", json="integer?"),
+    Column("leader_epoch", json="integer?"),
+    Column("replicas", "REPLICAS", text=written("replicas", _joined), spare=1, json="integers?"),
+    Column("isr", "ISR", text=written("isr", _joined), json="integers?"),
+    Column("loading", "LOADING", json="boolean?"),
     ERROR,
 )
 COORDINATOR_TEXT = shown(
@@ -78,43 +68,35 @@ def _headers(row: Row) -> str | None:
     return " ".join(found) or None
 
 
-def _time(row: Row) -> str | None:
-    at_ms = row["timestamp_ms"]
-    if at_ms is None:
-        return None
-    text = moment(at_ms)
-    return f"{text[:-1]}.{at_ms % 1000:03d}Z" if text.endswith("Z") else text
-
-
 _ENCODINGS = ("text", "json", "hex")
 PEEK = (
     GROUP,
     TOPIC,
     PARTITION,
-    Column("offset", "OFFSET", json=INT),
-    Column("committed_offset", json=INT),
-    Column("is_next", "", PLAIN, lambda row: "->" if row["is_next"] else "", json=FLAG),
-    Column("timestamp_ms", "TIME", PLAIN, _time, json=INT_OR_NULL),
+    Column("offset", "OFFSET", json="integer"),
+    Column("committed_offset", json="integer"),
+    Column("is_next", text=lambda row: "->" if row["is_next"] else "", json="boolean"),
+    Column("timestamp_ms", "TIME", text=written("timestamp_ms", shown_time), json="integer?"),
     Column("timestamp_type"),
-    Column("leader_epoch", json=INT_OR_NULL),
+    Column("leader_epoch", json="integer?"),
     Column("key", "KEY", NAME, _decoded("key"), json="any"),
     Column("key_encoding", words=_ENCODINGS),
     Column("value", "VALUE", NAME, _decoded("value"), json="any"),
     Column("value_encoding", words=_ENCODINGS),
     Column("headers", "HEADERS", NAME, _headers, 1, "rows",
-           inner=(Column("name", json=TEXT), Column("value", json="any"), Column("encoding"))),
+           inner=(Column("name", json="string"), Column("value", json="any"), Column("encoding"))),
 )  # fmt: skip
 PEEK_TEXT = shown(PEEK, "is_next offset timestamp_ms key headers value")
 
 # -- doctor ---------------------------------------------------------------------------------------
 
 DOCTOR = (
-    Column("finding", json=TEXT),
-    Column("severity", json=TEXT, words=("problem", "warning", "note")),
-    *machine(group=TEXT_OR_NULL, topic=TEXT_OR_NULL, partition=INT_OR_NULL, broker=INT_OR_NULL),
-    *machine(message=TEXT, evidence="object", fix=TEXT_OR_NULL),
+    Column("finding", json="string"),
+    Column("severity", json="string", words=("problem", "warning", "note")),
+    *machine(group="string?", topic="string?", partition="integer?", broker="integer?"),
+    *machine(message="string", evidence="object", fix="string?"),
 )
-FINDINGS = machine(finding=TEXT, title=TEXT, meaning=TEXT)
+FINDINGS = machine(finding="string", title="string", meaning="string")
 """Of ``doctor --findings``."""
 
 # -- request --------------------------------------------------------------------------------------
@@ -126,54 +108,62 @@ def _default(row: Row) -> str | None:
 
 
 APIS = (
-    Column("api", "API", json=TEXT),
-    Column("api_key", "KEY", json=INT),
-    Column("versions", "VERSIONS", json=TEXT),
+    Column("api", "API", json="string"),
+    Column("api_key", "KEY", json="integer"),
+    Column("versions", "VERSIONS", json="string"),
     Column("flexible", "FLEXIBLE"),
-    Column("route", "GOES TO", json=TEXT),
-    Column("changes", "CHANGES", PLAIN, lambda row: "yes" if row["changes"] else "-", json=FLAG),
-    Column("about", "WHAT IT IS", NAME, spare=1, json=TEXT),
+    Column("route", "GOES TO", json="string"),
+    Column("changes", "CHANGES", text=_yes("changes", "-"), json="boolean"),
+    Column("about", "WHAT IT IS", NAME, spare=1, json="string"),
 )
 FIELDS = (
-    Column("message", json=TEXT, words=("request", "response")),
-    Column("depth", json=INT),
-    Column("field", "FIELD", NAME, lambda row: "  " * row["depth"] + row["field"], json=TEXT),
-    Column("type", "TYPE", NAME, json=TEXT),
+    Column("message", json="string", words=("request", "response")),
+    Column("depth", json="integer"),
+    Column("field", "FIELD", NAME, lambda row: "  " * row["depth"] + row["field"], json="string"),
+    Column("type", "TYPE", NAME, json="string"),
     Column("versions", "VERSIONS"),
     Column("nullable", "NULL"),
-    Column("tag", "TAG", json=INT_OR_NULL),
+    Column("tag", "TAG", json="integer?"),
     Column("default", "DEFAULT", NAME, _default, json="any"),
-    Column("ignorable", json=FLAG),
+    Column("ignorable", json="boolean"),
     Column("note", "NOTE", NAME, spare=1),
 )
 REQUEST = (
-    *machine(api=TEXT, api_key=INT, version=INT, broker=INT_OR_NULL, request="any", response="any"),
-    *machine(header_hex=TEXT_OR_NULL, request_hex=TEXT_OR_NULL, response_hex=TEXT_OR_NULL),
+    *machine(
+        api="string",
+        api_key="integer",
+        version="integer",
+        broker="integer?",
+        request="any",
+        response="any",
+    ),
+    *machine(header_hex="string?", request_hex="string?", response_hex="string?"),
     ERROR,
 )
 
 # -- this machine ---------------------------------------------------------------------------------
 
-REGEX = machine(regex=TEXT, valid=FLAG, message=TEXT_OR_NULL)
-EXPORT = machine(path=TEXT, partitions=INT, bytes=INT, resumed=FLAG, seconds="number")
+REGEX = machine(regex="string", valid="boolean", message="string?")
+EXPORT = machine(
+    path="string", partitions="integer", bytes="integer", resumed="boolean", seconds="number"
+)
 CONTEXTS = (
-    Column("context", "CONTEXT", NAME, json=TEXT),
-    Column("current", "CURRENT", PLAIN, lambda row: "*" if row["current"] else None, json=FLAG),
+    Column("context", "CONTEXT", NAME, json="string"),
+    Column("current", "CURRENT", text=lambda row: "*" if row["current"] else None, json="boolean"),
     Column("bootstrap", "BOOTSTRAP", NAME,
            lambda row: row["bootstrap"] or row["command_config"]),
     Column("command_config"),
-    Column("protected", "PROTECTED", PLAIN, lambda row: "yes" if row["protected"] else "no",
-           json=FLAG),
+    Column("protected", "PROTECTED", text=_yes("protected", "no"), json="boolean"),
     Column("cluster_id", "CLUSTER", NAME, spare=1),
 )  # fmt: skip
 CONTEXT = (
     *CONTEXTS,
-    *machine(user=TEXT_OR_NULL, policy=TEXT_OR_NULL, properties="object", secrets="object"),
+    *machine(user="string?", policy="string?", properties="object", secrets="object"),
 )
 """Of ``context show``."""
 SANDBOX = machine(
-    name=TEXT, state=TEXT, bootstrap=TEXT_OR_NULL, kafka_version=TEXT_OR_NULL,
-    cluster_id=TEXT_OR_NULL, started_at_ms=INT_OR_NULL, directory=TEXT_OR_NULL, seeded=FLAG,
+    name="string", state="string", bootstrap="string?", kafka_version="string?",
+    cluster_id="string?", started_at_ms="integer?", directory="string?", seeded="boolean",
     brokers="rows",
 )  # fmt: skip
-VERSION = machine(version=TEXT)
+VERSION = machine(version="string")
