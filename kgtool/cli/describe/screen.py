@@ -7,7 +7,6 @@ import select
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 from kgtool.cli.output import terminal
@@ -49,10 +48,7 @@ class Keys:
             tty.setcbreak(self._fd, termios.TCSADRAIN)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         if self._fd is not None and self._before is not None:
             import termios
 

@@ -152,12 +152,8 @@ class Output:
 
     def row(self, row: Row) -> None:
         """Put out one result; nothing in the text format."""
-        if self.format == "json":
-            self._open_json()
-            self._write(",\n" if self._has_rows else "\n")
-            self._write(self._line(row))
-        elif self.format == "ndjson":
-            self._write(self._line(row) + "\n")
+        if self.format in ("json", "ndjson"):
+            self._put([self._line(row)])
         elif self.format == "csv":
             self._write_csv(self._complete(row))
         elif self.format == "yaml":
@@ -166,18 +162,20 @@ class Output:
 
     def records(self, rows: Sequence[Sequence[object]]) -> None:
         """Put out results that belong together, each with its values in the columns' order."""
-        if not rows or self.format not in ("json", "ndjson"):
-            for values in rows:
-                self.row(dict(zip(self._columns, values, strict=True)))
+        if rows and self.format in ("json", "ndjson"):
+            self._put(self._json.lines(rows))
+            self._has_rows = True
             return
-        lines = self._json.lines(rows)
+        for values in rows:
+            self.row(dict(zip(self._columns, values, strict=True)))
+
+    def _put(self, lines: list[str]) -> None:
         if self.format == "json":
             self._open_json()
             self._write(",\n" if self._has_rows else "\n")
             self._write(",\n".join(lines))
         else:
             self._write("\n".join(lines) + "\n")
-        self._has_rows = True
 
     def failed(self, error: ItemError, *, row: Row | None = None, quiet: bool = False) -> None:
         """Record a failure and name it on stderr.
@@ -222,7 +220,7 @@ class Output:
         if self.before_writing is not None:
             self.before_writing(False)
         if self.is_text and self._is_one_place:
-            self._flush()
+            self.flush()
         if end == "\n" and self._is_seen(stream) and not self.is_kafka_form:
             text = terminal.fold(text, terminal.size()[0])
         try:
@@ -305,7 +303,7 @@ class Output:
                 self._write_yaml()
             elif self.format == "csv" and not self._has_rows and self._columns:
                 self._write_csv(None)
-        self._flush()
+        self.flush()
         more = {name: count - ALIKE for (name, _), count in self._alike.items() if count > ALIKE}
         self._alike.clear()
         for name, count in more.items():
@@ -335,12 +333,15 @@ class Output:
 
     def _write_csv(self, row: Row | None) -> None:
         import csv
+        from types import SimpleNamespace
 
-        writer = csv.writer(_Sink(self._write), lineterminator="\n")
+        writer = csv.writer(SimpleNamespace(write=self._write), lineterminator="\n")
         if not self._has_rows:
             writer.writerow(self._columns or tuple(row or ()))
         if row is not None:
-            writer.writerow([cell(_flat(row[key])) for key in self._columns or row])
+            values = [row[key] for key in self._columns or row]
+            nested = (dict, list, tuple)
+            writer.writerow([cell(encode(v) if isinstance(v, nested) else v) for v in values])
 
     def _write(self, text: str) -> None:
         if self._reader_gone:
@@ -353,7 +354,8 @@ class Output:
         except OSError as error:
             self._lose_reader(stream, error)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Let the reader see what there is."""
         stream = self._stdout or sys.stdout
         try:
             stream.flush()
@@ -371,10 +373,6 @@ class Output:
             except (OSError, ValueError):  # streams in memory
                 self._one_place = True
         return self._one_place
-
-    def flush(self) -> None:
-        """Let the reader see what there is."""
-        self._flush()
 
     @property
     def reader_gone(self) -> bool:
@@ -402,13 +400,6 @@ def unwritable(error: OSError) -> KgError:
     )
 
 
-class _Sink:
-    """The file-like object that ``csv.writer`` wants."""
-
-    def __init__(self, write: Any) -> None:
-        self.write = write
-
-
 def _point_at_nothing(stream: TextIO) -> None:
     """Send a broken pipe's buffered rest to /dev/null, or the interpreter complains at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -416,7 +407,3 @@ def _point_at_nothing(stream: TextIO) -> None:
         os.dup2(nowhere, stream.fileno())
     finally:
         os.close(nowhere)
-
-
-def _flat(value: object) -> object:
-    return encode(value) if isinstance(value, (dict, list, tuple)) else value

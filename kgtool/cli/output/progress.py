@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from kgtool.cli.output import terminal
@@ -18,6 +17,8 @@ from kgtool.columns import duration
 from kgtool.text import size
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from kgtool.cli.output.output import Output
 
 EVERY_S = 0.2
@@ -46,12 +47,12 @@ class Line:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._quiet_until = time.monotonic() + after_s
-        self._is_drawn = False
         self._drawn = ""
+        """What stands there; empty: nothing."""
         self._before: Callable[[bool], None] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> Self:
         if self._output is not None:
             self._before, self._output.before_writing = (
                 self._output.before_writing, lambda _: self.make_way(),
@@ -65,10 +66,7 @@ class Line:
                 raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.close()
         if self._output is not None:
             self._output.before_writing = self._before
@@ -104,15 +102,14 @@ class Line:
         with self._lock:
             is_quiet = is_asking or time.monotonic() < self._quiet_until
             if not self._stop.is_set() and not is_quiet:
-                is_new = not self._is_drawn or text != self._drawn
-                self._is_drawn, self._drawn = True, text  # first: an interruption may come
-                if is_new:
+                was, self._drawn = self._drawn, text  # first: an interruption may come
+                if text != was:
                     self._put(_ERASE + text)
 
     def _erase(self) -> None:
-        if self._is_drawn:
+        if self._drawn:
             self._put(_ERASE)
-            self._is_drawn = False
+            self._drawn = ""
 
     def _put(self, text: str) -> None:
         try:
@@ -141,10 +138,6 @@ class Meter(Line):
         self._count, self._part = count, part
         self._began = time.monotonic()
         self._done = self._skipped = self._failed = 0
-
-    def __enter__(self) -> Meter:
-        super().__enter__()
-        return self
 
     def add(self, done: int) -> None:
         """Count more of them."""

@@ -33,10 +33,6 @@ class Progress(Line):
         self._phase: bool | None = None
         self._since = time.monotonic()
 
-    def __enter__(self) -> Progress:
-        super().__enter__()
-        return self
-
     def begin(self) -> None:
         """Draw at once: while Spark starts its stderr goes elsewhere, and this one's with it."""
         self.draw(self._start)
