@@ -235,29 +235,29 @@ OTHER_STATES = _renamed(
 # -- explain --------------------------------------------------------------------------------------
 
 _ACTION = machine(allowed="boolean", error="error?")
+EXPLAIN_MEMBER = machine(
+    member_id="string", instance_id="string?", client_id="string", host="string",
+    partitions="integer", subscribed="strings?", subscribed_regex="string?",
+)  # fmt: skip
+EXPLAIN_TOPIC = (
+    TOPIC,
+    Column("offsets", "OFFSETS", json="integer"),
+    Column("subscribed", json="boolean?"),
+    Column("holders", json="strings"),
+    Column("delete-offsets", json="object", inner=_ACTION),
+)
+EXPLAIN_REMOVAL = machine(
+    topic="string?", partition="integer?", removed_at_ms="integer", cause="string",
+    expires_at_ms="integer?", latency_ms="integer?",
+)  # fmt: skip
 EXPLAIN = (
     GROUP,
     Column("exists", json="boolean"),
     TYPE,
     *machine(state="string?", state_since_ms="integer?", protocol_type="string?"),
     *machine(coordinator="integer?", offsets_partition="integer?"),
-    Column(
-        "members", json="rows",
-        inner=machine(
-            member_id="string", instance_id="string?", client_id="string", host="string",
-            partitions="integer", subscribed="strings?", subscribed_regex="string?",
-        ),
-    ),
-    Column(
-        "topics", json="rows",
-        inner=(
-            TOPIC,
-            Column("offsets", "OFFSETS", json="integer"),
-            Column("subscribed", json="boolean?"),
-            Column("holders", json="strings"),
-            Column("delete-offsets", json="object", inner=_ACTION),
-        ),
-    ),
+    Column("members", json="rows", inner=EXPLAIN_MEMBER),
+    Column("topics", json="rows", inner=EXPLAIN_TOPIC),
     Column(
         "offsets", json="rows?",
         inner=(TOPIC, PARTITION, Column("current_offset", "OFFSET", json="integer"), *EXPIRY),
@@ -271,13 +271,7 @@ EXPLAIN = (
     ),
     *machine(retention_ms="integer?", check_interval_ms="integer?", rules="string?"),
     *machine(next_expires_at_ms="integer?"),
-    Column(
-        "removals", json="rows?",
-        inner=machine(
-            topic="string?", partition="integer?", removed_at_ms="integer", cause="string",
-            expires_at_ms="integer?", latency_ms="integer?",
-        ),
-    ),
+    Column("removals", json="rows?", inner=EXPLAIN_REMOVAL),
     Column("removals_since_ms", json="integer?"),
     Column(
         "missing_acls", json="rows",

@@ -17,7 +17,7 @@ from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.shared import CONNECTION, connection_params, make_settings, output_options
 from kgtool.cli.options.types import Duration, Moment, Named, Wrote
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports.analyze_alerts import Condition
+from kgtool.cli.reports.analyze_alerts import condition
 from kgtool.errors import ConfigError, UsageError
 from kgtool.retention.rules import RULE_SETS
 
@@ -61,7 +61,7 @@ from kgtool.retention.rules import RULE_SETS
         type=Duration(), default="1h", show_default=True)
 @repeatable("--fail-on", "WHAT", "Exit with status 5 if there is any: overdue, "
             "expiring-within=48h, or losses (a scenario removes what was committed again later).",
-            type=Condition())
+            type=condition)
 @flag("--strict", "Fail (status 1) if anything was unreadable.")
 @option("--engine", None, "local: without Spark, on local files.",
         type=Named(["spark", "local"]), default="spark", show_default=True)

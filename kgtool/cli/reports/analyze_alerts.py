@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
+from typing import Any, NamedTuple
 
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
@@ -40,27 +38,14 @@ class Warned(NamedTuple):
         return f"{self.what}={duration(self.within_ms)}" if self.within_ms else self.what
 
 
-if TYPE_CHECKING:  # generic since Click 8.4
-    _Type = click.ParamType[Warned]
-else:
-    _Type = click.ParamType
-
-
-class Condition(_Type):
-    """``overdue``, ``losses`` or ``expiring-within=DURATION``."""
-
-    name = "condition"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Warned:
-        """Read it."""
-        what, equals, span = str(value).partition("=")
-        if what == EXPIRING and equals:
-            return Warned(what, span_ms(span, f"fail-on {EXPIRING}"))
-        if what in (OVERDUE, LOSSES) and not equals:
-            return Warned(what)
-        raise UsageError(
-            f"--fail-on takes {OVERDUE}, {LOSSES} or {EXPIRING}=DURATION such as "
-            f"{EXPIRING}=48h, not '{value}'."
-        )
+def condition(text: str) -> Warned:
+    """Read ``overdue``, ``losses`` or ``expiring-within=DURATION``."""
+    what, equals, span = text.partition("=")
+    if what == EXPIRING and equals:
+        return Warned(what, span_ms(span, f"fail-on {EXPIRING}"))
+    if what in (OVERDUE, LOSSES) and not equals:
+        return Warned(what)
+    raise UsageError(
+        f"--fail-on takes {OVERDUE}, {LOSSES} or {EXPIRING}=DURATION such as "
+        f"{EXPIRING}=48h, not '{text}'."
+    )

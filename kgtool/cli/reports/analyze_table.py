@@ -25,16 +25,9 @@ _NAMES = ("group", "topic", "family", "path")
 _NEEDED = ("cause", "overdue_ms", "removed_offsets", "live_offsets")
 """What a table is for, besides the columns of its order: always there."""
 _TELLING = (
-    "offset",
-    "rule",
-    "expires_at_ms",
-    "lag",
-    "missed_offsets",
-    "group_state",
-    "members",
-    "records",
+    "offset", "rule", "expires_at_ms", "lag", "missed_offsets", "group_state", "members", "records",
     "damaged",
-)
+)  # fmt: skip
 """Columns that a narrow terminal keeps longer than others."""
 _BUCKET = {"bucket_ms": "bucket_start_ms"}
 Row = Mapping[str, Any]
@@ -75,7 +68,7 @@ def _put_text(rows: list[Row], kinds: Mapping[str, str], output: Output) -> None
 
 def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> None:
     """A table for a terminal: what there is no room for is left out, and named."""
-    from kgtool.cli.output.tables import draw, fit
+    from kgtool.cli.output.tables import draw, fit, name_hidden
     from kgtool.columns import NAME, PLAIN, Column
 
     columns = []
@@ -90,11 +83,7 @@ def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> No
     mark = terminal.mark_for()
     text = draw(columns, cells, sizes=fitting.sizes, colored=output.is_colored, mark=mark)
     output.text(text, end="")
-    if fitting.left_out:
-        output.note(
-            f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. "
-            "A wider terminal or -o shows them."
-        )
+    name_hidden(output, fitting)
 
 
 def _put_whole(

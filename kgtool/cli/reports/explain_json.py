@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.output.errors import error_object
-from kgtool.model import ItemError, Member
+from kgtool.cli.output.rows import of
+from kgtool.columns.groups import EXPLAIN_MEMBER, EXPLAIN_REMOVAL, EXPLAIN_TOPIC
+from kgtool.model import ItemError
 from kgtool.retention import rules as r
 
 if TYPE_CHECKING:
-    from kgtool.changes.explain import Explanation, TopicUse
-    from kgtool.retention.audit import Removal
+    from kgtool.changes.explain import Explanation
 
 
 def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
@@ -34,16 +35,17 @@ def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
 
 def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote) -> list[str]:
     """Return commands that make sense now, the most likely one first."""
-    name = quote(found.description.group)
+    group, name = found.description, quote(found.description.group)
     commands = [
         _acl(acl.operation, acl.resource_type, quote(acl.resource)) for acl in found.missing
     ]
     if not found.exists:
         return [*commands, *_after_the_end(found, name)]
-    if found.description.is_empty:
+    if group.is_empty:
         # keep leaves alone what a transaction is about to change.
         if any(e.expires_at_ms is not None and not e.is_pending for e in found.expiries.values()):
-            join = " --join" if found.description.protocol_type and _is_classic(found) else ""
+            is_classic = group.type in (None, r.TYPE_CLASSIC)
+            join = " --join" if group.protocol_type and is_classic else ""
             commands.append(f"kgtool keep --group {name}{join}")
         if found.committed and found.reset_refusal is None:
             commands.append(f"kgtool reset-offsets --group {name} --all-topics --to-earliest")
@@ -56,10 +58,6 @@ def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote)
                 topic = quote(use.topic)
                 commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
     return commands
-
-
-def _is_classic(found: Explanation) -> bool:
-    return found.description.type in (None, r.TYPE_CLASSIC)
 
 
 def _after_the_end(found: Explanation, name: str) -> list[str]:
@@ -94,8 +92,15 @@ def row(found: Explanation) -> dict[str, Any]:
         "protocol_type": group.protocol_type if found.exists else None,
         "coordinator": group.coordinator.id if group.coordinator else None,
         "offsets_partition": found.partition,
-        "members": [_member_row(member) for member in group.members],
-        "topics": [_topic_row(use) for use in found.topics],
+        "members": [
+            of(member, EXPLAIN_MEMBER, partitions=member.partition_count)
+            for member in group.members
+        ],
+        "topics": [
+            of(use, EXPLAIN_TOPIC, holders=[member.member_id for member in use.holders],
+               **{"delete-offsets": _action(use.refusal)})
+            for use in found.topics
+        ],
         "offsets": [offset_row(found, partition) for partition in found.committed]
         if found.committed or found.is_read
         else None,
@@ -107,39 +112,12 @@ def row(found: Explanation) -> dict[str, Any]:
         "check_interval_ms": broker.interval_ms if broker else None,
         "rules": broker.rules.name if broker else None,
         "next_expires_at_ms": min(times, default=None),
-        "removals": [_removal_row(item) for item in past.removals] if past else None,
+        "removals": [of(item, EXPLAIN_REMOVAL) for item in past.removals] if past else None,
         "removals_since_ms": past.begin_ms if past else None,
         "missing_acls": [acl._asdict() for acl in found.missing],
         "next": next_commands(found),
-    }
-
-
-def _member_row(member: Member) -> dict[str, Any]:
-    return {
-        "member_id": member.member_id,
-        "instance_id": member.instance_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "partitions": member.partition_count,
-        "subscribed": None if member.subscribed is None else list(member.subscribed),
-        "subscribed_regex": member.subscribed_regex,
-    }
-
-
-def _topic_row(use: TopicUse) -> dict[str, Any]:
-    return {
-        "topic": use.topic,
-        "offsets": use.offsets,
-        "subscribed": use.subscribed,
-        "holders": [member.member_id for member in use.holders],
-        "delete-offsets": _action(use.refusal),
-    }
+    }  # fmt: skip
 
 
 def _action(error: ItemError | None) -> dict[str, Any]:
     return {"allowed": error is None, "error": None if error is None else error_object(error)}
-
-
-def _removal_row(item: Removal) -> dict[str, Any]:
-    keys = ("topic", "partition", "removed_at_ms", "cause", "expires_at_ms", "latency_ms")
-    return {key: getattr(item, key) for key in keys}

@@ -43,21 +43,18 @@ def api_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def field_rows(message: str, cls: Any, version: int | None) -> Iterator[dict[str, Any]]:
+def field_rows(
+    message: str, cls: Any, version: int | None, flexible: bool | None = None, depth: int = 0
+) -> Iterator[dict[str, Any]]:
     """Yield a row for each field of a message, those inside behind the one that holds them.
 
-    :param version: only the fields of this version.
+    :param version: only the fields of this version; ``flexible``: whether it has tagged ones.
     """
-    flexible = version is not None and version in cls.FLEXIBLE
-    yield from _fields(message, cls, version, flexible, 0)
-
-
-def _fields(
-    message: str, cls: Any, version: int | None, flexible: bool, depth: int
-) -> Iterator[dict[str, Any]]:
     from kgtool.protocol.as_json import carries
 
     said = notes(cls)
+    if flexible is None:
+        flexible = version is not None and version in cls.FLEXIBLE
     for field in cls.FIELDS:
         if version is not None and not carries(field, version, flexible):
             continue
@@ -74,7 +71,7 @@ def _fields(
             "note": said.get(field.name),
         }
         if field.kind == "struct" or (field.kind == "array" and is_struct(field.of)):
-            yield from _fields(message, field.of, version, flexible, depth + 1)
+            yield from field_rows(message, field.of, version, flexible, depth + 1)
 
 
 @cache
