@@ -84,7 +84,7 @@ def addresses(bootstrap: Iterable[tuple[str, int]]) -> str:
                     for host, port in bootstrap)  # fmt: skip
 
 
-_FORMULA = "=+-@\t\r"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def escape(text: str) -> str:
@@ -121,13 +121,19 @@ def _in_shell(char: str) -> str:
     return _escaped(char) if char.isascii() else f"\\U{ord(char):08x}"  # \x85 would be a byte
 
 
+NO_VALUE = "-"
+
+
+def shown(value: object) -> str:
+    """Return a value for a table: ``-`` for what is unknown, names made harmless."""
+    if isinstance(value, str):
+        return escape(value)
+    if value is None:
+        return NO_VALUE
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def cell(value: object) -> str:
     """Return a value for CSV: empty for None, strings escaped and never the start of a formula."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str):
-        return str(value)
-    text = escape(value)
-    return f"'{text}" if value[:1] and value[0] in _FORMULA else text
+    text = "" if value is None else shown(value)
+    return f"'{text}" if isinstance(value, str) and value.startswith(_FORMULA) else text

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from kgtool.errors import UsageError
-from kgtool.text import escape, span
+from kgtool.text import shown as text_of
+from kgtool.text import span
 
 NAME, PLAIN, STATUS, LAG = "name", "plain", "status", "lag"
 """What a column holds: a name, which may be shortened to fit; anything else; a status or state, or
@@ -47,12 +48,7 @@ class Column(NamedTuple):
 
     def cell(self, row: Row) -> str:
         """Return the cell as text: ``-`` for what is unknown, names made harmless."""
-        value = self.text(row) if self.text is not None else row.get(self.key)
-        if value is None:
-            return "-"
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return escape(value) if isinstance(value, str) else str(value)
+        return text_of(self.text(row) if self.text is not None else row.get(self.key))
 
 
 def machine(**kinds: Json) -> tuple[Column, ...]:
@@ -92,27 +88,20 @@ _LARGEST_FIRST = {"lag", "lag_ms", "members", "partitions", "lagging", "unknown"
 
 def parse(text: str, known: Sequence[Column], option: str) -> tuple[Column, ...]:
     """Read ``group,LOG-END-OFFSET``; UsageError for a column that there isn't."""
+    listed = ", ".join(keys(known))
+    by_name = {_plain(name): one for one in reversed(known) for name in (one.header, one.key)}
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
-        raise UsageError(f"{option} takes names of columns: {_listed(known)}.")
+        raise UsageError(f"{option} takes names of columns: {listed}.")
+    for word in words:
+        if _plain(word) not in by_name:
+            raise UsageError(f"{option}: there is no column '{word}' here. There are: {listed}.")
     # What was asked for by name is never left out.
-    return tuple(dict.fromkeys(_find(word, known, option)._replace(spare=0) for word in words))
-
-
-def _find(word: str, known: Sequence[Column], option: str) -> Column:
-    wanted = _plain(word)
-    for column in known:
-        if wanted in (_plain(column.key), _plain(column.header)):
-            return column
-    raise UsageError(f"{option}: there is no column '{word}' here. There are: {_listed(known)}.")
+    return tuple(dict.fromkeys(by_name[_plain(word)]._replace(spare=0) for word in words))
 
 
 def _plain(word: str) -> str:
     return word.lower().replace("-", "_").replace(" (id)", "").lstrip("#")
-
-
-def _listed(known: Sequence[Column]) -> str:
-    return ", ".join(column.key for column in known)
 
 
 def pick(row: Row, chosen: Iterable[Column]) -> dict[str, Any]:

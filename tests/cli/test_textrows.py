@@ -7,8 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.cli.output.text_rows import Table, pad, shown, width
+from kgtool.cli.output.text_rows import Table, pad, width
 from kgtool.json_rows import Form
+from kgtool.text import shown
 
 # Few values, so that columns say the same in every row often enough; and what forms trip over.
 NAMES = st.sampled_from(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kgtool.cli.options.group_selection import java_order
-from kgtool.cli.output.text_rows import MIN_WIDTH, NO_VALUE, Table, shown, width
+from kgtool.cli.output.text_rows import MIN_WIDTH, Table, width
 from kgtool.model import (
     Assignment,
     GroupDescription,
@@ -21,7 +21,7 @@ from kgtool.model import (
     OffsetRow,
 )
 from kgtool.protocol.codes import CODES
-from kgtool.text import escape
+from kgtool.text import NO_VALUE, escape, shown
 
 
 def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -> str:

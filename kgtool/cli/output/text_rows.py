@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgtool.text import escape
+from kgtool.text import shown
 
-NO_VALUE = "-"
 MIN_WIDTH = 15
 
 
@@ -21,13 +20,6 @@ def width(text: str) -> int:
 def pad(text: str, size: int) -> str:
     """Pad on the right to ``size`` UTF-16 units; longer text stays as it is."""
     return text + " " * (size - width(text))
-
-
-def shown(value: object) -> str:
-    """Return a table cell: ``-`` for what is unknown, names made harmless."""
-    if value is None:
-        return NO_VALUE
-    return escape(value) if isinstance(value, str) else str(value)
 
 
 class Table:
