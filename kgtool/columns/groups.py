@@ -47,9 +47,9 @@ def _all(key: str) -> Text:
     return lambda row: "(all)" if row[key] is None else row[key]
 
 
-def _type(row: Row) -> str:
-    kind = row.get("type")
-    return kind[:1].upper() + kind[1:] if kind else "Unknown"
+def type_name(type_: str | None) -> str:
+    """Return a group's type as Kafka's tool writes it."""
+    return type_[:1].upper() + type_[1:] if type_ else "Unknown"
 
 
 GROUP = Column("group", "GROUP", NAME, json="string")
@@ -57,7 +57,7 @@ TOPIC = Column("topic", "TOPIC", NAME, json="string")
 PARTITION = Column("partition", "PARTITION", json="integer")
 RULE = Column("rule", "RULE")
 EXPIRES = Column("expires_at_ms", "EXPIRES-AT", text=expires_text, json="integer?")
-TYPE = Column("type", "TYPE", text=_type)
+TYPE = Column("type", "TYPE", text=lambda row: type_name(row.get("type")))
 TIME_LAG = Column("lag_ms", "TIME-LAG", text=written("lag_ms", duration), json="integer?")
 
 LIST = (

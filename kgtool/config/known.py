@@ -52,7 +52,7 @@ NAMES = frozenset(_NAMES.split())
 _OURS = ("ssl.", "sasl.", "security.")
 """Where an unknown name is a mistake, however little it looks like a known one."""
 _NEAR = 0.85
-_OF_PRODUCERS = ("metadata.max.idle.ms",)
+_PRODUCERS = "metadata.max.idle.ms"
 _LIBRDKAFKA = {
     "sasl.username": "sasl.jaas.config",
     "sasl.password": "sasl.jaas.config",
@@ -84,19 +84,14 @@ def _odd(key: str, where: str) -> str | None:
         return None
     if key in _LIBRDKAFKA:
         return f"{where} has {key}, which is librdkafka's; here it is {_LIBRDKAFKA[key]}."
-    near = _nearest(key)
+    from difflib import get_close_matches
+
+    # A producer's setting that looks like a client's.
+    near = next(iter(get_close_matches(key, NAMES, 1, _NEAR)), None) if key != _PRODUCERS else None
     if near is None and not key.startswith(_OURS):
         return None  # a consumer's or producer's: many share one file with those
     meant = f" Is {near} meant?" if near else ""
     return f"{where} has {key}, which is not a client property and is ignored.{meant}"
-
-
-def _nearest(key: str) -> str | None:
-    from difflib import get_close_matches
-
-    if key in _OF_PRODUCERS:
-        return None
-    return next(iter(get_close_matches(key, NAMES, 1, _NEAR)), None)
 
 
 _UNUSED = (

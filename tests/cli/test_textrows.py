@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.cli.output.text_rows import Table, pad, width
+from kgtool.cli.output.kafka_tables import Table, pad, width
 from kgtool.json_rows import Form
 from kgtool.text import shown
 

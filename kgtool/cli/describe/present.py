@@ -13,7 +13,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.rows import offset_values
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
-from kgtool.columns import Column, Row
+from kgtool.columns import Column, Row, groups
 from kgtool.model import ItemError, OffsetRow, TopicPartition
 from kgtool.text import escape
 
@@ -162,17 +162,18 @@ def totals(rows: Sequence[Row]) -> list[dict[str, Any]]:
     >>> totals(rows)[0]["lag"], totals(rows)[0]["unknown"]
     (5, 1)
     """
-    groups: dict[str, dict[str, list[Row]]] = {}
+    by_group: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        groups.setdefault(row["group"], {}).setdefault(row["topic"], []).append(row)
+        by_group.setdefault(row["group"], {}).setdefault(row["topic"], []).append(row)
     found = []
-    for group, topics in groups.items():
-        found += [_sum(group, topic, topics[topic]) for topic in sorted(topics)]
+    for group, topics in by_group.items():
+        found += [_sum(topics[topic], group=group, topic=topic) for topic in sorted(topics)]
         if len(topics) > 1:
-            found.append(_sum(group, None, [row for part in topics.values() for row in part]))
-    if len(groups) > 1:
-        found.append(_sum(None, None, rows))
-    return found
+            every = [row for part in topics.values() for row in part]
+            found.append(_sum(every, group=group, topic=None))
+    if len(by_group) > 1:
+        found.append(_sum(rows, group=None, topic=None))
+    return [columns.pick(row, groups.TOTALS) for row in found]
 
 
 def summed(rows: Sequence[Row], key: str) -> list[dict[str, Any]]:
@@ -183,36 +184,21 @@ def summed(rows: Sequence[Row], key: str) -> list[dict[str, Any]]:
     >>> summed(rows, "group")
     [{'group': 'g', 'partitions': 2, 'lag': 7, 'max_lag': 5, 'lag_ms': 9}]
     """
+    wanted = groups.BY_GROUP if key == "group" else groups.BY_TOPIC
     parts = grouped((row[key], row) for row in rows)
-    found = []
-    for name, some in parts.items():
-        lags, ages = _lags(some)
-        found.append(
-            {
-                key: name,
-                "partitions": len(some),
-                "lag": sum(lags),
-                "max_lag": max(lags, default=None),
-                "lag_ms": max(ages, default=None),
-            }
-        )
-    return found
+    return [columns.pick(_sum(some, **{key: name}), wanted) for name, some in parts.items()]
 
 
-def _lags(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
-    """Return the known lags, none below 0, and the known ages."""
+def _sum(rows: Sequence[Row], **about: str | None) -> dict[str, Any]:
+    """Sum up the known lags, none below 0, and the known ages."""
     lags = [max(row["lag"], 0) for row in rows if row["lag"] is not None]
-    return lags, [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
-
-
-def _sum(group: str | None, topic: str | None, rows: Sequence[Row]) -> dict[str, Any]:
-    lags, ages = _lags(rows)
+    ages = [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
     return {
-        "group": group,
-        "topic": topic,
+        **about,
         "partitions": len(rows),
         "lagging": sum(lag > 0 for lag in lags),
         "unknown": len(rows) - len(lags),
         "lag": sum(lags),
+        "max_lag": max(lags, default=None),
         "lag_ms": max(ages, default=None),
     }

@@ -26,17 +26,18 @@ class Found:
 
     :param every: all its rows: domain records in the offsets view.
     :param make: makes a row of such a record; called for the rows that somebody looks at.
-    :param is_shown: leaves out rows (``--lagging``).
+    :param view: its ``--lagging`` or ``--lag`` leaves out rows.
     """
 
     def __init__(
         self, description: GroupDescription, errors: list[ItemError], every: Sequence[Any],
-        make: Callable[[OffsetRow], Row] | None = None,
-        is_shown: Callable[[OffsetRow], bool] | None = None,
+        make: Callable[[OffsetRow], Row] | None = None, view: View | None = None,
     ) -> None:  # fmt: skip
         self.description, self.errors = description, errors
         self.every = every
-        self.shown = every if is_shown is None else [row for row in every if is_shown(row)]
+        self.shown = every
+        if view is not None and view.narrows:
+            self.shown = [row for row in every if view.shows(row)]
         self._make = make
 
     def rows(self, *, every: bool = False) -> Sequence[Row]:
@@ -87,7 +88,7 @@ def _offsets(
 
     def emit(found: GroupOffsets) -> None:
         make = partial(offset_row, view=view, expiries=expiries)
-        show(Found(found.description, found.errors, found.rows, make, view.row_test))
+        show(Found(found.description, found.errors, found.rows, make, view))
 
     when_known = _in_order(chosen.groups, emit) if ordered else emit
     everything = session.run(

@@ -116,7 +116,7 @@ def _find_offsets(
             one.description, one.errors,
             [row for row in one.rows if not view.topics
              or any(spec.covers(row.topic, row.partition) for spec in view.topics)],
-            partial(as_row, kind=one.description.type), view.row_test,
+            partial(as_row, kind=one.description.type), view,
         )
         for one in everything
     ]  # fmt: skip

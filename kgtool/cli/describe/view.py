@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import columns as columns_of
@@ -94,17 +94,10 @@ class View(NamedTuple):
         """Whether partitions are left out for their lag."""
         return self.lagging or self.lag is not None
 
-    @property
-    def row_test(self) -> Callable[[Any], bool] | None:
-        """The test that a row of offsets is shown; None where all are.
-
-        ``--lag`` with ``--by`` is about the sums.
-        """
-        return (lambda row: self._shows(row.lag)) if self.narrows else None
-
-    def _shows(self, lag: int | None) -> bool:
-        is_lagging = not self.lagging or (lag or 0) > 0
-        return is_lagging and (self.lag is None or self.by is not None or self.lag.holds(lag))
+    def shows(self, row: Any) -> bool:
+        """Whether a row of offsets is shown; ``--lag`` with ``--by`` is about the sums."""
+        is_lagging = not self.lagging or (row.lag or 0) > 0
+        return is_lagging and (self.lag is None or self.by is not None or self.lag.holds(row.lag))
 
     @property
     def is_kafkas(self) -> bool:

@@ -27,7 +27,7 @@ from kgtool.model import ItemError, Target
 from kgtool.text import cell
 
 if TYPE_CHECKING:
-    from kgtool.cli.output.pager import Pager
+    from subprocess import Popen
 
 ENVELOPE_VERSION = 1
 ALIKE = 10
@@ -81,7 +81,7 @@ class Output:
         self.is_asking = False
         """A question waits for its answer: no line of progress is drawn."""
         self._stdout, self._stderr = stdout, stderr
-        self._pager: Pager | None = None
+        self._pager: Popen[str] | None = None
         self._said: set[str] = set()
         self._alike: Counter[tuple[str, str | None]] = Counter()
         self._columns: tuple[str, ...] = ()
@@ -130,18 +130,21 @@ class Output:
         if wanted is None:
             return
         sys.stdout.flush()
-        self._pager = pager.Pager.start(wanted)
+        self._pager = pager.start(wanted)
         if self._pager is not None:
-            self._stdout = self._pager.stream
+            shown: Any = self._pager.stdin
+            self._stdout = shown
             if self._stderr is None and terminal.is_terminal(sys.stderr):
                 # Notes keep their place among the tables, and do not disturb the pager's screen.
-                self._stderr = self._pager.stream
+                self._stderr = shown
 
     def close_pager(self) -> None:
         """Wait for the pager's reader; what is said after that goes to the terminal."""
         if self._pager is not None:
+            from kgtool.cli.output import pager
+
             running, self._pager = self._pager, None
-            running.close()
+            pager.close(running)
             self._stdout = self._stderr = None
 
     def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
@@ -230,7 +233,7 @@ class Output:
             _point_at_nothing(stream)
 
     def _is_seen(self, stream: TextIO) -> bool:
-        in_pager = self._pager is not None and stream is self._pager.stream
+        in_pager = self._pager is not None and stream is self._pager.stdin
         return in_pager or terminal.is_terminal(stream)
 
     def _painted(self, text: str) -> str:

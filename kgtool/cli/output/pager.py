@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -28,40 +28,30 @@ def command(environ: Mapping[str, str] | None = None) -> str | None:
     return "less" if which("less", path=environ.get("PATH")) else None
 
 
-class Pager:
-    """A running pager; what is written to ``stream`` is what it shows."""
+def start(wanted: str) -> Popen[str] | None:
+    """Start it; what is written to its ``stdin`` is what it shows. None if that does not work."""
+    import subprocess
 
-    def __init__(self, process: Popen[str], stream: TextIO) -> None:
-        self._process = process
-        self.stream = stream
+    environ = {"LESS": "FRX", "LV": "-c", **os.environ}
+    try:
+        # The shell, as with git: PAGER may have arguments.
+        return subprocess.Popen(
+            ["/bin/sh", "-c", wanted], stdin=subprocess.PIPE, text=True, env=environ,
+            encoding=sys.stdout.encoding, errors="backslashreplace",
+        )  # fmt: skip
+    except OSError:
+        return None
 
-    @classmethod
-    def start(cls, wanted: str) -> Pager | None:
-        """Start it; None if that does not work."""
-        import subprocess
 
-        environ = dict(os.environ)
-        environ.setdefault("LESS", "FRX")
-        environ.setdefault("LV", "-c")
-        try:
-            # The shell, as with git: PAGER may have arguments.
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", wanted], stdin=subprocess.PIPE, text=True, env=environ,
-                encoding=sys.stdout.encoding, errors="backslashreplace",
-            )  # fmt: skip
-        except OSError:
-            return None
-        assert process.stdin is not None
-        return cls(process, process.stdin)  # type: ignore[arg-type]
-
-    def close(self) -> None:
-        """Let it show the rest, and wait until its reader has had enough."""
-        # Ctrl-C belongs to the pager now: less only stops searching.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            self.stream.close()
-        except BrokenPipeError:
-            pass
-        finally:
-            self._process.wait()
-            signal.signal(signal.SIGINT, before)
+def close(process: Popen[str]) -> None:
+    """Let it show the rest, and wait until its reader has had enough."""
+    assert process.stdin is not None
+    # Ctrl-C belongs to the pager now: less only stops searching.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    finally:
+        process.wait()
+        signal.signal(signal.SIGINT, before)
