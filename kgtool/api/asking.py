@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,9 @@ from kgtool.model import (
     Listing,
     Target,
     TopicPartition,
+    TopicSpec,
 )
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.protocol.schema import changes
 from kgtool.text import DAY_MS
 
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation
     from kgtool.changes.groups.configs import GroupConfig
     from kgtool.changes.raw.request import Answer
+    from kgtool.client.cluster import Cluster
+    from kgtool.client.ops import Operation
     from kgtool.queries.cluster.coordinators import Placement
     from kgtool.queries.doctor.examine import Diagnosis
+    from kgtool.queries.groups.share_and_streams import OtherGroup
     from kgtool.queries.log.expiry import Expiry
     from kgtool.queries.log.export import Exported
     from kgtool.queries.peek import Record
@@ -69,7 +74,7 @@ class Asking(Connected):
         streams groups are there too; a streams member's assignment are its active tasks. Needs
         DESCRIBE on the groups (KIP-848, KIP-932, KIP-1071).
         """
-        return self._run(targets.describe(self._cluster, targets.names(groups)))
+        return self._run(_describe(self._cluster, targets.names(groups)))
 
     def describe_offsets(
         self,
@@ -91,9 +96,7 @@ class Asking(Connected):
         specs = None if topics is None else targets.specs(topics)
         clock = now_ms if time_lag else None
         names = targets.names(groups)
-        return self._run(
-            targets.offsets(self._cluster, names, specs, committed=committed, clock=clock)
-        )
+        return self._run(_offsets(self._cluster, names, specs, committed=committed, clock=clock))
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset | KgError]:
         """Return all committed offsets of a group with leader epochs and metadata (KIP-88).
@@ -119,7 +122,7 @@ class Asking(Connected):
 
         :raises KgError: nothing could be found out.
         """
-        return self._run(targets.expiries(self._cluster, targets.names(groups), now_ms()))
+        return self._run(_expiries(self._cluster, targets.names(groups), now_ms()))
 
     def coordinators(self, groups: Iterable[str]) -> dict[str, Placement]:
         """Say where groups live: partition of ``__consumer_offsets``, leader, ISR, coordinator."""
@@ -290,3 +293,73 @@ def _reply(answer: Answer, version: int) -> Reply:
         error = ItemError.of(answer.reply, Target(broker=answer.broker))
         return Reply(answer.broker, version, None, error)
     return Reply(answer.broker, version, to_json(answer.reply, version), None)
+
+
+def _describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupDescription]]:
+    """Describe groups of any type."""
+    from kgtool.queries.groups.describe import describe_groups
+
+    found = {one.group: one for one in (yield from describe_groups(cluster, groups))}
+    for other in (yield from _others(cluster, found)):
+        found[other.description.group] = other.description
+    return found
+
+
+def _others(cluster: Cluster, found: Mapping[str, GroupDescription]) -> Operation[list[OtherGroup]]:
+    """Find the share and streams groups among those that seem to be missing."""
+    from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
+
+    missing = [
+        name
+        for name, one in found.items()
+        if one.error is not None and one.error.code == GROUP_ID_NOT_FOUND
+    ]
+    if not missing:
+        return []
+    others = yield from describe_other_groups(cluster, missing)
+    return [other for other in others.values() if isinstance(other, OtherGroup)]
+
+
+def _offsets(
+    cluster: Cluster,
+    groups: list[str],
+    topics: list[TopicSpec] | None,
+    *,
+    committed: bool,
+    clock: Callable[[], int] | None,
+) -> Operation[dict[str, GroupOffsets]]:
+    """Describe the offsets of groups of any type."""
+    from kgtool.queries.groups.share_and_streams import describe_other_offsets
+    from kgtool.queries.offsets.describe import describe_offsets
+
+    listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
+    found = {one.description.group: one for one in listed}
+    others = yield from _others(cluster, {name: one.description for name, one in found.items()})
+    for one in (yield from describe_other_offsets(cluster, others)) if others else ():
+        rows = [
+            row
+            for row in one.rows
+            if topics is None or any(spec.covers(row.topic, row.partition) for spec in topics)
+        ]
+        found[one.description.group] = one._replace(rows=rows)
+    return found
+
+
+def _expiries(
+    cluster: Cluster, groups: list[str], now_ms: int
+) -> Operation[dict[str, dict[TopicPartition, Expiry]]]:
+    """Say of all committed offsets of groups when they expire."""
+    from kgtool.queries.log.expiry import Question, find_expiries
+    from kgtool.queries.offsets.fetch import fetch_committed
+
+    described = yield from _describe(cluster, groups)
+    committed = yield from fetch_committed(cluster, groups)
+    questions = [
+        Question.of(description, committed[group])
+        for group, description in described.items()
+        if description.error is None and isinstance(committed[group], dict)
+    ]
+    if not questions:
+        return {}
+    found = yield from find_expiries(cluster, questions, now_ms)
+    return {name: one.offsets for name, one in found.groups.items()}

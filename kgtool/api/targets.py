@@ -1,29 +1,14 @@
-"""Between the arguments of ``GroupAdmin`` and the operations of ``queries`` and ``changes``."""
+"""The arguments of ``GroupAdmin`` as the operations of ``queries`` and ``changes`` take them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
 from kgtool.errors import UsageError
-from kgtool.model import (
-    CommittedOffset,
-    GroupDescription,
-    GroupOffsets,
-    ItemError,
-    Target,
-    TopicPartition,
-    TopicSpec,
-)
-from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
-
-if TYPE_CHECKING:
-    from kgtool.client.cluster import Cluster
-    from kgtool.client.ops import Operation
-    from kgtool.queries.groups.share_and_streams import OtherGroup
-    from kgtool.queries.log.expiry import Expiry
+from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition, TopicSpec
 
 Topics: TypeAlias = "Iterable[str | TopicPartition | TopicSpec]"
 """Topics by name, single partitions, or topics with some of their partitions."""
@@ -129,77 +114,3 @@ def _exact(row: ResetRow, asked: int | CommittedOffset | None) -> ResetRow:
         error = ItemError(Target(row.group, *row.at), None, "OUT_OF_RANGE", said)
         return row._replace(status="failed", error=error, new=None)
     return row._replace(new=asked) if isinstance(asked, CommittedOffset) else row
-
-
-# ---------------------------------------------------------------------------------------------
-# Operations
-
-
-def describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupDescription]]:
-    """Describe groups of any type."""
-    from kgtool.queries.groups.describe import describe_groups
-
-    found = {one.group: one for one in (yield from describe_groups(cluster, groups))}
-    for other in (yield from _others(cluster, found)):
-        found[other.description.group] = other.description
-    return found
-
-
-def _others(cluster: Cluster, found: Mapping[str, GroupDescription]) -> Operation[list[OtherGroup]]:
-    """Find the share and streams groups among those that seem to be missing."""
-    from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
-
-    missing = [
-        name
-        for name, one in found.items()
-        if one.error is not None and one.error.code == GROUP_ID_NOT_FOUND
-    ]
-    if not missing:
-        return []
-    others = yield from describe_other_groups(cluster, missing)
-    return [other for other in others.values() if isinstance(other, OtherGroup)]
-
-
-def offsets(
-    cluster: Cluster,
-    groups: list[str],
-    topics: list[TopicSpec] | None,
-    *,
-    committed: bool,
-    clock: Callable[[], int] | None,
-) -> Operation[dict[str, GroupOffsets]]:
-    """Describe the offsets of groups of any type."""
-    from kgtool.queries.groups.share_and_streams import describe_other_offsets
-    from kgtool.queries.offsets.describe import describe_offsets
-
-    listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
-    found = {one.description.group: one for one in listed}
-    others = yield from _others(cluster, {name: one.description for name, one in found.items()})
-    for one in (yield from describe_other_offsets(cluster, others)) if others else ():
-        rows = [
-            row
-            for row in one.rows
-            if topics is None or any(spec.covers(row.topic, row.partition) for spec in topics)
-        ]
-        found[one.description.group] = one._replace(rows=rows)
-    return found
-
-
-def expiries(
-    cluster: Cluster, groups: list[str], now_ms: int
-) -> Operation[dict[str, dict[TopicPartition, Expiry]]]:
-    """Say of all committed offsets of groups when they expire."""
-    from kgtool.queries.log.expiry import Question, find_expiries
-    from kgtool.queries.offsets.fetch import fetch_committed
-
-    described = yield from describe(cluster, groups)
-    committed = yield from fetch_committed(cluster, groups)
-    questions = [
-        Question.of(description, committed[group])
-        for group, description in described.items()
-        if description.error is None and isinstance(committed[group], dict)
-    ]
-    if not questions:
-        return {}
-    found = yield from find_expiries(cluster, questions, now_ms)
-    return {name: one.offsets for name, one in found.groups.items()}

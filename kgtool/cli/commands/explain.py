@@ -10,7 +10,7 @@ from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports import explain_json, explain_text
+from kgtool.cli.reports import explain
 from kgtool.columns import keys
 from kgtool.columns.groups import EXPLAIN
 
@@ -42,8 +42,8 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
 
 
 def _show(output: Output, found: Explanation) -> None:
-    output.text(explain_text.text(found, now_ms(), output.table_width), end="")
-    output.row(explain_json.row(found))
+    output.text(explain.text(found, now_ms(), output.table_width), end="")
+    output.row(explain.row(found))
     error = found.description.error
     if error is not None and not found.was_there:
         output.failed(error)
