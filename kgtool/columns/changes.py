@@ -87,13 +87,9 @@ HISTORY_TEXT = (
 # -- keep -----------------------------------------------------------------------------------------
 
 _KEPT = {
-    "would-keep": "would be kept",
-    "kept": "kept",
-    "not-needed": "not needed",
-    "failed": "failed",
-    "changed-meanwhile": "changed meanwhile",
-    "unknown": "unknown",
-}
+    "would-keep": "would be kept", "kept": "kept", "not-needed": "not needed", "failed": "failed",
+    "changed-meanwhile": "changed meanwhile", "unknown": "unknown",
+}  # fmt: skip
 
 
 def _kept_time(key: str) -> Text:

@@ -67,16 +67,15 @@ def security(properties: Properties, where: str) -> Security | None:
     :raises ConfigError: a value is unknown, missing or contradicts another one.
     """
     protocol = (properties.value("security.protocol") or "PLAINTEXT").upper()
-    if protocol not in PROTOCOLS:
-        raise ConfigError(
-            f"Invalid value {protocol} for configuration security.protocol in {where}: it must be "
-            f"one of {', '.join(PROTOCOLS)}."
-        )
+    _need_one_of(PROTOCOLS, protocol, "security.protocol", where)
     if protocol == "PLAINTEXT":
         return None
     check_classes(properties, protocol, where)
     tls = tls_settings(properties, where) if protocol.endswith("SSL") else None
-    sasl = _sasl(properties, where) if protocol.startswith("SASL") else None
+    sasl = None
+    if protocol.startswith("SASL"):
+        mechanism = properties.value("sasl.mechanism") or "GSSAPI"
+        sasl = Sasl(mechanism, login(mechanism, properties, where))
     return Security(protocol, tls, sasl, where)
 
 
@@ -86,17 +85,16 @@ def canonical_names(properties: Properties, where: str) -> bool:
     :raises ConfigError: ``client.dns.lookup`` is neither of Kafka's two values.
     """
     value = properties.value("client.dns.lookup") or DNS_LOOKUPS[0]
-    if value not in DNS_LOOKUPS:
-        raise ConfigError(
-            f"Invalid value {value} for configuration client.dns.lookup in {where}: it must be "
-            f"one of {', '.join(DNS_LOOKUPS)}."
-        )
+    _need_one_of(DNS_LOOKUPS, value, "client.dns.lookup", where)
     return value == DNS_LOOKUPS[1]
 
 
-def _sasl(properties: Properties, where: str) -> Sasl:
-    mechanism = properties.value("sasl.mechanism") or "GSSAPI"
-    return Sasl(mechanism, login(mechanism, properties, where))
+def _need_one_of(known: tuple[str, ...], value: str, key: str, where: str) -> None:
+    if value not in known:
+        raise ConfigError(
+            f"Invalid value {value} for configuration {key} in {where}: it must be one of "
+            f"{', '.join(known)}."
+        )
 
 
 def tls_settings(properties: Properties, where: str) -> Tls:
