@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
-from kgtool.cli.describe.present import Collector, Presenter
+from kgtool.cli.describe.present import Presenter
 from kgtool.cli.describe.query import Found, look
 from kgtool.cli.describe.view import View, make
 from kgtool.cli.options.declare import declare, flag, option, repeatable
@@ -95,7 +95,7 @@ def run(settings: Settings, output: Output, selection: Selection, view: View) ->
 
             return Watch(session, output, selection, view).run()
         session.loop.before_waiting = output.flush  # what is known is shown, while brokers think
-        presenter = (Collector if view.collects else Presenter)(output, view)
+        presenter = Presenter(output, view)
         seen: list[Found] = []
 
         def show(found: Found) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kgtool.cli.output.output import Sink
+from kgtool.cli.output.output import Output
 from kgtool.columns import duration
 from kgtool.columns.groups import EXPIRY_KEYS
 from kgtool.errors import KgError
@@ -24,9 +24,9 @@ def now_ms() -> int:
 
 
 def find(
-    session: Session, sink: Sink, questions: list[Question], *, all_times: bool = True
+    session: Session, output: Output, questions: list[Question], *, all_times: bool = True
 ) -> Expiries | None:
-    """Ask the cluster; what can't be known is told to ``sink``. None: nothing could be asked."""
+    """Ask the cluster; what can't be known is told to ``output``. None: nothing could be asked."""
     from kgtool.queries.log.expiry import find_expiries
 
     try:
@@ -34,23 +34,23 @@ def find(
             find_expiries(session.cluster, questions, now_ms(), all_times=all_times)
         )
     except KgError as error:
-        sink.failed(ItemError.of(error, Target()))
+        output.failed(ItemError.of(error, Target()))
         return None
     for problem in found.errors:
-        sink.failed(problem)
+        output.failed(problem)
     for line in explain_rules(group.broker for group in found.groups.values()):
-        sink.note(line)
+        output.note(line)
     return found
 
 
 def of_groups(
-    session: Session, sink: Sink, groups: Iterable[GroupOffsets]
+    session: Session, output: Output, groups: Iterable[GroupOffsets]
 ) -> dict[tuple[str, TopicPartition], Expiry]:
     """Return what becomes of every committed offset that ``describe`` has found."""
     from kgtool.queries.log.expiry import Question
 
     questions = [Question.of_rows(found) for found in groups if found.description.error is None]
-    answers = find(session, sink, questions) if questions else None
+    answers = find(session, output, questions) if questions else None
     if answers is None:
         return {}
     return {

@@ -19,7 +19,7 @@ from kgtool.text import escape
 
 
 class Presenter:
-    """Shows each group as soon as it is known."""
+    """Shows each group as soon as it is known, or holds all back to make one table of it."""
 
     def __init__(self, output: Output, view: View) -> None:
         self.output = output
@@ -27,11 +27,15 @@ class Presenter:
         self.found: set[TopicPartition] = set()
         """What there is of the topics asked for, however it lags."""
         self._bare = 0
+        self._held: list[Row] = []
 
     def show(self, found: Found) -> None:
         """Show one group, and what of it could not be found out."""
-        self._note(found)
-        if self.output.is_text:
+        if not (self.view.collects and found.shown):  # else the table says it
+            self._note(found)
+        if self.view.collects:
+            self._held += found.rows()
+        elif self.output.is_text:
             self._table(found)
         elif self.view.name == "offsets" and not (self.view.committed or self.view.expiry):
             self.output.records(list(map(offset_values, found.shown)))
@@ -44,6 +48,11 @@ class Presenter:
 
     def end(self) -> None:
         """Show what was held back."""
+        if self.view.collects:
+            rows = arranged(self._held, self.view)
+            if self.view.narrows and not rows and self.output.done:
+                self.output.note("No lag to show.")
+            put(self.output, self.view, self.view.text_columns(rows), rows)
 
     def _note(self, found: Found) -> None:
         note = kafka_tables.group_note(found.description)
@@ -90,28 +99,6 @@ class Presenter:
         for error in errors:
             self.output.failed(error)
         self.output.done -= self._bare if errors else 0
-
-
-class Collector(Presenter):
-    """Holds everything back: to sort it, to sum it up, or to make one table of it."""
-
-    def __init__(self, output: Output, view: View) -> None:
-        super().__init__(output, view)
-        self._rows: list[Row] = []
-
-    def show(self, found: Found) -> None:
-        """Take one group."""
-        if not found.shown:  # else the table says it
-            self._note(found)
-        self._rows += found.rows()
-        self._count(found)
-
-    def end(self) -> None:
-        """Show all of it."""
-        found = arranged(self._rows, self.view)
-        if self.view.narrows and not found and self.output.done:
-            self.output.note("No lag to show.")
-        put(self.output, self.view, self.view.text_columns(found), found)
 
 
 def put(

@@ -11,7 +11,7 @@ from kgtool.cli.describe.view import View
 from kgtool.cli.options.choose import Chosen, choose
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output import rows
-from kgtool.cli.output.output import Sink
+from kgtool.cli.output.output import Output
 from kgtool.columns import Row
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
@@ -51,7 +51,7 @@ Expiries = dict[tuple[str, TopicPartition], "Expiry"]
 
 
 def look(
-    session: Session, sink: Sink, selection: Selection, view: View, show: Show, *, ordered: bool
+    session: Session, output: Output, selection: Selection, view: View, show: Show, *, ordered: bool
 ) -> dict[str, ItemError]:
     """Ask for the chosen groups; those that can't be described do not hide the others.
 
@@ -59,7 +59,7 @@ def look(
     :param ordered: in the order of Kafka's tool, instead of as they become known.
     :return: the named groups that seem to be missing: of another type they have other APIs.
     """
-    chosen = choose(session, sink, selection, view.row_keys)
+    chosen = choose(session, output, selection, view.row_keys)
     missing: dict[str, ItemError] = {}
 
     def emit(found: Found) -> None:
@@ -67,19 +67,19 @@ def look(
         if error is None:
             show(found)
         elif error.code != GROUP_ID_NOT_FOUND:
-            sink.failed(error)
+            output.failed(error)
         elif name in selection.groups:
             missing[name] = error  # one that was listed and is gone a moment later is no failure
 
     if chosen.groups and view.name == "offsets":
-        _offsets(session, sink, chosen, view, emit, ordered)
+        _offsets(session, output, chosen, view, emit, ordered)
     elif chosen.groups:
         _members_or_state(session, chosen, view, emit)
     return missing
 
 
 def _offsets(
-    session: Session, sink: Sink, chosen: Chosen, view: View, show: Show, ordered: bool
+    session: Session, output: Output, chosen: Chosen, view: View, show: Show, ordered: bool
 ) -> None:
     from kgtool.client.ops import READING_SHARE
     from kgtool.queries.offsets.describe import describe_offsets
@@ -104,7 +104,7 @@ def _offsets(
         )
     )
     if view.expiry:  # groups share the reading of a log, so that nothing is known before the end
-        expiries.update(expiry.of_groups(session, sink, everything))
+        expiries.update(expiry.of_groups(session, output, everything))
         for group in everything:
             emit(group)
 

@@ -13,7 +13,7 @@ from kgtool.cli.describe import epochs, expiry
 from kgtool.cli.describe.present import arranged, put
 from kgtool.cli.describe.query import Found, offset_row
 from kgtool.cli.output import kafka_tables, rows
-from kgtool.cli.output.output import Output, Sink
+from kgtool.cli.output.output import Output
 from kgtool.columns import Column, groups
 from kgtool.errors import KgError
 from kgtool.model import Assignment, ItemError, OffsetRow
@@ -37,10 +37,12 @@ _VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "topology_
             "current_epoch", "target_assignment"}  # fmt: skip
 
 
-def find(session: Session, sink: Sink, missing: Mapping[str, ItemError], view: View) -> list[Found]:
+def find(
+    session: Session, output: Output, missing: Mapping[str, ItemError], view: View
+) -> list[Found]:
     """Look at the share and streams groups among those that seem to be missing.
 
-    What is neither, and what can't be described, is told to ``sink``.
+    What is neither, and what can't be described, is told to ``output``.
     """
     from kgtool.queries.groups.share_and_streams import describe_other_groups
 
@@ -51,17 +53,17 @@ def find(session: Session, sink: Sink, missing: Mapping[str, ItemError], view: V
     for name, error in missing.items():
         other = found[name]
         if isinstance(other, KgError):
-            sink.failed(ItemError.of(other, error.target))
+            output.failed(ItemError.of(other, error.target))
         elif other is None:
-            sink.failed(error)
+            output.failed(error)
         elif view.kafka_form:
             kind = other.description.type
             hint = f"It is a {kind} group: kgtool describe --group {shell_word(name)} shows it."
-            sink.failed(error._replace(hint=hint))
+            output.failed(error._replace(hint=hint))
     if view.kafka_form:
         return []
     if view.name == "offsets":
-        return _find_offsets(session, sink, view, others)
+        return _find_offsets(session, output, view, others)
     make = _member_rows if view.name == "members" else _state_rows
     return [Found(other.description, [], make(other)) for other in others]
 
@@ -100,12 +102,12 @@ def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> S
 
 
 def _find_offsets(
-    session: Session, sink: Sink, view: View, others: Sequence[OtherGroup]
+    session: Session, output: Output, view: View, others: Sequence[OtherGroup]
 ) -> list[Found]:
     from kgtool.queries.groups.share_and_streams import describe_other_offsets
 
     everything = session.run(describe_other_offsets(session.cluster, others))
-    expiries = expiry.of_groups(session, sink, everything) if view.expiry else {}
+    expiries = expiry.of_groups(session, output, everything) if view.expiry else {}
 
     def as_row(row: OffsetRow, kind: str | None) -> Row:
         start = row.current_offset if kind == "share" else None

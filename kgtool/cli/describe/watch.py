@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import columns as columns_of
@@ -103,27 +104,13 @@ Part = tuple[str, list[Row]]
 
 
 class Snapshot:
-    """What one look found; stands in for the run's ``Output`` while it is taken."""
+    """What one look found. Its ``output`` is read by nobody but the one that draws it."""
 
     def __init__(self) -> None:
         self.at = time.localtime()
-        self.cluster_id: str | None = None
+        self.output = Output(stdout=StringIO(), stderr=StringIO())
         self.rows: dict[str, list[Row]] = {}
         """By the type that has a table of its own: share, streams, or "" for all others."""
-        self.errors: list[ItemError] = []
-        self.notes: list[str] = []
-
-    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
-        """Learn which cluster it is."""
-        self.cluster_id = cluster_id
-
-    def failed(self, error: ItemError) -> None:
-        """Take a failure."""
-        self.errors.append(error)
-
-    def note(self, text: str) -> None:
-        """Take a remark."""
-        self.notes.append(text)
 
     def show(self, found: Found) -> None:
         """Take one group."""
@@ -131,7 +118,7 @@ class Snapshot:
         self.rows.setdefault(kind if kind in share_and_streams.KINDS else "", []).extend(
             found.rows()
         )
-        self.errors += found.errors
+        self.output.errors += found.errors
 
 
 class Watch:
@@ -184,7 +171,7 @@ class Watch:
             if self._before is None:
                 raise
             failure = ItemError.of(error, Target())
-            self._before.errors = [failure]
+            self._before.output.errors = [failure]
             self._show(self._before, self._parts(self._before, self._before))
             return
         self._show(now, self._parts(now, self._before))
@@ -202,13 +189,14 @@ class Watch:
             taken.show(found)
             seen.append(found)
 
-        missing = look(self._session, taken, self._selection, self._view, show, ordered=True)
-        for found in share_and_streams.find(self._session, taken, missing, self._view):
+        missing = look(self._session, taken.output, self._selection, self._view, show, ordered=True)
+        for found in share_and_streams.find(self._session, taken.output, missing, self._view):
             show(found)
         if self._rates is not None:
             taken.rows[""] = list(self._rates.add(taken.rows.get("", ())))
         if self._view.prometheus is not None:
-            prometheus.write(self._view.prometheus, seen, taken.cluster_id, len(taken.errors))
+            errors = len(taken.output.errors)
+            prometheus.write(self._view.prometheus, seen, taken.output.cluster_id, errors)
         return taken
 
     def _parts(self, now: Snapshot, before: Snapshot | None) -> list[Part]:
@@ -243,11 +231,11 @@ class Watch:
         head = _headline(now, self._seconds, changed)
         tables = [(self._columns(*part), part[1]) for part in parts]
         if self._screen is not None:
-            errors = [sentence(error) for error in now.errors]
+            errors = [sentence(error) for error in now.output.errors]
             self._screen.show(head, tables, errors)
             return
         self._output.text(f"{head}\n" + "\n".join(draw(*table) for table in tables))
-        for error in now.errors:
+        for error in now.output.errors:
             self._output.note(sentence(error))
         self._output.flush()
 
@@ -261,14 +249,14 @@ class Watch:
         looked_at_ms = int(time.time() * 1000)
         rates = () if self._rates is None or self._view.columns else columns_of.keys(RATES)
         keys = (*self._view.row_keys, *rates, "change")
-        self._output.begin(("looked_at_ms", *keys), now.cluster_id)
+        self._output.begin(("looked_at_ms", *keys), now.output.cluster_id)
         for kind, rows in parts:
             for row in rows:
                 # Types with tables of their own have keys of their own, too.
                 is_whole = kind and not self._view.columns
                 shown = row if is_whole else {key: row.get(key) for key in keys}
                 self._output.row({"looked_at_ms": looked_at_ms, **shown})
-        for error in now.errors:
+        for error in now.output.errors:
             self._output.failed(error)
         self._output.errors.clear()  # they are said; a watch may go on for weeks
         self._output.flush()

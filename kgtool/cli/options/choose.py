@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.output.output import Sink
+from kgtool.cli.output.output import Output
 from kgtool.model import ItemError, Listing, Target
 from kgtool.text import escape
 
@@ -27,7 +27,9 @@ class Chosen(NamedTuple):
     """The brokers whose groups are missing."""
 
 
-def choose(session: Session, output: Sink, selection: Selection, columns: Sequence[str]) -> Chosen:
+def choose(
+    session: Session, output: Output, selection: Selection, columns: Sequence[str]
+) -> Chosen:
     """Reach the cluster, begin the output and resolve the selection.
 
     Brokers that could not be asked are failures of their own: their groups are missing then.
@@ -61,7 +63,7 @@ def choose(session: Session, output: Sink, selection: Selection, columns: Sequen
 
 
 def as_named(
-    session: Session, output: Sink, selection: Selection, columns: Sequence[str]
+    session: Session, output: Output, selection: Selection, columns: Sequence[str]
 ) -> list[str]:
     """Choose groups as ``choose`` does; return them in the order in which they were named."""
     order = {name: at for at, name in enumerate(selection.groups)}
@@ -75,7 +77,7 @@ def no_match(word: str) -> ItemError:
     return ItemError(Target(), None, "NO_MATCH", f"No group matches '{word}'.", hint)
 
 
-def _left_out(session: Session, output: Sink, selection: Selection, listing: Listing) -> set[str]:
+def _left_out(session: Session, output: Output, selection: Selection, listing: Listing) -> set[str]:
     """Tell groups that were named and are of another state or type from those that don't exist."""
     missing = set(selection.groups) - {row.group for row in listing.groups}
     if not missing or not (selection.states or selection.types):

@@ -15,7 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
@@ -33,19 +33,6 @@ ENVELOPE_VERSION = 1
 ALIKE = 10
 """Errors with the same name and hint that a terminal shows one by one."""
 _WORDS = {"Error:": terminal.RED, "Warning:": terminal.ORANGE, "Note:": terminal.BOLD}
-
-
-class Sink(Protocol):
-    """Whatever takes the course of a look: the run's output, or a snapshot of ``--watch``."""
-
-    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
-        """Learn what rows will look like."""
-
-    def failed(self, error: ItemError) -> None:
-        """Take a failure."""
-
-    def note(self, text: str) -> None:
-        """Take a remark."""
 
 
 class Output:
