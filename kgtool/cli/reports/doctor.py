@@ -13,7 +13,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.terminal import columns_of
 from kgtool.client.ops import grouped
 from kgtool.columns.tools import DOCTOR
-from kgtool.model import Target
+from kgtool.model import Target, TopicSpec
 from kgtool.text import counted, escape, shell_word
 
 if TYPE_CHECKING:
@@ -82,33 +82,6 @@ def _message(finding: Finding) -> str:
 # The page
 
 
-class _Line(NamedTuple):
-    """Findings that one command fixes: the partitions of a topic, mostly."""
-
-    first: Finding
-    partitions: tuple[int, ...]
-
-    @property
-    def group(self) -> str:
-        """The group's name, if it is about one."""
-        return escape(self.first.group or "")
-
-    @property
-    def topic(self) -> str:
-        """The topic, with partitions as ``--topic`` takes them."""
-        topic = self.first.topic or ""
-        return escape(
-            f"{topic}:{','.join(map(str, self.partitions))}" if self.partitions else topic
-        )
-
-    @property
-    def detail(self) -> str:
-        """What there is to say; of several partitions the first stands for all."""
-        more = len(self.partitions) - 1
-        alike = f" (and {more} more)" if more > 0 else ""
-        return escape(self.first.detail) + alike
-
-
 def page(output: Output, findings: Sequence[Finding], connection: Connection) -> str:
     """Return all findings, the worst first, a paragraph for each kind."""
     kinds = grouped(((finding.severity, finding.kind), finding) for finding in findings)
@@ -132,56 +105,60 @@ def _paragraph(
     head = _wrapped(f"{label} {first.kind}{count}: {title}", width, "  ")
     lines = [head[0].replace(label, shown, 1), *head[1:], *_wrapped(f"  {meaning}", width, "  ")]
     merged = _merged(findings)
-    targets = _aligned(merged[:MOST])
+    lines_of = [_words(alike) for alike in merged[:MOST]]
+    targets = _aligned(lines_of)
     room = max((size for t in targets if (size := columns_of(t)) <= _TARGET), default=0)
-    for each, target in zip(merged[:MOST], targets, strict=True):
-        lines += _entry(each, _padded(target, room), room, width)
-        lines += _command(fix_of(each.first, connection), width)
+    for alike, (*_, detail), target in zip(merged, lines_of, targets, strict=False):
+        lines += _entry(detail, _padded(target, room), room, width)
+        lines += _command(fix_of(alike[0], connection), width)
     if len(merged) > MOST:
-        left = sum(max(len(each.partitions), 1) for each in merged[MOST:])
-        lines.append(f"  and {left} more: -o json")
+        lines.append(f"  and {sum(map(len, merged[MOST:]))} more: -o json")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _merged(findings: Sequence[Finding]) -> list[_Line]:
-    """Put the partitions of one topic of one group into one line."""
-    merged: dict[tuple[object, ...], _Line] = {}
-    for number, finding in enumerate(findings):
-        at = finding.partition
+def _merged(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Put together what one command fixes: the partitions of one topic of one group."""
+
+    def key(number: int, one: Finding) -> tuple[object, ...]:
         # What has no partition, or no command, stands for itself.
-        alone = at is None or not finding.fix
-        key = (number,) if alone else (finding.group, finding.topic, finding.fix)
-        known = merged.get(key)
-        if known is None:
-            merged[key] = _Line(finding, () if at is None else (at,))
-        elif at is not None:
-            merged[key] = known._replace(partitions=(*known.partitions, at))
-    return list(merged.values())
+        alone = one.partition is None or not one.fix
+        return (number,) if alone else (one.group, one.topic, one.fix)
+
+    return list(grouped((key(number, one), one) for number, one in enumerate(findings)).values())
 
 
-def _aligned(merged: Sequence[_Line]) -> list[str]:
+def _words(alike: Sequence[Finding]) -> tuple[str, str, str]:
+    """Return the group, the topic with partitions as ``--topic`` takes them, and what there is to
+    say; of several partitions the first stands for all."""
+    first, more = alike[0], len(alike) - 1
+    partitions = tuple(one.partition for one in alike if one.partition is not None)
+    topic = str(TopicSpec(first.topic or "", partitions or None))
+    detail = escape(first.detail) + (f" (and {more} more)" if more else "")
+    return escape(first.group or ""), escape(topic), detail
+
+
+def _aligned(lines: Sequence[tuple[str, str, str]]) -> list[str]:
     """Return group and topic of each line; topics stand under each other where groups are short."""
-    sizes = [size for each in merged if (size := columns_of(each.group)) <= _TARGET // 2]
+    sizes = [size for group, *_ in lines if (size := columns_of(group)) <= _TARGET // 2]
     room = max(sizes, default=0)
     return [
-        f"{_padded(each.group, room)}  {each.topic}" if each.group and each.topic else
-        each.group or each.topic
-        for each in merged
-    ]  # fmt: skip
+        f"{_padded(group, room)}  {topic}" if group and topic else group or topic
+        for group, topic, _ in lines
+    ]
 
 
 def _padded(text: str, size: int) -> str:
     return text + " " * (size - columns_of(text))
 
 
-def _entry(each: _Line, target: str, room: int, width: int) -> Iterator[str]:
+def _entry(detail: str, target: str, room: int, width: int) -> Iterator[str]:
     if not target.strip():
-        yield from _wrapped(f"  - {each.detail}", width, "    ")
+        yield from _wrapped(f"  - {detail}", width, "    ")
     elif columns_of(target) > room or room + 4 + _DETAIL > width:
         yield f"  {target.rstrip()}"
-        yield from _wrapped(f"    {each.detail}", width, "    ")
+        yield from _wrapped(f"    {detail}", width, "    ")
     else:
-        yield from _wrapped(f"  {target}  {each.detail}", width, " " * (room + 4))
+        yield from _wrapped(f"  {target}  {detail}", width, " " * (room + 4))
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
