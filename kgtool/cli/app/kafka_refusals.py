@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kgtool import timespec
 from kgtool.cli.app.argv import ACTIONS, FLAGS, OPTIONAL_VALUE, VALUE, Scan
 from kgtool.cli.app.suggest import did_you_mean
 from kgtool.cli.options.types import parse_topic
@@ -94,8 +95,6 @@ def _check_numbers(seen: Scan) -> None:
     """A number that is none is refused with any action, also with one that does not use it."""
     for name, value in seen.options:
         if name in ("to-offset", "shift-by") and value is not None:
-            from kgtool import timespec
-
             timespec.parse_long(value, name)
 
 

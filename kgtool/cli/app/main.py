@@ -60,10 +60,9 @@ def _replace_closed() -> None:
     """Open the streams that the caller closed (``>&-``): what goes there nobody wants."""
     import os
 
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def _leave(status: int) -> NoReturn:

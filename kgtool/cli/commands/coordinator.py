@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare
@@ -14,11 +14,9 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
 from kgtool.columns import keys
 from kgtool.columns.tools import COORDINATOR, COORDINATOR_TEXT
+from kgtool.config import Settings
+from kgtool.queries.cluster.coordinators import Placement, locate_groups
 from kgtool.text import escape
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
-    from kgtool.queries.cluster.coordinators import Placement
 
 
 @declare("coordinator", "kgtool coordinator billing shipping", "kgtool coordinator billing -o json")
@@ -32,8 +30,6 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     where the two differ, it is moving. LOADING: it is still reading the partition, and answers
     nothing about the group until it is done. In JSON also the hash and the leader's epoch.
     """
-    from kgtool.queries.cluster.coordinators import locate_groups
-
     with open_session(settings) as session:
         groups = as_named(session, output, selection, keys(COORDINATOR))
         found = session.run(locate_groups(session.cluster, groups))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.snapshot import GroupChange
@@ -48,23 +48,17 @@ def command(
     consent.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE)).groups
-        hidden = HiddenOffsets(groups, refuse=not force)
-        plan = _plan(session, output, groups, force, hidden)
-        good = [row.group for row in plan.rows if row.status == "would-delete"]
+        run = _Run(session, output, force, HiddenOffsets(groups, refuse=not force))
+        plan = run.plan(groups)
+        good = _good(plan)
         if dry_run or not good:
-            _say_hidden(output, hidden, good)
-            _report(output, plan.rows)
-            _foretell(session, output, plan, hidden)
-            return output.finish()
+            return run.preview(plan)
         _show_plan(output, plan.rows, good, force)
         used = None if yes else stakes.say(session, output, good, selection)
-        _say_hidden(output, hidden, good)
+        run.say_hidden(good)
         question = f"Delete {counted(len(good), 'group')}?"
-        consent.ask(
-            session, output, question, yes, used, groups=good, offsets=plan.offsets
-        )  # fmt: skip
-        course = Course(session, output, len(good), yes=yes)
-        change, done = _delete(session, output, course, good, force, hidden, plan.agreed)
+        consent.ask(session, output, question, yes, used, groups=good, offsets=plan.offsets)
+        change, done = run.delete(good, plan.agreed, yes=yes)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in plan.rows])
     change.say()
@@ -91,101 +85,101 @@ def kafka_form(
     settings: Settings, output: Output, selection: Selection, given: dict[str, Any]
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
-    force = given["force"]
     with open_session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE)).groups
         hidden = HiddenOffsets(groups, refuse=False, is_long=False)
+        run = _Run(session, output, given["force"], hidden)
         if given["dry_run"]:
-            plan = _plan(session, output, groups, force, hidden)
-            _say_hidden(output, hidden, list(plan.agreed))
-            _report(output, plan.rows)
-            _foretell(session, output, plan, hidden)
-            return output.finish()
-        course = Course(session, output, len(groups), yes=True)
-        change, done = _delete(session, output, course, groups, force, hidden)
+            return run.preview(run.plan(groups))
+        change, done = run.delete(groups, yes=True)
     _report(output, done)
     change.say()
     return output.finish()
 
 
-def _say_hidden(output: Output, hidden: HiddenOffsets, groups: Sequence[str]) -> None:
-    """Say what undo would not restore of groups that go."""
-    for warning in hidden.warnings(groups):
-        output.note_once(escape(warning))
+def _good(plan: DeletionPlan) -> list[str]:
+    return [row.group for row in plan.rows if row.error is None]
 
 
-def _plan(
-    session: Session, output: Output, groups: Sequence[str], force: bool, hidden: HiddenOffsets
-) -> DeletionPlan:
-    """Look at groups, and say what would be deleted."""
-    from kgtool.changes.groups.delete import plan_deletions
+class _Run(NamedTuple):
+    """One run of the command, in either form."""
 
-    with Meter(output, "Looking", len(groups)) as meter:
-        looked = plan_deletions(
-            session.cluster, groups, force=force, hidden=hidden,
-            told=lambda rows: meter.add(len(rows)),
-        )  # fmt: skip
-        plan: DeletionPlan = session.run(looked)
-    return plan
+    session: Session
+    output: Output
+    force: bool
+    hidden: HiddenOffsets
 
+    def plan(self, groups: Sequence[str]) -> DeletionPlan:
+        """Look at groups, and say what would be deleted."""
+        from kgtool.changes.groups.delete import plan_deletions
 
-def _foretell(
-    session: Session, output: Output, plan: DeletionPlan, hidden: HiddenOffsets
-) -> None:  # fmt: skip
-    consent.foretell(
-        session, output, list(plan.agreed), plan.offsets, removes=True, is_blind=hidden.is_blind
-    )
-
-
-def _delete(
-    session: Session,
-    output: Output,
-    course: Course,
-    groups: Sequence[str],
-    force: bool,
-    hidden: HiddenOffsets,
-    agreed: Mapping[str, int] | None = None,
-) -> tuple[Change, list[GroupDeletion]]:
-    """Delete groups, with a journal of what they had.
-
-    :param agreed: what they had when they were shown; what has changed since is left alone.
-    """
-    from kgtool.changes.groups.delete import delete_groups
-
-    known: list[GroupDeletion] = []
-    change = Change(session, output)
-    with _told(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
-
-        def before(changes: Sequence[GroupChange]) -> None:
-            _say_hidden(output, hidden, [each.image.group for each in changes])
-            change.before(changes)
-
-        def told(done: Sequence[GroupDeletion]) -> None:
-            change.results(done)
-            known.extend(done)
-            meter.add(len(done))
-
-        def work(part: list[str]) -> list[GroupDeletion]:
-            rows: list[GroupDeletion] = session.run(
-                delete_groups(
-                    session.cluster, part, agreed=agreed, force=force, before_change=before,
-                    hidden=hidden, told=told,
-                )
+        with Meter(self.output, "Looking", len(groups)) as meter:
+            looked = plan_deletions(
+                self.session.cluster, groups, force=self.force, hidden=self.hidden,
+                told=lambda rows: meter.add(len(rows)),
             )  # fmt: skip
-            return rows
+            plan: DeletionPlan = self.session.run(looked)
+        return plan
 
-        def count() -> tuple[list[str], int]:
-            plan = _plan(session, output, groups, force, hidden)
-            return list(plan.agreed), plan.offsets
-
-        change.lock(groups)
-        if agreed is None:
-            change.foresee(count)
-        done = course.run(
-            list(groups), work, lambda row: row.error is not None,
-            lambda group: GroupDeletion(group, "not-reached", not_reached(group)),
+    def preview(self, plan: DeletionPlan) -> int:
+        """Put out what would be deleted; return the exit status."""
+        self.say_hidden(_good(plan))
+        _report(self.output, plan.rows)
+        consent.foretell(
+            self.session, self.output, list(plan.agreed), plan.offsets, removes=True,
+            is_blind=self.hidden.is_blind,
         )  # fmt: skip
-    return change, done
+        return self.output.finish()
+
+    def say_hidden(self, groups: Sequence[str]) -> None:
+        """Say what undo would not restore of groups that go."""
+        for warning in self.hidden.warnings(groups):
+            self.output.note_once(escape(warning))
+
+    def delete(
+        self, groups: Sequence[str], agreed: Mapping[str, int] | None = None, *, yes: bool
+    ) -> tuple[Change, list[GroupDeletion]]:
+        """Delete groups, with a journal of what they had.
+
+        :param agreed: what they had when they were shown; what has changed since is left alone.
+        """
+        from kgtool.changes.groups.delete import delete_groups
+
+        session, output = self.session, self.output
+        known: list[GroupDeletion] = []
+        change, course = Change(session, output), Course(session, output, len(groups), yes=yes)
+        with _told(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
+
+            def before(changes: Sequence[GroupChange]) -> None:
+                self.say_hidden([each.image.group for each in changes])
+                change.before(changes)
+
+            def told(done: Sequence[GroupDeletion]) -> None:
+                change.results(done)
+                known.extend(done)
+                meter.add(len(done))
+
+            def work(part: list[str]) -> list[GroupDeletion]:
+                rows: list[GroupDeletion] = session.run(
+                    delete_groups(
+                        session.cluster, part, agreed=agreed, force=self.force,
+                        before_change=before, hidden=self.hidden, told=told,
+                    )
+                )  # fmt: skip
+                return rows
+
+            def count() -> tuple[list[str], int]:
+                plan = self.plan(groups)
+                return list(plan.agreed), plan.offsets
+
+            change.lock(groups)
+            if agreed is None:
+                change.foresee(count)
+            done = course.run(
+                list(groups), work, lambda row: row.error is not None,
+                lambda group: GroupDeletion(group, "not-reached", not_reached(group)),
+            )  # fmt: skip
+        return change, done
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.changes.snapshot import Agreed
 from kgtool.cli.confirm import consent, stakes
@@ -91,18 +91,14 @@ def _count(agreed: Mapping[str, Agreed]) -> tuple[list[str], int]:
     return list(counts), sum(counts.values())
 
 
-class _Run:
+class _Run(NamedTuple):
     """One run of the command, some groups at a time."""
 
-    def __init__(
-        self, session: Session, output: Output, topics: Sequence[TopicSpec], force: bool,
-        is_kafka_form: bool = False,
-    ) -> None:  # fmt: skip
-        self._session = session
-        self._output = output
-        self._topics = list(topics)
-        self._force = force
-        self._is_kafka_form = is_kafka_form
+    session: Session
+    output: Output
+    topics: Sequence[TopicSpec]
+    force: bool
+    is_kafka_form: bool = False
 
     def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed]:
         """Show on stderr the offsets that are about to go; report, if nothing more is to come."""
@@ -111,11 +107,11 @@ class _Run:
         agreed: dict[str, Agreed] = {}
         members: dict[str, int] = {}
         waves = Waves(groups)
-        with Meter(self._output, "Looking", len(groups)) as meter:
+        with Meter(self.output, "Looking", len(groups)) as meter:
             while names := waves.next():
-                requests = dict.fromkeys(names, self._topics)
-                looked = plan_offset_deletions(self._session.cluster, requests, force=self._force)
-                plan: OffsetsPlan = self._session.run(looked)
+                requests = dict.fromkeys(names, list(self.topics))
+                looked = plan_offset_deletions(self.session.cluster, requests, force=self.force)
+                plan: OffsetsPlan = self.session.run(looked)
                 meter.add(len(names))
                 self._show(plan)
                 if dry_run:
@@ -123,20 +119,20 @@ class _Run:
                 agreed.update(plan.agreed)
                 members.update({g: n for g, n in plan.members.items() if agreed[g].offsets})
                 waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
-        if not (dry_run or self._is_kafka_form) and any(one.offsets for one in agreed.values()):
+        if not (dry_run or self.is_kafka_form) and any(one.offsets for one in agreed.values()):
             self._warn(members)
         return agreed
 
     def _show(self, plan: OffsetsPlan) -> None:
-        if self._is_kafka_form:
+        if self.is_kafka_form:
             return
         from kgtool.changes.offsets.delete import ends_of
 
         going = [(group, at) for group, one in plan.agreed.items() for at in one.partitions]
         if not going:
             return
-        ends = self._session.run(ends_of(self._session.cluster, {at for _, at in going}))
-        self._output.note_once("Committed offsets to delete:")
+        ends = self.session.run(ends_of(self.session.cluster, {at for _, at in going}))
+        self.output.note_once("Committed offsets to delete:")
         table = kafka_tables.table(
             ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LAG"),
             [
@@ -145,12 +141,12 @@ class _Run:
                 if isinstance(value := plan.committed[group][at], CommittedOffset)
             ],
         )
-        self._output.note(table, end="")
+        self.output.note(table, end="")
 
     def _warn(self, members: Mapping[str, int]) -> None:
-        self._output.note(WAY_BACK)
+        self.output.note(WAY_BACK)
         for group, count in members.items():
-            self._output.note(
+            self.output.note(
                 f"Warning: group {escape(group)} has {counted(count, 'member')}: this can be "
                 "undone only while it is empty."
             )
@@ -162,9 +158,9 @@ class _Run:
 
         :param agreed: what was shown; what has changed since is left alone.
         """
-        course = Course(self._session, self._output, len(groups), yes=yes)
-        meter = Meter(self._output, "Deleting", len(groups))
-        with Change(self._session, self._output) as change, meter:
+        course = Course(self.session, self.output, len(groups), yes=yes)
+        meter = Meter(self.output, "Deleting", len(groups))
+        with Change(self.session, self.output) as change, meter:
 
             def work(part: list[str]) -> list[bool]:
                 return list(self._delete(change, meter, part, agreed))
@@ -189,10 +185,10 @@ class _Run:
         waves = Waves(groups)
         while names := waves.next():
             deleted = delete_offsets(
-                self._session.cluster, dict.fromkeys(names, self._topics), agreed=agreed,
-                force=self._force, before_change=change.before,
+                self.session.cluster, dict.fromkeys(names, list(self.topics)), agreed=agreed,
+                force=self.force, before_change=change.before,
             )  # fmt: skip
-            done: dict[str, GroupOffsetDeletions] = self._session.run(deleted)
+            done: dict[str, GroupOffsetDeletions] = self.session.run(deleted)
             for result in done.values():
                 change.results(result.rows)
             meter.add(len(names))
@@ -201,7 +197,7 @@ class _Run:
             yield from map(has_failed, done.values())
 
     def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
-        _report(self._output, results, is_kafka_form=self._is_kafka_form, is_dry=is_dry)
+        _report(self.output, results, is_kafka_form=self.is_kafka_form, is_dry=is_dry)
 
 
 def kafka_form(

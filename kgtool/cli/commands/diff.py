@@ -7,10 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
+from kgtool import config
+from kgtool.changes.journal.history import read_entry
+from kgtool.changes.restore.backup import open_backup
+from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
+from kgtool.changes.snapshot import OffsetImage, read_groups
 from kgtool.cli.app import exits
 from kgtool.cli.options.declare import declare, option
 from kgtool.cli.options.group_selection import Selection, chooser, java_order
@@ -18,21 +23,16 @@ from kgtool.cli.options.shared import cluster_options, name_options, open_sessio
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import Streamed
+from kgtool.client.ops import cut
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import DIFF
+from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
-from kgtool.model import ItemError, Target
+from kgtool.model import ItemError, Target, TopicPartition
+from kgtool.net.session import Session
 
-if TYPE_CHECKING:
-    from kgtool.changes.restore.diff import DiffRow, GroupFile
-    from kgtool.changes.snapshot import OffsetImage
-    from kgtool.config import Settings
-    from kgtool.model import TopicPartition
-    from kgtool.net.session import Session
-
-    Offsets = dict[TopicPartition, OffsetImage]
-    Side: TypeAlias = "FileSide | ClusterSide"
-
+Offsets = dict[TopicPartition, OffsetImage]
+Side: TypeAlias = "FileSide | ClusterSide"
 _GROUPS_AT_ONCE = 250
 
 
@@ -61,8 +61,6 @@ def command(
     Each difference is one of: moved, went-backwards, vanished, new, changed (the same offset with
     other metadata or another leader epoch), topic-recreated.
     """
-    from kgtool import config
-
     other = None
     if cluster_b or context_b or command_config_b:
         timeout = settings.timeout_ms if settings else None
@@ -79,8 +77,6 @@ def command(
 
 def _environment() -> dict[str, str]:
     """Leave out what names the other cluster."""
-    from kgtool import config
-
     named = (config.BOOTSTRAP_VARIABLE, config.CONTEXT_VARIABLE)
     return {name: value for name, value in os.environ.items() if name not in named}
 
@@ -123,9 +119,6 @@ class FileSide:
     """A backup or a journal."""
 
     def __init__(self, path: Path, selection: Selection) -> None:
-        from kgtool.changes.journal.history import read_entry
-        from kgtool.changes.restore.backup import open_backup
-        from kgtool.changes.restore.diff import GroupFile
 
         self.name = str(path)
         self.errors: list[ItemError] = []
@@ -202,8 +195,6 @@ class ClusterSide:
 
     def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
         """Read groups from the cluster; one that does not exist has no offsets."""
-        from kgtool.changes.snapshot import read_groups
-
         found: dict[str, Offsets | None] = {}
         for group, reading in self._session.run(read_groups(self._session.cluster, groups)).items():
             self.errors += reading.errors
@@ -218,8 +209,6 @@ def _compare(
     output: Output, table: Streamed, selection: Selection, one: Side, other: Side
 ) -> Counter[str]:
     """Put out the differences, group by group; a name that neither side knows is a failure."""
-    from kgtool.changes.restore.diff import compare
-    from kgtool.client.ops import cut
 
     same_cluster = one.cluster_id == other.cluster_id
     names = sorted({*one.groups(), *other.groups()}, key=java_order)

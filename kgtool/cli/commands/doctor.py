@@ -10,6 +10,7 @@ import click
 
 from kgtool.cli.app import exits
 from kgtool.cli.describe.expiry import now_ms
+from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
@@ -22,8 +23,11 @@ from kgtool.cli.reports.doctor import YOU, Connection
 from kgtool.client.ops import grouped
 from kgtool.columns import keys
 from kgtool.columns.tools import DOCTOR, FINDINGS
+from kgtool.config.logins import PasswordLogin
 from kgtool.model import ItemError
+from kgtool.queries.doctor.facts import SETTLE_S
 from kgtool.queries.doctor.finding import KINDS, SEVERITIES
+from kgtool.retention.generated_names import family
 from kgtool.text import addresses, counted
 
 if TYPE_CHECKING:
@@ -106,8 +110,6 @@ def _connection(context: click.Context, settings: Settings) -> Connection:
 
 def _principal(settings: Settings) -> str:
     """Return how brokers call this login, where its name is its principal's."""
-    from kgtool.config.logins import PasswordLogin
-
     security = settings.security
     if security is None:
         return "User:ANONYMOUS"
@@ -120,7 +122,6 @@ def _principal(settings: Settings) -> str:
 def _examine(
     settings: Settings, output: Output, selection: Selection, within_ms: int
 ) -> Diagnosis:
-    from kgtool.cli.options.choose import choose
     from kgtool.queries.doctor.examine import Ask, diagnose
 
     is_whole = selection.all_groups or not selection.is_given
@@ -135,8 +136,6 @@ def _examine(
 
 def _waiting(output: Output) -> Callable[[int], None]:
     """Tell somebody at a terminal what takes so long."""
-    from kgtool.queries.doctor.facts import SETTLE_S
-
     def say(count: int) -> None:
         if terminal.is_terminal(sys.stderr):
             what = counted(count, "group")
@@ -147,8 +146,6 @@ def _waiting(output: Output) -> Callable[[int], None]:
 
 def _family_but(named: Collection[str]) -> Callable[[str], str | None]:
     """Take the names that tools make up for such, but for what was asked for by name."""
-    from kgtool.retention.generated_names import family
-
     return lambda name: None if name in named else family(name)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kgtool.changes.explain import Explanation, explain_group
 from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare
@@ -13,10 +12,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.reports import explain
 from kgtool.columns import keys
 from kgtool.columns.groups import EXPLAIN
-
-if TYPE_CHECKING:
-    from kgtool.changes.explain import Explanation
-    from kgtool.config import Settings
+from kgtool.config import Settings
 
 
 @declare("explain", "kgtool explain billing", "kgtool explain billing -o json")
@@ -29,8 +25,6 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     when, by which rule, and what would change that; what the broker has removed, and why, also of
     groups that are gone; and which ACL is missing.
     """
-    from kgtool.changes.explain import explain_group
-
     with open_session(settings) as session:
         groups = as_named(session, output, selection, keys(EXPLAIN))
         output.page()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgtool.cli.options.declare import FILE, declare, option
 from kgtool.cli.options.shared import cluster_options, open_session
@@ -15,10 +15,8 @@ from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
 from kgtool.columns.tools import EXPORT
 from kgtool.errors import KgError, MissingExtra
+from kgtool.queries.log.export import ExportDirectory, Exported, export
 from kgtool.text import counted, shell_word
-
-if TYPE_CHECKING:
-    from kgtool.queries.log.export import Exported
 
 SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 
@@ -50,8 +48,6 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
     to_parquet = _to_parquet() if format_ == PARQUET else None
     if to_parquet is not None and to_parquet.is_unfinished(out):
         return _finish_parquet(output, out, to_parquet, begun)
-    from kgtool.queries.log.export import ExportDirectory, export
-
     directory = ExportDirectory(out)
     with open_session(settings, progress=True) as session:
         meter = Meter(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kgtool.cli.flows.peek import OwnReader, Reader, open_reader
 from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection
@@ -13,17 +14,15 @@ from kgtool.cli.options.types import Named, Number
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
+from kgtool.client import denied
 from kgtool.columns import keys
 from kgtool.columns.tools import PEEK, PEEK_TEXT
+from kgtool.config import Settings
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
+from kgtool.net.session import Session
+from kgtool.queries.peek import Place, Record, find_places, read_around
 from kgtool.text import counted, escape
-
-if TYPE_CHECKING:
-    from kgtool.cli.flows.peek import OwnReader, Reader
-    from kgtool.config import Settings
-    from kgtool.net.session import Session
-    from kgtool.queries.peek import Place, Record
 
 FORMATS = ("auto", "text", "json", "hex")
 
@@ -87,8 +86,6 @@ def _read(
     settings: Settings, output: Output, group: str, places: Sequence[Place], wanted: Wanted,
     read_committed: bool,
 ) -> None:  # fmt: skip
-    from kgtool.cli.flows.peek import open_reader
-
     with open_reader(settings, group, committed_only=read_committed) as reader:
         for place in places:
             _peek(output, reader, group, place, wanted)
@@ -100,8 +97,6 @@ def _places(
     session: Session, output: Output, group: str, topics: Sequence[TopicSpec]
 ) -> list[Place]:
     """Find the committed offsets; what can't be shown is a failure of its own."""
-    from kgtool.queries.peek import Place, find_places
-
     try:
         asked = session.run(find_places(session.cluster, group, topics))
     except KgError as error:
@@ -119,8 +114,6 @@ def _places(
 def _peek(
     output: Output, reader: Reader | OwnReader, group: str, place: Place, wanted: Wanted
 ) -> None:
-    from kgtool.queries.peek import read_around
-
     try:
         records = read_around(place, wanted.before, wanted.after, reader.read)
     except KgError as error:
@@ -138,8 +131,6 @@ def _explained(error: KgError, place: Place) -> KgError:
     """Say which ACL is missing."""
     if not isinstance(error, BrokerError):
         return error
-    from kgtool.client import denied
-
     return denied.explain(error, denied.COMMIT, topic=place.partition.topic)
 
 

@@ -124,7 +124,6 @@ def _foreseen(description: GroupDescription, members: Sequence[Member]) -> list[
 
 
 def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[MemberRemoval]:
-
     foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
     output.note("Members to remove:")
     preview(output, shown(MEMBERS)[:-1], [_row(row) for row in foreseen])

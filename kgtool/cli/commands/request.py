@@ -264,7 +264,6 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
 
 
 def _show(output: Output, wanted: Wanted, answer: Answer, version: int, client_id: str) -> None:
-
     row = _row(wanted, answer.part, version, client_id)
     reply = answer.reply
     if isinstance(reply, KgError):

@@ -149,7 +149,6 @@ def _last(session: Session, output: Output) -> Entry:
 
 
 def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
-
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
     reason = entry.header.get("reason")

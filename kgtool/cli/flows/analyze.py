@@ -263,13 +263,9 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
     """Write the plan, and say what is in it."""
     from kgtool.analysis.tables.cleanup import decisions
 
-    items: list[PlanItem] = []
-    left_out: list[LeftOut] = []
-    for found in decisions(analysis.decisions()):
-        if isinstance(found, PlanItem):
-            items.append(found)
-        else:
-            left_out.append(found)
+    found = list(decisions(analysis.decisions()))
+    items = [each for each in found if isinstance(each, PlanItem)]
+    left_out = [each for each in found if isinstance(each, LeftOut)]
     criteria = {} if idle_ms is None else {"idle_ms": idle_ms}
     head = header(output.cluster_id, now_ms(), "analyze", criteria, analysis.end_ms)
     write(Plan(head, tuple(items), tuple(left_out)), path)

@@ -124,12 +124,8 @@ class Apply:
 
     def _look(self) -> None:
         """Look at everything, and touch nothing."""
-        left = []
-        for item in self._plan.items:
-            if item.changes:
-                left.append(item)
-            else:
-                self._take([Result(item, "waiting")])
+        left = [item for item in self._plan.items if item.changes]
+        self._take([Result(item, "waiting") for item in self._plan.items if not item.changes])
         Guard(self._session, origin(self._output)).limit(i.group for i in left)
         show_plan(self._output, self._plan, left)
         look_ahead(self._session, self._sight, left)
@@ -225,7 +221,10 @@ class Apply:
             self._output.note(f"Earlier runs of this plan are undone by {listed}.")
 
     def _report(self) -> int:
-        report_table(self._output, self._results)
+        show_table(self._output, shown(CLEANUP_APPLY), [row_of(each) for each in self._results])
+        by_word = Counter(APPLIED[result.status] for result in self._results)
+        said = ", ".join(f"{count} {words}" for words, count in by_word.items())
+        self._output.note(f"{said or 'Nothing is in the plan'}.")
         self._say_way_back()
         status = self._output.finish()
         if any(result.status == "not-reached" for result in self._results) and not status:
@@ -234,7 +233,7 @@ class Apply:
 
 
 # ---------------------------------------------------------------------------------------------
-# What it says: the plan before, each item's result, and the sum at the end
+# What it says: the plan before, and each item's result
 
 
 def row_of(result: Result) -> dict[str, Any]:
@@ -263,12 +262,3 @@ def show_plan(output: Output, plan: Plan, left: Sequence[PlanItem]) -> None:
             "only while they are empty."
         )
     output.note(NOT_ALL_COMES_BACK)
-
-
-def report_table(output: Output, results: Sequence[Result]) -> None:
-    """Put out what came of each item, and the sum."""
-    rows = [row_of(result) for result in results]
-    show_table(output, shown(CLEANUP_APPLY), rows)
-    by_word = Counter(APPLIED[result.status] for result in results)
-    said = ", ".join(f"{count} {words}" for words, count in by_word.items())
-    output.note(f"{said or 'Nothing is in the plan'}.")

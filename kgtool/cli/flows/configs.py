@@ -11,6 +11,7 @@ from kgtool.changes.groups.configs import (
     change_agreed_configs,
     check_group_configs,
     describe_group_configs,
+    nearest,
 )
 from kgtool.changes.journal.history import changed_configs
 from kgtool.changes.journal.journal import ConfigChange
@@ -73,8 +74,6 @@ def item(group: str, name: str, configs: Configs | KgError, new: str | None) -> 
     old = configs[name].own if name in configs else None
     found = Item(group, name, old, new)
     if name not in configs:
-        from kgtool.changes.groups.configs import nearest
-
         near = nearest(name, configs)
         hint = f"Did you mean {near}?" if near else "kgtool configs --all shows what there is."
         return found.failed(Refused(f"There is no group config '{name}'.", hint=hint))
@@ -131,7 +130,6 @@ class Work:
         self._output.note(WAY_BACK)
 
     def _changed(self, items: Sequence[Item], open_: Sequence[Item]) -> list[Item]:
-
         shown = {one.key: ConfigChange(one.group, one.name, one.old, one.new) for one in open_}
         groups = list(dict.fromkeys(one.group for one in open_))
         course = Course(self._session, self._output, len(groups), yes=self._yes)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgtool.config import Settings
+from kgtool.config.logins import AwsLogin, KerberosLogin, OAuthLogin, PasswordLogin
+from kgtool.config.security import TLS_VERSIONS, Sasl, Security, Store, Tls
 from kgtool.errors import ConfigError, KgError
+from kgtool.net.auth.aws import bearer_token
+from kgtool.net.auth.tokens import TokenSource
+from kgtool.net.tls.stores import read_identity, read_trusted
+from kgtool.net.tls.stream import make_context
 from kgtool.text import addresses
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
-    from kgtool.config.security import Sasl, Security, Store, Tls
 
 TOKEN_SECONDS = 300
 """How long a token is taken for good whose end we do not know; then it is asked for again."""
@@ -49,9 +52,6 @@ def client_config(settings: Settings) -> dict[str, Any]:
 
 
 def _tls(tls: Tls, security: Security) -> dict[str, Any]:
-    from kgtool.config.security import TLS_VERSIONS
-    from kgtool.net.tls.stores import read_identity
-    from kgtool.net.tls.stream import make_context
 
     make_context(tls, security.where)  # refuses what is wrong in our own words
     if tls.ciphers or tls.protocols != TLS_VERSIONS[2:]:
@@ -71,8 +71,6 @@ def _roots(store: Store) -> str:
     """Return what is trusted; librdkafka, unlike Java, trusts roots only."""
     from cryptography.x509 import load_pem_x509_certificates
 
-    from kgtool.net.tls.stores import read_trusted
-
     texts = "".join(read_trusted(store))
     if any(c.subject != c.issuer for c in load_pem_x509_certificates(texts.encode())):
         raise ConfigError("librdkafka can't trust a certificate that is not a root.")
@@ -80,9 +78,6 @@ def _roots(store: Store) -> str:
 
 
 def _sasl(sasl: Sasl, security: Security, settings: Settings) -> dict[str, Any]:
-    from kgtool.config.logins import AwsLogin, KerberosLogin, OAuthLogin, PasswordLogin
-    from kgtool.net.auth.aws import bearer_token
-    from kgtool.net.auth.tokens import TokenSource
 
     login = sasl.login
     if isinstance(login, PasswordLogin) and not login.is_token:

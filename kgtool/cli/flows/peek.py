@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgtool.cli.flows.librdkafka import client_config
+from kgtool.config import Settings
 from kgtool.errors import AuthenticationError, ConfigError, KgError, NetworkError, TimedOut
+from kgtool.protocol.codes import broker_error
 from kgtool.queries.peek import Kept, Record, Window, read_window
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
 
 POLL_SECONDS = 0.2
 _PRIVATE = -100
@@ -77,8 +77,6 @@ class Reader:
         import logging
 
         from confluent_kafka import Consumer, KafkaException
-
-        from kgtool.cli.flows.librdkafka import client_config
 
         quiet = logging.getLogger("kgtool.librdkafka")
         quiet.addHandler(logging.NullHandler())
@@ -191,8 +189,6 @@ def _record(message: Any) -> Record:
 
 def _translated(error: Any) -> KgError:
     if error.code() > _PRIVATE:
-        from kgtool.protocol.codes import broker_error
-
         return broker_error(error.code(), error.str())
     if error.name() == "_AUTO_OFFSET_RESET":
         return KgError("The records were removed from the log meanwhile.")

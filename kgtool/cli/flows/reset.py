@@ -53,15 +53,20 @@ class Reset(NamedTuple):
     asks: bool = False
     """Somebody can be asked after the preview: without ``--execute``, on a terminal."""
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it may come to a change."""
+        return self.execute or self.asks
+
 
 def run(settings: Settings, output: Output, selection: Selection, reset: Reset) -> int:
     """Do all of it; return the exit status."""
     plan = Spool["list[GroupReset]"]()
     rows = Spool["list[reset_report.KafkaRow]"]()
-    with open_session(settings) as session, plan, rows:
+    with open_session(settings) as session, plan, rows, Streamed(output, shown(RESET)) as table:
         groups = choose(session, output, selection, keys(RESET)).groups
         _wait(session, output, groups, reset.wait_seconds)
-        return _Run(session, output, reset, groups, plan, rows).run()
+        return _Run(session, output, reset, groups, plan, rows, table).run()
 
 
 class _Run:
@@ -70,6 +75,7 @@ class _Run:
     def __init__(
         self, session: Session, output: Output, reset: Reset, groups: Sequence[str],
         plan: Spool[list[GroupReset]], kafka_rows: Spool[list[reset_report.KafkaRow]],
+        table: Streamed,
     ) -> None:  # fmt: skip
         self._session = session
         self._output = output
@@ -82,17 +88,13 @@ class _Run:
         self._is_off = False
         """Whether something fails, and all or nothing was asked for."""
         self._has_table = False
-        self._table = Streamed(output, shown(RESET))
+        self._table = table
         self._kafka_rows = kafka_rows
 
     def run(self) -> int:
         """Plan, and do it where that is wanted; return the exit status."""
-        with self._table:
-            return self._run()
-
-    def _run(self) -> int:
         self._look()
-        is_wanted = self._reset.execute or self._reset.asks
+        is_wanted = self._reset.is_wanted
         if not (is_wanted and self._going) or self._is_off:
             self._report_plan()
             if not (is_wanted or self._is_off or self._reset.export):
@@ -115,7 +117,6 @@ class _Run:
     # -- looking --------------------------------------------------------------------------
 
     def _look(self) -> None:
-
         reset = self._reset
         request = ResetRequest((), reset.strategy, reset.topics, reset.create, reset.force)
         # A pattern that matches nothing, or a broker that did not tell its groups.
@@ -132,13 +133,9 @@ class _Run:
                 self._going |= going
                 self._offsets += reset_report.count(wave, "would-reset")
                 waves.learn(len(names), sum(len(group.rows) for group in wave))
-                self._show(wave, is_change=bool(going) and (reset.execute or reset.asks))
+                self._show(wave, is_change=bool(going) and reset.is_wanted)
                 meter.add(len(names))
-        if (
-            self._going
-            and not (self._is_off or reset.is_kafka_form)
-            and (reset.execute or reset.asks)
-        ):
+        if self._going and reset.is_wanted and not (self._is_off or reset.is_kafka_form):
             self._output.note(WAY_BACK)
 
     def _show(self, wave: Sequence[GroupReset], *, is_change: bool) -> None:

@@ -97,7 +97,8 @@ class PutBack:
         if self._options.dry_run or not self._plan.count:
             self._only_report()
             if self._options.dry_run:
-                self._foretell()
+                self._table.flush()
+                consent.foretell(self._session, self._output, self._plan.groups, self._plan.count)
             return
         self._plan.show(self._output)
         # Among the errors: what is not in the file, or can't be translated, and so in no plan.
@@ -192,10 +193,6 @@ class PutBack:
             self.failed += 1
             if not self._output.errors:
                 self._output.failed(_not_done(Target()))
-
-    def _foretell(self) -> None:
-        self._table.flush()
-        consent.foretell(self._session, self._output, self._plan.groups, self._plan.count)
 
     def _report(self, group: PutGroup) -> None:
         output = self._output

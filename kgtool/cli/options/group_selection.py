@@ -100,7 +100,7 @@ class Selection(NamedTuple):
         return lambda name: (not tests or any(test(name) for test in tests)) and not excluded(name)
 
     def lists(self, existing: Collection[str]) -> Callable[[str], bool]:
-        """Return the test for ``list``, where names and patterns narrow what is shown."""
+        """Return the test where names and patterns narrow what is shown: all, without any."""
         told = self._told(existing)
         matches, excluded = told.predicate(), self._excluded()
         if not told.groups:
@@ -220,10 +220,4 @@ def chooser(selection: Selection) -> Callable[[str], bool]:
     """
     if selection.groups and selection.all_groups:
         raise UsageError('Option "[group]" can\'t be used with option "[all-groups]"')
-    matches = selection.predicate()
-    allowed = Selection(exclude=selection.exclude).predicate()
-    names = set(selection.groups)
-    by_pattern = selection.all_groups or bool(selection.match) or selection.regex is not None
-    if not names and not by_pattern:
-        return allowed
-    return lambda name: (name in names and allowed(name)) or (by_pattern and matches(name))
+    return selection.lists(())
