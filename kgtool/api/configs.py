@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgtool.changes.journal.history import changed_configs
-from kgtool.changes.journal.journal import ConfigChange
+from kgtool.changes.journal.journal import ConfigChange, ConfigResult
 from kgtool.changes.restore.from_journal import check_config
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
@@ -46,12 +46,13 @@ def alter(
         had = {name: there[name].own for name in wanted}
         done = session.run(
             alter_group_configs(
-                cluster, {group: wanted}, {group: had}, lambda: change.before_configs(images)
+                cluster, {group: wanted}, {group: had}, lambda: change.before((), configs=images)
             )
         )
     errors = {name: _failed(group, done[group, name]) for name in wanted}
-    change.config_results(
-        (group, name, "failed" if failed else "altered", failed) for name, failed in errors.items()
+    change.results(
+        ConfigResult(group, name, "failed" if failed else "altered", failed)
+        for name, failed in errors.items()
     )
     return errors
 

@@ -200,9 +200,9 @@ class TestWriting:
 
     def test_configs_count_each(self, tmp_path: Path) -> None:
         made = Journal(tmp_path, header())
-        made.before_configs([ConfigChange("g", name, None, "1") for name in ("a", "b")])
-        made.config_result("g", "a", "altered", None)
-        made.config_result("g", "b", "failed", DENIED)
+        made.before((), configs=[ConfigChange("g", name, None, "1") for name in ("a", "b")])
+        made.result("g", None, None, "altered", config="a")
+        made.result("g", None, None, "failed", DENIED, config="b")
         made.close("done", 2000)
         found = read(tmp_path)
         assert (made.groups, made.changes, made.failed, found.changes) == (1, 2, 1, 1)
@@ -210,10 +210,10 @@ class TestWriting:
     def test_configs_that_were_not_going_to_be_changed_do_not_count(self, tmp_path: Path) -> None:
         """Was: their failures were taken off the changes, and a journal with -1 is unreadable."""
         made = Journal(tmp_path, header())
-        made.before_configs([ConfigChange("g", "a", None, "1")])
-        made.config_result("g", "a", "altered", None)
+        made.before((), configs=[ConfigChange("g", "a", None, "1")])
+        made.result("g", None, None, "altered", config="a")
         for name in ("a", "b"):
-            made.config_result("other", name, "failed", DENIED)
+            made.result("other", None, None, "failed", DENIED, config=name)
         made.close("done", 2000)
         assert (read(tmp_path).changes, made.failed) == (1, 0)
 

@@ -5,8 +5,8 @@ What ``cleanup apply`` does, in the command and in the Python API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.changes.cleanup import execute, verify
 from kgtool.changes.cleanup.facts import SLACK_MS
@@ -26,6 +26,7 @@ from kgtool.queries.log.commit_times import Watch
 
 if TYPE_CHECKING:
     from kgtool.changes.cleanup.progress import Progress
+    from kgtool.changes.journal.change import Change
 
 GROUPS_AT_ONCE = 250
 _CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
@@ -102,20 +103,6 @@ class Result(NamedTuple):
     error: ItemError | None = None
 
 
-class Record(Protocol):
-    """Where a change is written down, see ``kgtool.changes.journal.change``."""
-
-    @property
-    def journal_id(self) -> str | None:
-        """The journal, once there is one."""
-
-    def before(self, changes: Sequence[GroupChange]) -> None:
-        """Write down what is there."""
-
-    def results(self, items: Iterable[Any]) -> None:
-        """Write down what came of it."""
-
-
 Back = Mapping[str, "ItemError | None"]
 """Groups that earlier runs have deleted and that exist again, or why that can't be told."""
 
@@ -189,7 +176,7 @@ class Part:
             for group, item in self._items.items()
         ]
 
-    def apply(self, change: Record, progress: Progress) -> list[Result]:
+    def apply(self, change: Change, progress: Progress) -> list[Result]:
         """Do it."""
         self._read()
         whole, single = self._sorted()
@@ -281,7 +268,7 @@ class Part:
 
     # -- results --------------------------------------------------------------------------
 
-    def _finish_begun(self, change: Record) -> dict[str, GroupDeletion]:
+    def _finish_begun(self, change: Change) -> dict[str, GroupDeletion]:
         """Restore what an earlier run had deleted, and did not restore."""
         if not self._half:
             return {}

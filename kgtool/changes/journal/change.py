@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.changes.journal import remote
 from kgtool.changes.journal.journal import (
@@ -37,7 +37,6 @@ from kgtool.changes.journal.locks import GroupLocks
 from kgtool.changes.policy import Guard, Origin
 from kgtool.changes.snapshot import GroupChange
 from kgtool.errors import KgError
-from kgtool.model import ItemError
 from kgtool.text import addresses, moment
 
 if TYPE_CHECKING:
@@ -52,22 +51,6 @@ class Locked(KgError):
     """Another kgtool is changing the group, and does not come to an end."""
 
     name = "LOCKED"
-
-
-class Item(Protocol):
-    """One item with its outcome: GroupDeletion, OffsetDeletion, ResetRow and the like."""
-
-    @property
-    def group(self) -> str:
-        """The group that it is about."""
-
-    @property
-    def status(self) -> str:
-        """What came of it, in a word."""
-
-    @property
-    def error(self) -> ItemError | None:
-        """Why nothing came of it."""
 
 
 class Timer(NamedTuple):
@@ -200,33 +183,24 @@ class Change:
         return f"Another kgtool (process {pid})" if pid else "Another kgtool"
 
     def before(
-        self, changes: Sequence[GroupChange], members: Sequence[Mapping[str, Any]] = ()
-    ) -> None:
+        self, changes: Sequence[GroupChange], members: Sequence[Mapping[str, Any]] = (),
+        configs: Sequence[ConfigChange] = (),
+    ) -> None:  # fmt: skip
         """Write down what is there, durably. The ``before_change`` of the operations.
 
         :param members: who is going to be removed from the groups.
+        :param configs: the configs of groups that are going to change.
         :raises PolicyRefused: it may not be changed.
         :raises JournalError: it can't be written: nothing may be changed then.
         """
         self._guard.admit_changes(changes)
-        self._write(lambda journal: journal.before(changes, members))
-
-    def before_configs(self, changes: Sequence[ConfigChange]) -> None:
-        """Write down which configs of groups are there, durably.
-
-        :raises PolicyRefused: they may not be changed.
-        :raises JournalError: it can't be written: nothing may be changed then.
-        """
-        self._guard.admit(change.group for change in changes)
-        self._write(lambda journal: journal.before_configs(changes))
-
-    def _write(self, write: Callable[[Journal], None]) -> None:
+        self._guard.admit(config.group for config in configs)
         if self._problem is not None:
             raise self._problem
         is_first = self.journal is None
         journal = self.journal or self._begin()
         try:
-            write(journal)
+            journal.before(changes, members, configs)
         except BaseException:
             if is_first:
                 journal.discard()
@@ -248,32 +222,46 @@ class Change:
         return Journal(self._folder, header, store)
 
     def _header(self) -> Header:
-        said = self._origin
-        return make_header(
-            self._session, said.command, said.arguments, said.reason,
-            at_ms=self._timer.now_ms(), token=self._timer.token(), undoes=said.undoes,
-        )  # fmt: skip
+        """Say who does what, where and when."""
+        from kgtool import __version__
+
+        said, settings, at_ms = self._origin, self._session.settings, self._timer.now_ms()
+        user, host = who()
+        return Header(
+            id=_id(at_ms, self._timer.token()),
+            at_ms=at_ms,
+            at=moment(at_ms),
+            command=said.command,
+            arguments=tuple(said.arguments),
+            cluster_id=self._session.cluster_id,
+            bootstrap_server=addresses(settings.bootstrap),
+            user=user,
+            host=host,
+            pid=os.getpid(),
+            kgtool=__version__,
+            reason=said.reason,
+            undoes=said.undoes,
+            context=None if settings.context is None else settings.context.name,
+        )
 
     # -- after ---------------------------------------------------------------------------
 
-    def results(self, items: Iterable[Item]) -> None:
-        """Write down what came of each item."""
+    def results(self, items: Iterable[Any]) -> None:
+        """Write down what came of each item: GroupDeletion, OffsetDeletion, ResetRow and the like.
+
+        All have ``group``, ``status`` and ``error``; some a ``topic`` and ``partition``, a
+        ``member``, or the ``name`` of a config.
+        """
         if self.journal is None:
             return
         for item in items:
-            topic = getattr(item, "topic", None)
-            partition = getattr(item, "partition", None)
-            member = getattr(item, "member", None)
-            member_id = None if member is None else member.member_id
-            self.journal.result(item.group, topic, partition, item.status, item.error, member_id)
-        self.journal.flush()
-
-    def config_results(self, items: Iterable[tuple[str, str, str, ItemError | None]]) -> None:
-        """Write down what came of each config: group, name, status, error."""
-        if self.journal is None:
-            return
-        for group, name, status, error in items:
-            self.journal.config_result(group, name, status, error)
+            topic, partition, member, config = (
+                getattr(item, key, None) for key in ("topic", "partition", "member", "name")
+            )
+            self.journal.result(
+                item.group, topic, partition, item.status, item.error,
+                member_id=None if member is None else member.member_id, config=config,
+            )  # fmt: skip
         self.journal.flush()
 
     def _close(self) -> None:
@@ -309,43 +297,14 @@ class Change:
         self._say(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
 
 
-def make_header(
-    session: Any, command: str, arguments: Sequence[str], reason: str | None, *, at_ms: int,
-    token: str, undoes: str | None = None,
-) -> Header:  # fmt: skip
-    """Say who does what, where and when.
-
-    :param session: a ``kgtool.net.session.Session``, for the cluster and how it was reached.
-    :param token: some letters that tell this journal from others of the same second.
-    :param undoes: the id of the journal that is taken back.
-    """
-    from kgtool import __version__
-
-    context = session.settings.context
-    user, host = who()
-    return Header(
-        id=_id(at_ms, token),
-        at_ms=at_ms,
-        at=moment(at_ms),
-        command=command,
-        arguments=tuple(arguments),
-        cluster_id=session.cluster_id,
-        bootstrap_server=addresses(session.settings.bootstrap),
-        user=user,
-        host=host,
-        pid=os.getpid(),
-        kgtool=__version__,
-        reason=reason,
-        undoes=undoes,
-        context=None if context is None else context.name,
-    )
-
-
 def make_plan_header(
     cluster_id: str | None, source: str, criteria: Mapping[str, Any], *, at_ms: int, token: str,
     as_of_ms: int | None = None,
 ) -> PlanHeader:  # fmt: skip
-    """Say who makes a cleanup plan, when and of what; the arguments as in ``make_header``."""
+    """Say who makes a cleanup plan, when and of what.
+
+    :param token: some letters that tell this plan from others of the same second.
+    """
     from kgtool import __version__
     from kgtool.changes.cleanup.plan_file import PlanHeader
 

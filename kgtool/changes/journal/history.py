@@ -54,31 +54,13 @@ class Entry(NamedTuple):
     changes: int
     state: str
     header: dict[str, Any]
-
-    @property
-    def sequence(self) -> int:
-        """Its place among the changes of its folder; 0 where an older kgtool wrote it."""
-        value = self.header.get("sequence")
-        return value if isinstance(value, int) else 0
-
-    @property
-    def undoes(self) -> str | None:
-        """The id of the action that this one took back."""
-        return self._text("undoes")
-
-    @property
-    def bootstrap_server(self) -> str | None:
-        """Where the cluster was reached then."""
-        return self._text("bootstrap_server")
-
-    @property
-    def context(self) -> str | None:
-        """The context with which it was reached."""
-        return self._text("context")
-
-    def _text(self, key: str) -> str | None:
-        value = self.header.get(key)
-        return value if isinstance(value, str) else None
+    sequence: int
+    """Its place among the changes of its folder; 0 where an older kgtool wrote it."""
+    undoes: str | None
+    """The id of the action that this one took back."""
+    bootstrap_server: str | None
+    """Where the cluster was reached then, and with which context."""
+    context: str | None
 
 
 def entries(folder: Path, problem: Callable[[KgError], None]) -> list[Entry]:
@@ -168,9 +150,16 @@ def read_entry(path: Path) -> Entry:
             number(counts, "changes"),
             state,
             header,
+            _known(header, "sequence", int) or 0,
+            *(_known(header, key, str) for key in ("undoes", "bootstrap_server", "context")),
         )
     except (KeyError, ValueError) as error:
         raise Malformed(f"{path} is not a kgtool journal: {error}.") from error
+
+
+def _known(header: dict[str, Any], key: str, kind: type) -> Any:
+    """Return a value that other versions of kgtool may not have written, or not so."""
+    return header[key] if isinstance(header.get(key), kind) else None
 
 
 def _header(path: Path) -> dict[str, Any]:

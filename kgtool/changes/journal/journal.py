@@ -65,6 +65,15 @@ class ConfigChange(NamedTuple):
     after: str | None
 
 
+class ConfigResult(NamedTuple):
+    """What came of a config of a group."""
+
+    group: str
+    name: str
+    status: str
+    error: ItemError | None
+
+
 class Header(NamedTuple):
     """Who does what, where and when: the first line of a journal. ``at_ms``: since the epoch.
 
@@ -164,15 +173,17 @@ class Journal:
         return file
 
     def before(
-        self, changes: Iterable[GroupChange], members: Iterable[Mapping[str, Any]] = ()
-    ) -> None:
+        self, changes: Iterable[GroupChange], members: Iterable[Mapping[str, Any]] = (),
+        configs: Collection[ConfigChange] = (),
+    ) -> None:  # fmt: skip
         """Put on the disk what is about to be changed; may be called again for more of it.
 
         :param members: who is going to be removed from these groups; that can't be undone.
+        :param configs: configs of groups that are going to change.
         :raises JournalError: it isn't there; the caller must not change anything then.
         """
         with self._part():
-            self._items = {}
+            self._items, self._configs = {}, {(each.group, each.name) for each in configs}
             for change in changes:
                 self._file.write(group_lines(change))
                 self._items[change.image.group] = change.after.keys()
@@ -181,18 +192,10 @@ class Journal:
             for member in members:
                 self._file.write(dump({"kind": "member", **member}))
                 self.changes += 1
-
-    def before_configs(self, changes: Collection[ConfigChange]) -> None:
-        """Put on the disk which configs of groups are about to be changed.
-
-        :raises JournalError: they aren't there; the caller must not change anything then.
-        """
-        with self._part():
-            self._configs = {(change.group, change.name) for change in changes}
-            for change in changes:
-                self._file.write(dump({"kind": "config", **change._asdict()}))
-            self.groups += len({change.group for change in changes})
-            self.changes += len(changes)
+            for config in configs:
+                self._file.write(dump({"kind": "config", **config._asdict()}))
+                self.changes += 1
+            self.groups += len({config.group for config in configs})
 
     @contextlib.contextmanager
     def _part(self) -> Iterator[None]:
@@ -233,7 +236,7 @@ class Journal:
 
     def result(
         self, group: str, topic: str | None, partition: int | None, status: str,
-        error: ItemError | None = None, member_id: str | None = None,
+        error: ItemError | None = None, *, member_id: str | None = None, config: str | None = None,
     ) -> None:  # fmt: skip
         """Write down what came of one item of the last ``before``, or of a whole group."""
         line: dict[str, Any] = {"kind": "result", "group": group}
@@ -241,18 +244,11 @@ class Journal:
             line |= {"topic": topic, "partition": partition}
         if member_id is not None:
             line["member_id"] = member_id
-        count = 1 if member_id else self._count(group, topic, partition)
-        self._outcome(line, status, error, count)
-
-    def config_result(self, group: str, name: str, status: str, error: ItemError | None) -> None:
-        """Write down what came of one config of the last ``before_configs``, or of another."""
-        line = {"kind": "result", "group": group, "config": name}
-        self._outcome(line, status, error, int((group, name) in self._configs))
-
-    def _outcome(
-        self, line: dict[str, Any], status: str, error: ItemError | None, count: int
-    ) -> None:
-        """Write a result; ``count`` is for how many changes it stands."""
+        if config is not None:
+            line["config"] = config
+            count = int((group, config) in self._configs)
+        else:
+            count = 1 if member_id else self._count(group, topic, partition)
         outcome = outcome_of(status, error)
         self.done += count if outcome == DONE else 0
         self.failed += count if outcome == FAILED else 0

@@ -19,7 +19,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from kgtool.changes.journal.jsonl import Malformed, dump, group_lines, groups, records, typed
+from kgtool.changes.journal.jsonl import (
+    Malformed,
+    dump,
+    group_lines,
+    groups,
+    record_of,
+    records,
+    typed,
+)
 from kgtool.changes.restore.run import Runner
 from kgtool.changes.snapshot import GroupChange, GroupImage
 from kgtool.client.cluster import Cluster
@@ -116,14 +124,12 @@ class BackupWriter:
         self._is_finished = True
 
     def _write(self, line: str) -> None:
-        data = line.encode("ascii")
         try:
-            self._file.write(data)
+            self.bytes += self._file.write(line.encode("ascii"))
         except BrokenPipeError:
             raise
         except OSError as error:
             raise self._failed(error) from error
-        self.bytes += len(data)
 
     def _failed(self, error: OSError) -> BackupError:
         return BackupError(f"The backup {self.path} can't be written: {error.strerror}.")
@@ -273,16 +279,9 @@ def open_backup(path: Path) -> Backup:
 
 def _end(path: Path) -> dict[str, Any]:
     """Return the last line, if it is a whole ``end``."""
-    import json
-
     with readable(path), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL_BYTES))
         lines = file.read().split(b"\n")
-    last = next((line for line in reversed(lines) if line.strip()), b"")
-    try:
-        record = json.loads(last)
-    except ValueError:
-        return {}
-    is_end = isinstance(record, dict) and record.get("kind") == "end"
-    return record if is_end else {}
+    record = record_of(next((line for line in reversed(lines) if line.strip()), b"")) or {}
+    return record if record.get("kind") == "end" else {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kgtool.changes.offsets.commit import Identity
 from kgtool.changes.offsets.verify import changed_meanwhile
@@ -32,6 +32,9 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.queries.offsets.fetch import Committed
 
+if TYPE_CHECKING:
+    from kgtool.changes.journal.change import Change
+
 _GROUPS_AT_ONCE = 250
 _OFFSETS_AT_ONCE = 20_000
 _STALE_TRIES = 5
@@ -46,16 +49,6 @@ class Runner(Protocol):
 
     def run(self, operation: Any) -> Any:
         """Run an operation to its end."""
-
-
-class Record(Protocol):
-    """Where a change is written down, see ``kgtool.changes.journal.change``."""
-
-    def before(self, changes: Sequence[GroupChange]) -> None:
-        """Write down what is there."""
-
-    def results(self, items: Iterable[PutRow]) -> None:
-        """Write down what came of it."""
 
 
 def parts(wishes: Iterable[GroupWish]) -> Iterator[list[GroupWish]]:
@@ -151,7 +144,7 @@ class Putter:
         ]
         return group._replace(rows=rows)
 
-    def put(self, part: Sequence[GroupWish], record: Record) -> list[PutGroup]:
+    def put(self, part: Sequence[GroupWish], change: Change) -> list[PutGroup]:
         """Look once more, write down what is there, and change it. The groups are to be locked.
 
         :raises JournalError: it could not be written down: nothing of the part was changed.
@@ -160,12 +153,12 @@ class Putter:
         made = self._made(part)
         removed = {group.group for group in groups if group.group in made and _is_all_gone(group)}
         found = [_change(group, group.group in removed) for group in groups]
-        changes = [change for change in found if change is not None]
+        changes = [each for each in found if each is not None]
         if changes:
-            record.before(changes)
+            change.before(changes)
             groups = self._put(groups, identities)
             for group in groups:
-                record.results(row for row in group.rows if row.status != "unchanged")
+                change.results(row for row in group.rows if row.status != "unchanged")
             self._remove_made([g for g in groups if g.group in removed - self._whole])
         return groups
 

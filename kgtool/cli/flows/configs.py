@@ -146,17 +146,13 @@ class Work:
                 def before(sent: Wanted) -> None:
                     keys = [(group, name) for group in sent for name in sent[group]]
                     written.update(keys)
-                    change.before_configs([shown[key] for key in keys])
+                    change.before((), configs=[shown[key] for key in keys])
 
                 answers = self._session.run(
                     change_agreed_configs(self._session.cluster, _wanted(going), agreed, before)
                 )
                 done = [_outcome(one, answers, "altered") for one in going]
-                change.config_results(
-                    (one.group, one.name, one.status, one.error)
-                    for one in done
-                    if one.key in written
-                )
+                change.results(one for one in done if one.key in written)
                 return [[one for one in done if one.group == group] for group in part]
 
             def leave(group: str) -> list[Item]:
