@@ -26,7 +26,7 @@ from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.log.pending import mark_pending
-from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
+from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.ranges import log_ends
 
 
@@ -114,30 +114,6 @@ def image_of(
         description.error is None,
         offsets,
     )
-
-
-def unreadable(group: str, committed: Committed | KgError) -> ItemError | None:
-    """Return why offsets that are about to go can't be kept for an undo; None where they can."""
-    hint = "What can't be read can't be restored, so it is not deleted."
-    if isinstance(committed, KgError):
-        return ItemError.of(committed, Target(group=group))._replace(hint=hint)
-    for partition, value in committed.items():
-        if isinstance(value, KgError):
-            return ItemError.of(value, Target(group, *partition))._replace(hint=hint)
-    return None
-
-
-def announce_deletion(
-    cluster: Cluster,
-    groups: Sequence[GroupDescription],
-    committed: Mapping[str, Committed | KgError],
-    before_change: BeforeChange,
-) -> Operation[None]:
-    """Hand over images of groups that are about to go."""
-    # Share groups keep their offsets elsewhere: there is nothing to put back from here.
-    parts = [(d, offsets_of(committed[d.group] if d.type != "share" else {})) for d in groups]
-    images = yield from take_images(cluster, parts)
-    before_change([GroupChange(i, dict.fromkeys(i.offsets), True) for i in images])
 
 
 def read_groups(

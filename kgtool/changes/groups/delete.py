@@ -11,9 +11,8 @@ from kgtool.changes.snapshot import (
     BeforeChange,
     Check,
     GroupChange,
-    announce_deletion,
     group_digest,
-    unreadable,
+    take_images,
 )
 from kgtool.client.cluster import Cluster, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -124,10 +123,6 @@ def delete_groups(
     rules = _Rules(force, check, hidden)
     rows: dict[str, GroupDeletion] = {}
 
-    def announce(changes: Sequence[GroupChange]) -> None:
-        if before_change is not None:
-            before_change([hidden.marked(change) for change in changes])
-
     waves = Waves(list(dict.fromkeys(groups)))
     while names := waves.next():
         seen = yield from _look(cluster, names, rules)
@@ -135,7 +130,11 @@ def delete_groups(
         if agreed is not None:
             seen.refused.update(_moved(seen, agreed))
         if seen.good and before_change is not None:
-            yield from announce_deletion(cluster, seen.good, seen.committed, announce)
+            # Share groups keep their offsets elsewhere: there is nothing to put back from here.
+            had = [(d, offsets_of(_had(d, seen) if d.type != "share" else {})) for d in seen.good]
+            images = yield from take_images(cluster, had)
+            changes = [GroupChange(image, dict.fromkeys(image.offsets), True) for image in images]
+            before_change(list(map(hidden.marked, changes)))
         answers = yield from send_deletions(cluster, {d.group: _had(d, seen) for d in seen.good})
         errors = dict(seen.refused)
         for group, answer in answers.items():
@@ -218,8 +217,16 @@ def _pending(seen: _Seen, first: Pending) -> dict[str, ItemError]:
 
 
 def _unread(description: GroupDescription, found: Committed | KgError) -> ItemError | None:
-    # Share groups keep their offsets elsewhere: there is nothing to put back from here.
-    return None if description.type == "share" else unreadable(description.group, found)
+    """Return why offsets that are about to go can't be kept for an undo; None where they can."""
+    if description.type == "share":
+        return None
+    if isinstance(found, KgError):
+        bad = [ItemError.of(found, Target(group=description.group))]
+    else:
+        all_ = [(Target(description.group, *at), value) for at, value in found.items()]
+        bad = [ItemError.of(value, at) for at, value in all_ if isinstance(value, KgError)]
+    hint = "What can't be read can't be restored, so it is not deleted."
+    return bad[0]._replace(hint=hint) if bad else None
 
 
 def _unasked(group: str, error: KgError) -> ItemError:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kgtool.changes.offsets.batches import split, tombstone_bytes
 from kgtool.client import denied
 from kgtool.client.cluster import Cluster, pipelined, version_of
 from kgtool.client.ops import Call, Operation
@@ -93,27 +94,14 @@ def _by_kind(offsets: Offsets, ids: TopicIds) -> Iterator[tuple[bool, Offsets]]:
 
 def _parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
     """Cut a group's offsets into requests that are small enough."""
-    part: dict[TopicPartition, CommittedOffset] = {}
-    size = 0
-    for partition, value in offsets.items():
-        part[partition] = value
-        size += _record_bytes(group, partition, value)
-        if size >= REQUEST_BYTES:
-            yield part
-            part, size = {}, 0
-    if part:
-        yield part
+    items = list(offsets.items())
+    return map(dict, split(items, lambda item: _record_bytes(group, *item), REQUEST_BYTES))
 
 
 def _record_bytes(group: str, partition: TopicPartition, value: CommittedOffset) -> int:
     """About what one offset takes in ``__consumer_offsets``; metadata is at most 4 KiB each."""
-    names = len(_bytes(group)) + len(_bytes(partition.topic))
-    return 100 + names + len(_bytes(value.metadata or ""))
-
-
-def _bytes(text: str) -> bytes:
-    """Return a text as it is sent: some brokers keep bytes that are no UTF-8."""
-    return text.encode("utf-8", "surrogateescape")
+    metadata = (value.metadata or "").encode("utf-8", "surrogateescape")  # as it is sent
+    return 80 + tombstone_bytes(group, partition) + len(metadata)
 
 
 def _request(

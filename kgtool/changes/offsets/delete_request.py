@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kgtool.changes.offsets.batches import batch_bytes, send_parts, split
@@ -14,7 +14,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.lost_replies import SEND_AGAIN, change_by_coordinator, is_unsettled
 from kgtool.client.ops import Call, Operation, grouped
 from kgtool.errors import ChangedMeanwhile, KgError
-from kgtool.model import TopicPartition
+from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
 from kgtool.protocol.codes import broker_error
@@ -24,7 +24,7 @@ from kgtool.queries.offsets.fetch import Committed, fetch_on, selected_on
 def delete_partitions(
     cluster: Cluster,
     wanted: Mapping[str, list[TopicPartition]],
-    had: Mapping[str, Committed] | None = None,
+    had: Mapping[str, Committed],
 ) -> Operation[dict[str, Any]]:
     """Send one OffsetDelete a group, those of one coordinator pipelined.
 
@@ -32,8 +32,7 @@ def delete_partitions(
     of all of it.
 
     :param had: what was there before. It is compared with what is there just before the request,
-        and where an answer got lost it tells what has been deleted; without it nothing is sent
-        twice.
+        and where an answer got lost it tells what has been deleted.
     """
     left = {group: list(partitions) for group, partitions in wanted.items() if partitions}
     settled: dict[str, dict[TopicPartition, Any]] = {group: {} for group in wanted}
@@ -50,19 +49,20 @@ def delete_partitions(
         found = yield from send_parts(parts, lambda part: Call(broker, _request(part)), _read)
         return {group: _sort(group, left, settled[group], found) for group in ids}
 
+    def judge(group: str, now: Committed | KgError, verdict: Verdict) -> Any:
+        return _judge(group, left, settled[group], had[group], now, verdict)
+
     def first_look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         now = yield from selected_on(cluster, broker, {group: left[group] for group in ids}, {})
-        found = {g: _unchanged(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
+        found = {group: judge(group, now[group], _at_first) for group in ids}
         return {group: answer for group, answer in found.items() if answer is not SEND_AGAIN}
 
     def look(broker: int, ids: list[str]) -> Operation[dict[str, Any]]:
         now = yield from fetch_on(cluster, broker, ids)
-        return {g: _verdict(left, settled[g], g, (had or {}).get(g), now[g]) for g in ids}
+        return {group: judge(group, now[group], _after_a_lost_answer) for group in ids}
 
     what = "its offsets were deleted"
-    answers = yield from change_by_coordinator(
-        cluster, list(left), send, look, what, first_look if had is not None else None
-    )
+    answers = yield from change_by_coordinator(cluster, list(left), send, look, what, first_look)
     for group, answer in answers.items():
         if isinstance(answer, dict):
             settled[group].update(answer)
@@ -74,55 +74,39 @@ def delete_partitions(
     return {**settled, **answers}
 
 
-def _unchanged(
-    left: dict[str, list[TopicPartition]],
-    settled: dict[TopicPartition, Any],
-    group: str,
-    before: Committed | None,
-    now: Committed | KgError,
-) -> Any:
-    """Leave only those of a group's partitions that nobody has committed to since they were read.
+Value = CommittedOffset | KgError | None
+Verdict = Callable[[str, Value, Value], Any]
+"""Of a group's partition, by what was there before and what is there now: ``SEND_AGAIN`` where it
+is as it was, else its answer."""
 
-    Between the two lie the images and the journal, which may take their time.
-    """
+
+def _judge(
+    group: str, left: dict[str, list[TopicPartition]], settled: dict[TopicPartition, Any],
+    had: Committed, now: Committed | KgError, verdict: Verdict,
+) -> Any:  # fmt: skip
+    """Leave only those of a group's partitions that are as they were."""
     if isinstance(now, KgError):
         return now
-    known = before or {}
-    same = []
-    for partition in left[group]:
-        value, old = now.get(partition), known.get(partition)
-        if value_digest(value) in (0, value_digest(old)):
-            same.append(partition)
-        else:
-            settled[partition] = changed_meanwhile(old, value)  # type: ignore[arg-type]
-    left[group] = same
-    return SEND_AGAIN if same else {}
+    found = {at: verdict(group, had.get(at), now.get(at)) for at in left[group]}
+    settled.update({at: answer for at, answer in found.items() if answer is not SEND_AGAIN})
+    left[group] = [at for at, answer in found.items() if answer is SEND_AGAIN]
+    return SEND_AGAIN if left[group] else {}
 
 
-def _verdict(
-    left: dict[str, list[TopicPartition]],
-    settled: dict[TopicPartition, Any],
-    group: str,
-    before: Committed | None,
-    now: Committed | KgError,
-) -> Any:
-    """Sort a group's partitions into those that are gone, changed since, and still as they were."""
-    if isinstance(now, KgError):
-        return now
-    same = []
-    for partition in left[group]:
-        value = now.get(partition)
-        if value is None:
-            settled[partition] = codes.NONE
-        elif before is not None and value_digest(value) == value_digest(before.get(partition)):
-            same.append(partition)
-        else:
-            settled[partition] = _changed_since(group)
-    left[group] = same
-    return SEND_AGAIN if same else {}
+def _at_first(_group: str, old: Value, now: Value) -> Any:
+    """Find commits since it was read: between the two lie the images and the journal, which may
+    take their time."""
+    if value_digest(now) in (0, value_digest(old)):
+        return SEND_AGAIN
+    return changed_meanwhile(old, now)  # type: ignore[arg-type]
 
 
-def _changed_since(group: str) -> KgError:
+def _after_a_lost_answer(group: str, old: Value, now: Value) -> Any:
+    """Tell what is gone, what is still as it was, and what was committed since."""
+    if now is None:
+        return codes.NONE
+    if value_digest(now) == value_digest(old):
+        return SEND_AGAIN
     return ChangedMeanwhile(
         f"The answer of group '{group}' to the deletion was lost, and there is another offset now.",
         hint="Check with kgtool describe, and repeat the command if it should still go.",
