@@ -27,14 +27,18 @@ class Untranslated(KgError):
     name = "UNTRANSLATED"
 
 
+Points = Callable[[GroupWish], Mapping[TopicPartition, "LogPoint | KgError"]]
+"""Says where each partition of a group is to go."""
+
+
 class Translator:
     """Changes the offsets of wishes. Each group once: what was shown is what is done.
 
     :param failed: hears of what can't be translated, which is left out.
     """
 
-    def __init__(self, session: Runner, failed: Callable[[ItemError], None]) -> None:
-        self._session = session
+    def __init__(self, points: Points, failed: Callable[[ItemError], None]) -> None:
+        self._points = points
         self._failed = failed
         self._known: dict[str, GroupWish] = {}
 
@@ -57,38 +61,30 @@ class Translator:
                 translated[partition] = one._replace(then=OffsetImage(committed))
         return wish._replace(wishes=translated)
 
-    def _points(self, wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
-        """Return where each partition of a group is to go."""
-        raise NotImplementedError
 
-
-class ByTime(Translator):
-    """To the first record of the time of the last one that was read, or later.
+def by_time(session: Runner, backup: Backup) -> Points:
+    """Go to the first record of the time of the last one that was read, or later.
 
     :raises ConfigError: the backup was made without times.
     """
+    if backup.header.get("times") is not True:
+        raise ConfigError(
+            f"{backup.path} has no times of records, so --by-time can't be used.",
+            hint="kgtool backup --times makes one that has.",
+        )
+    unknown = Untranslated("The backup does not say when its last record was written.")
 
-    def __init__(
-        self, session: Runner, failed: Callable[[ItemError], None], backup: Backup
-    ) -> None:
-        super().__init__(session, failed)
-        if backup.header.get("times") is not True:
-            raise ConfigError(
-                f"{backup.path} has no times of records, so --by-time can't be used.",
-                hint="kgtool backup --times makes one that has.",
-            )
-
-    def _points(self, wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
+    def points(wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
         times = {p: one.then.time_ms for p, one in wish.wishes.items()
                  if one.then.time_ms is not None}  # fmt: skip
-        session = self._session
         logs = session.run(ranges_at(session.cluster, times)) if times else {}
-        unknown = Untranslated("The backup does not say when its last record was written.")
-        found: dict[TopicPartition, LogPoint | KgError] = {}
-        for partition in wish.wishes:
-            log = logs.get(partition, unknown)
-            found[partition] = log if isinstance(log, KgError) else log.at_time or log.end
-        return found
+        found = {partition: logs.get(partition, unknown) for partition in wish.wishes}
+        return {
+            partition: log if isinstance(log, KgError) else log.at_time or log.end
+            for partition, log in found.items()
+        }
+
+    return points
 
 
 class Checkpoint(NamedTuple):
@@ -98,31 +94,28 @@ class Checkpoint(NamedTuple):
     downstream: int
 
 
-class ByCheckpoints(Translator):
-    """To the newest checkpoint that is not beyond the offset.
+def by_checkpoints(session: Runner, topic: str) -> Points:
+    """Go to the newest checkpoint that is not beyond the offset.
 
     :param topic: ``SOURCE.checkpoints.internal``, on the target.
     :raises KgError: it can't be read.
     """
+    checkpoints = _read(session, topic)
 
-    def __init__(self, session: Runner, failed: Callable[[ItemError], None], topic: str) -> None:
-        super().__init__(session, failed)
-        self._topic = topic
-        self._checkpoints = _read(session, topic)
-
-    def _points(self, wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
+    def points(wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
         found: dict[TopicPartition, LogPoint | KgError] = {}
         for partition, one in wish.wishes.items():
-            committed = one.then.committed
-            offset = committed.offset if committed is not None else None
-            known = self._checkpoints.get((wish.then.group, partition), [])
+            offset = one.then.committed.offset if one.then.committed is not None else None
+            known = checkpoints.get((wish.then.group, partition), [])
             fitting = [each for each in known if offset is not None and each.upstream <= offset]
             found[partition] = (
                 LogPoint(max(fitting).downstream, None)
                 if fitting
-                else Untranslated(f"{self._topic} has no checkpoint at or before offset {offset}.")
+                else Untranslated(f"{topic} has no checkpoint at or before offset {offset}.")
             )
         return found
+
+    return points
 
 
 _Known = dict[tuple[str, TopicPartition], list[Checkpoint]]

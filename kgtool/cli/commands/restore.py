@@ -13,7 +13,7 @@ from kgtool.changes.restore.backup import Backup, open_backup
 from kgtool.changes.restore.decide import GroupWish, Policy
 from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
 from kgtool.changes.restore.from_journal import check_cluster
-from kgtool.changes.restore.translate import ByCheckpoints, ByTime, Translator
+from kgtool.changes.restore.translate import Translator, by_checkpoints, by_time
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
@@ -101,11 +101,10 @@ def _translated(
     session: Session, output: Output, backup: Backup, source: Callable[[], Iterable[GroupWish]],
     checkpoints: str | None,
 ) -> Callable[[], Iterable[GroupWish]]:  # fmt: skip
-    finder: Translator = (
-        ByTime(session, output.failed, backup)
-        if checkpoints is None
-        else ByCheckpoints(session, output.failed, checkpoints)
+    points = (
+        by_time(session, backup) if checkpoints is None else by_checkpoints(session, checkpoints)
     )
+    finder = Translator(points, output.failed)
     return lambda: finder.translate(source())
 
 
