@@ -237,12 +237,13 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         :param join: join and leave classic groups for which only the time counts since when they
             are Empty.
         """
-        from kgtool.changes.offsets.keep import execute_keep, open_rows, plan_keep
+        from kgtool.changes.offsets.keep import execute_keep, plan_keep
+        from kgtool.changes.plan_rows import open_rows
 
         names = targets.names(groups)
         with self._call() as session, self._change(session, "keep", join=join) as change:
             plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
-            touched = {(row.group, row.at) for row in open_rows(plan.groups)}
+            touched = {(row.group, row.at) for row in open_rows(*plan.groups)}
             if dry_run or not touched:
                 return plan.groups
             change.lock({group for group, _ in touched})

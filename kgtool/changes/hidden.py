@@ -33,7 +33,7 @@ class Unseen(NamedTuple):
     ``topics``: how many of each topic. ``blind``: why it is unknown whether there are any.
     """
 
-    topics: Mapping[str, int]
+    topics: Mapping[str, int] = {}
     blind: KgError | None = None
 
 
@@ -52,10 +52,7 @@ class HiddenOffsets:
         self._is_long = is_long
         self._guarded: dict[int, bool] = {}
         self._visible: set[str] = set()
-        self._reader = LogReader(groups, None, wants=self._may_be_hidden)
-
-    def _may_be_hidden(self, topic: str) -> bool:
-        return topic not in self._visible
+        self._reader = LogReader(groups, None, wants=lambda topic: topic not in self._visible)
 
     def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
         """Add to ``found`` what is hidden of some of the groups now."""
@@ -70,13 +67,13 @@ class HiddenOffsets:
         read = long(read) if self._is_long else within(read, READING_SHARE)
         looked = yield from read
         if isinstance(looked, KgError):
-            self.found.update({group: Unseen({}, looked) for group in names})
+            self.found.update({group: Unseen(blind=looked) for group in names})
             return
         stretches, counts = looked
         for group in names:
             stretch = stretches[group]
             if isinstance(stretch, KgError):
-                self.found[group] = Unseen({}, _denied(stretch))
+                self.found[group] = Unseen(blind=_denied(stretch))
                 continue
             hidden = {t: n for t, n in counts[group].items() if _is_denied(cluster.topics[t].error)}
             if hidden:
@@ -87,8 +84,12 @@ class HiddenOffsets:
     ) -> Operation[tuple[Stretches, dict[str, Mapping[str, int]]] | KgError]:
         """Return what the log has of groups and the counts by topic, or why it can't be read."""
         try:
-            if not self._visible:
-                self._visible = yield from _visible_topics()
+            if not self._visible:  # the topics that this login may describe
+                request = metadata.Request(topics=None, allow_auto_topic_creation=False)
+                reply = yield from call_any(request)
+                if isinstance(reply, KgError):
+                    return reply
+                self._visible = {row.name for row in reply.topics}
             stretches = yield from self._reader.read(cluster, names)
             counts = _counts(stretches)
             topics = sorted({topic for count in counts.values() for topic in count})
@@ -108,7 +109,7 @@ class HiddenOffsets:
 
     def refusal(self, group: str) -> ItemError | None:
         """Return why a group must be left alone; None where it may go."""
-        topics = self.found[group].topics if group in self.found else {}
+        topics = self.found.get(group, Unseen()).topics
         if not topics or not self._refuse:
             return None
         first = next(iter(topics))
@@ -141,12 +142,12 @@ class HiddenOffsets:
 
     def marked(self, change: GroupChange) -> GroupChange:
         """Return a change with what its image lacks, for the journal."""
-        topics = self.found[change.image.group].topics if change.image.group in self.found else {}
-        return change._replace(is_blind=self.is_blind(change.image.group), hidden=topics or None)
+        unseen = self.found.get(change.image.group, Unseen())
+        return change._replace(is_blind=unseen.blind is not None, hidden=unseen.topics or None)
 
     def is_blind(self, group: str) -> bool:
         """Whether nobody can tell what undo would not restore of a group."""
-        return group in self.found and self.found[group].blind is not None
+        return self.found.get(group, Unseen()).blind is not None
 
 
 def _acls() -> describe_acls.Request:
@@ -161,17 +162,6 @@ def _acls() -> describe_acls.Request:
 def _has_authorizer(reply: Any) -> bool:
     """Judge an answer; a login that may not ask, or a broker that can't tell, may hide things."""
     return isinstance(reply, KgError) or bool(reply.error_code != codes.SECURITY_DISABLED)
-
-
-def _visible_topics() -> Operation[set[str]]:
-    """Return the names of all topics that this login may describe.
-
-    :raises KgError: no broker answered.
-    """
-    reply = yield from call_any(metadata.Request(topics=None, allow_auto_topic_creation=False))
-    if isinstance(reply, KgError):
-        raise reply
-    return {row.name for row in reply.topics}
 
 
 def _counts(stretches: Mapping[str, Stretch | KgError]) -> dict[str, Mapping[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -86,7 +87,7 @@ def find(folder: Path, name: str) -> Entry:
     if os.sep in name or name in ("", ".", ".."):
         raise ConfigError(f"'{name}' is not a journal ID: kgtool history shows them.")
     exact = folder / f"{name}{SUFFIX}"
-    paths = [exact] if exact.exists() else sorted(folder.glob(f"{_literal(name)}*{SUFFIX}"))
+    paths = [exact] if exact.exists() else sorted(folder.glob(f"{glob.escape(name)}*{SUFFIX}"))
     if not paths:
         raise KgError(
             f"There is no journal '{name}' in {folder}.",
@@ -97,11 +98,6 @@ def find(folder: Path, name: str) -> Entry:
         listed = ", ".join(path.stem for path in paths[:5])
         raise ConfigError(f"Several journal IDs begin with '{name}': {listed}.")
     return read_entry(paths[0])
-
-
-def _literal(name: str) -> str:
-    """Escape what ``glob`` would read as a pattern."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
 def last(found: Iterable[Entry], cluster_id: str | None) -> Entry | None:

@@ -187,17 +187,13 @@ def _take_offset(record: dict[str, Any], offsets: Any, after: Any) -> None:
         typed(record, "topic_id", str, none=True),
         _optional(record, "log_start_offset"),
         _optional(record, "log_end_offset"),
-        number(record, _TIME) if record.get(_TIME) is not None else None,
+        _optional(record, _TIME) if _TIME in record else None,
     )
     if "after" in record:
         then = record["after"]
-        after[partition] = None if then == ABSENT else _committed(_object(then))
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("after is neither an offset nor absent")
-    return value
+        if then != ABSENT and not isinstance(then, dict):
+            raise ValueError("after is neither an offset nor absent")
+        after[partition] = None if then == ABSENT else _committed(then)
 
 
 def _committed(record: dict[str, Any], is_pending: bool = False) -> CommittedOffset | None:
@@ -205,14 +201,14 @@ def _committed(record: dict[str, Any], is_pending: bool = False) -> CommittedOff
         return None
     return CommittedOffset(
         number(record, "offset"),
-        None if record["leader_epoch"] is None else number(record, "leader_epoch", 2**31),
+        _optional(record, "leader_epoch", 2**31),
         typed(record, "metadata", str, none=True),
         is_pending,
     )
 
 
-def _optional(record: dict[str, Any], key: str) -> int | None:
-    return None if record[key] is None else number(record, key)
+def _optional(record: dict[str, Any], key: str, limit: int = 2**63) -> int | None:
+    return None if record[key] is None else number(record, key, limit)
 
 
 def number(record: dict[str, Any], key: str, limit: int = 2**63) -> int:

@@ -12,12 +12,13 @@ first write, what is no longer as planned is left alone, and what has come of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
+from kgtool.changes.plan_rows import each_open, failed, open_rows
 from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -36,7 +37,7 @@ from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, f
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.retention import rules as r
 
-WOULD_KEEP, KEPT, NOT_NEEDED, FAILED = "would-keep", "kept", "not-needed", "failed"
+WOULD_KEEP, KEPT, NOT_NEEDED = "would-keep", "kept", "not-needed"
 COMMIT, JOIN = "commit", "join"
 
 Clock = Callable[[], int]
@@ -139,9 +140,9 @@ def _plan_row(
         return row  # it has a retention of its own that is longer than a new commit's
     error, how = _way(description, expiry, join)
     if how == COMMIT and (found.is_pending or value.is_pending):
-        return _failed(row, _pending(row.group))
+        return failed(row, _pending(row.group))
     if error is not None:
-        return row._replace(status=FAILED, error=error._replace(target=_target(row)))
+        return failed(row, error._replace(target=Target(row.group, *partition)))
     return row._replace(status=WOULD_KEEP, how=how, new_expires_at_ms=then_ms)
 
 
@@ -150,10 +151,6 @@ def _pending(group: str) -> KgError:
     error = pending_error(group)
     error.hint = "Wait until it has ended: its commit restarts the clock."
     return error
-
-
-def _target(row: KeepRow) -> Target:
-    return Target(row.group, row.topic, row.partition)
 
 
 def _way(
@@ -218,28 +215,24 @@ def execute_keep(
 
     :param before_change: called with images of all that is about to be touched.
     """
-    names = [group.description.group for group in plan if _open(group)]
+    names = [group.description.group for group in plan if open_rows(group)]
     both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
     described, committed = yield from within(both, READING_SHARE)
     now_there = {d.group: d for d in described}
     checked = [
         _checked(group, now_there[group.description.group], committed[group.description.group])
-        if _open(group)
+        if open_rows(group)
         else group
         for group in plan
     ]
-    todo = [group for group in checked if _open(group)]
+    todo = [group for group in checked if open_rows(group)]
     if not todo:
         return checked
-    values = [(group.description, {row.at: row.value for row in _open(group)}) for group in todo]
+    values = [(one.description, {row.at: row.value for row in open_rows(one)}) for one in todo]
     images = yield from take_images(cluster, values)
     before_change([GroupChange(i, {p: o.committed for p, o in i.offsets.items()}) for i in images])
     errors = yield from _write(cluster, todo)
     return (yield from _read_back(cluster, checked, errors, now))
-
-
-def _open(group: GroupKeep) -> list[KeepRow]:
-    return [row for row in group.rows if row.is_open]
 
 
 def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgError) -> GroupKeep:
@@ -250,19 +243,20 @@ def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgErro
     if error is None and not now.is_empty:
         error = _has_members(now, Target(group=now.group))
     found = values if isinstance(values, dict) else {}
-    rows = []
-    for row in group.rows:
-        value = found.get(row.at)
-        if row.is_open and error is not None:
-            row = row._replace(status=FAILED, error=error._replace(target=_target(row)))
-        elif row.is_open and isinstance(value, KgError):
-            row = _failed(row, value)
-        elif row.how == COMMIT and isinstance(value, CommittedOffset) and value.is_pending:
-            row = _failed(row, _pending(row.group))
-        elif row.is_open and not same_commit(value, row.value):  # type: ignore[arg-type]
-            row = _failed(row, changed_meanwhile(row.value, value))  # type: ignore[arg-type]
-        rows.append(row)
-    return group._replace(rows=rows)
+    if error is not None:
+        why = error
+        return each_open(group, lambda row: failed(row, why._replace(target=Target(*row[:3]))))
+    return each_open(group, lambda row: _compared(row, found.get(row.at)))
+
+
+def _compared(row: KeepRow, value: CommittedOffset | KgError | None) -> KeepRow:
+    if isinstance(value, KgError):
+        return failed(row, value)
+    if row.how == COMMIT and value is not None and value.is_pending:
+        return failed(row, _pending(row.group))
+    if not same_commit(value, row.value):
+        return failed(row, changed_meanwhile(row.value, value))
+    return row
 
 
 Errors = dict[tuple[str, TopicPartition], "KgError | None"]
@@ -272,7 +266,7 @@ def _write(cluster: Cluster, todo: Sequence[GroupKeep]) -> Operation[Errors]:
     commits: dict[str, dict[TopicPartition, Write]] = {}
     joins: dict[str, list[TopicPartition]] = {}
     for group in todo:
-        for row in _open(group):
+        for row in open_rows(group):
             if row.how == COMMIT:
                 commits.setdefault(row.group, {})[row.at] = Write(row.value, row.value)
             else:
@@ -297,17 +291,13 @@ def _read_back(
     questions = [
         Question(group.description, {row.at: False for row in rows})
         for group in groups
-        if (rows := _open(group))
+        if (rows := open_rows(group))
     ]
     found = yield from find_expiries(cluster, questions, now())
     return [
-        group._replace(
-            rows=[
-                _done(row, errors[row.group, row.at], found.groups[row.group].offsets)
-                if row.is_open
-                else row
-                for row in group.rows
-            ]
+        each_open(
+            group,
+            lambda row: _done(row, errors[row.group, row.at], found.groups[row.group].offsets),
         )
         for group in groups
     ]
@@ -316,7 +306,7 @@ def _read_back(
 def _done(row: KeepRow, error: KgError | None, found: Mapping[TopicPartition, Expiry]) -> KeepRow:
     now = found.get(row.at, Expiry())
     if error is not None and not (isinstance(error, OutcomeUnknown) and now.rule is not None):
-        return _failed(row, error)._replace(new_expires_at_ms=row.old_expires_at_ms)
+        return failed(row, error)._replace(new_expires_at_ms=row.old_expires_at_ms)
     if now.rule is None:  # it can't be read, but the coordinator said yes
         return row._replace(status=KEPT)
     lives = now.expires_at_ms is None or now.expires_at_ms > (row.old_expires_at_ms or 0)
@@ -326,14 +316,4 @@ def _done(row: KeepRow, error: KgError | None, found: Mapping[TopicPartition, Ex
         "The coordinator accepted it, but the offset expires no later than before.",
         hint="kgtool explain shows what its log says.",
     )
-    return _failed(row, unmoved)._replace(new_expires_at_ms=now.expires_at_ms)
-
-
-def _failed(row: KeepRow, error: KgError) -> KeepRow:
-    item = ItemError.of(error, _target(row))
-    return row._replace(status=item.status, error=item)
-
-
-def open_rows(groups: Iterable[GroupKeep]) -> list[KeepRow]:
-    """Return the rows that are still to be done."""
-    return [row for group in groups for row in _open(group)]
+    return failed(row, unmoved)._replace(new_expires_at_ms=now.expires_at_ms)

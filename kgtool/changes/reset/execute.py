@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from kgtool.changes.offsets.commit import Outcome
 from kgtool.changes.offsets.verify import Write, changed_meanwhile
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.reset.rows import failed, refusal
+from kgtool.changes.plan_rows import each_open, failed, open_rows
+from kgtool.changes.reset.rows import refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRow
 from kgtool.changes.snapshot import BeforeChange, GroupChange, OffsetImage, image_of
 from kgtool.client.cluster import Cluster
@@ -53,19 +54,14 @@ def execute_resets(
     writes = {
         reset.group: {row.at: Write(row.old, row.new) for row in rows}
         for reset in now
-        if (rows := _open(reset))
+        if (rows := open_rows(reset))
     }
     if not writes:
         return now
     if before_change is not None:
         before_change([_change(cluster, reset) for reset in now if reset.group in writes])
     outcomes = yield from write_offsets(cluster, writes)
-    return [
-        reset._replace(
-            rows=[_done(row, outcomes[row.group]) if row.is_open else row for row in reset.rows]
-        )
-        for reset in now
-    ]
+    return [each_open(reset, lambda row: _done(row, outcomes[row.group])) for reset in now]
 
 
 def settle(resets: Sequence[GroupReset], all_or_nothing: bool) -> list[GroupReset]:
@@ -75,15 +71,7 @@ def settle(resets: Sequence[GroupReset], all_or_nothing: bool) -> list[GroupRese
 
 def skip(resets: Iterable[GroupReset]) -> list[GroupReset]:
     """Return the rows with nothing left to do, as others have failed."""
-    return [reset._replace(rows=[_skipped(row) for row in reset.rows]) for reset in resets]
-
-
-def _open(reset: GroupReset) -> list[ResetRow]:
-    return [row for row in reset.rows if row.is_open]
-
-
-def _skipped(row: ResetRow) -> ResetRow:
-    return row._replace(status="skipped") if row.is_open else row
+    return [each_open(reset, lambda row: row._replace(status="skipped")) for reset in resets]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -94,7 +82,7 @@ def look_again(
     cluster: Cluster, plan: Sequence[GroupReset], force: bool
 ) -> Operation[list[GroupReset]]:
     """Compare groups and offsets with the plan; all groups, before the first is changed."""
-    wanted = {reset.group: [row.at for row in rows] for reset in plan if (rows := _open(reset))}
+    wanted = {reset.group: [row.at for row in rows] for reset in plan if (rows := open_rows(reset))}
     if not wanted:
         return list(plan)
     both = gather([describe_with_type(cluster, list(wanted)), fetch_selected(cluster, wanted)])
@@ -118,11 +106,9 @@ def _checked(
     if error is None and isinstance(committed, KgError):
         error = ItemError.of(committed, Target(group=reset.group))
     if error is not None:
-        rows = [failed(row, error) if row.is_open else row for row in reset.rows]
-        return reset._replace(rows=rows, error=error)
+        return each_open(reset, lambda row: failed(row, error))._replace(error=error)
     assert not isinstance(committed, KgError)
-    rows = [_compared(row, committed, force) if row.is_open else row for row in reset.rows]
-    return reset._replace(rows=rows)
+    return each_open(reset, lambda row: _compared(row, committed, force))
 
 
 def _compared(row: ResetRow, committed: Committed, force: bool) -> ResetRow:
@@ -171,7 +157,7 @@ def _change(cluster: Cluster, reset: GroupReset) -> GroupChange:
     The cluster knows the ids of the topics, whose logs the plan has looked at.
     """
     assert reset.description is not None, "a plan whose rows were not looked at"
-    rows = _open(reset)
+    rows: list[ResetRow] = open_rows(reset)
     after: dict[TopicPartition, CommittedOffset | None] = {row.at: row.new for row in rows}
     offsets = {row.at: _image(cluster, row) for row in rows}
     return GroupChange(image_of(reset.description, offsets), after)

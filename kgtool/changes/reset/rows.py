@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kgtool.changes.plan_rows import failed
 from kgtool.changes.reset.targets import ResetRequest, ResetRow, target
 from kgtool.errors import KgError
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, Target, TopicPartition
@@ -118,13 +119,6 @@ def _aimed(
             row = row._replace(needs_epoch=False)
         return row._replace(new=new)
     return row
-
-
-def failed(row: ResetRow, error: KgError | ItemError) -> ResetRow:
-    """Return a row that can't be, or was not, reset."""
-    if isinstance(error, KgError):
-        error = ItemError.of(error, Target(row.group, row.topic, row.partition))
-    return row._replace(status=error.status, error=error)
 
 
 def _explained(error: KgError, partition: TopicPartition) -> KgError:

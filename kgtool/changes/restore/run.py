@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kgtool.changes.offsets.commit import Identity
 from kgtool.changes.offsets.verify import changed_meanwhile
+from kgtool.changes.plan_rows import each_open, failed, open_rows
 from kgtool.changes.restore.decide import STOP_OR_SPEAK, GroupWish, Policy, PutGroup, PutRow, decide
 from kgtool.changes.snapshot import (
     CHANGED_SINCE,
@@ -169,7 +170,7 @@ class Putter:
         living = [
             group.reading.description
             for group in groups
-            if any(row.is_open for row in group.rows) and _has_members(group)
+            if open_rows(group) and _has_members(group)
         ]
         if not living:
             return list(groups), {}
@@ -188,9 +189,9 @@ class Putter:
 
         cluster, verify = self._session.cluster, self._verify
         writes = {
-            group.group: {row.at: Write(row.old, row.new) for row in group.rows if row.is_open}
+            group.group: {row.at: Write(row.old, row.new) for row in rows}
             for group in groups
-            if any(row.is_open for row in group.rows) and group.group not in self._whole
+            if (rows := open_rows(group)) and group.group not in self._whole
         }
         outcomes = self._session.run(write_offsets(cluster, writes, identities, verify=verify))
         for _ in range(_STALE_TRIES if identities else 0):
@@ -204,7 +205,7 @@ class Putter:
                 outcomes[group].update(outcome)
         outcomes.update(self._delete_whole([g for g in groups if g.group in self._whole]))
         return [
-            group._replace(rows=[_outcome(row, outcomes.get(row.group, {})) for row in group.rows])
+            each_open(group, lambda row: _outcome(row, outcomes[row.group][row.at]))
             for group in groups
         ]
 
@@ -212,7 +213,7 @@ class Putter:
         """Delete groups that have nothing but the offsets that are to go."""
         from kgtool.changes.groups.delete import delete_groups
 
-        had = {g.group: {row.at: row.old for row in g.rows if row.is_open} for g in groups}
+        had = {g.group: {row.at: row.old for row in open_rows(g)} for g in groups}
         had = {group: offsets for group, offsets in had.items() if offsets}
 
         def check(
@@ -239,9 +240,7 @@ class Putter:
 
 
 def _not_agreed(row: PutRow, digest: int) -> PutRow:
-    why = NotDone() if digest == FAILED else CHANGED_SINCE
-    error = ItemError.of(why, Target(row.group, row.topic, row.partition))
-    return row._replace(status=error.status, error=error)
+    return failed(row, NotDone() if digest == FAILED else CHANGED_SINCE)
 
 
 def _has_just(
@@ -289,7 +288,7 @@ def _change(group: PutGroup, is_removed: bool) -> GroupChange | None:
 
     :param is_removed: the group itself goes too.
     """
-    after = {row.at: row.new for row in group.rows if row.is_open}
+    after = {row.at: row.new for row in open_rows(group)}
     if not after:
         return None
     image = group.reading.image
@@ -307,15 +306,11 @@ def _all_failed(group: PutGroup, error: ItemError) -> PutGroup:
     return group._replace(rows=rows, error=error)
 
 
-def _outcome(row: PutRow, outcomes: dict[Any, Any]) -> PutRow:
-    if not row.is_open:
-        return row
-    error = outcomes[row.at]
-    if error is not None:
-        target = Target(row.group, row.topic, row.partition)
-        is_item = isinstance(error, ItemError)
-        item = error._replace(target=target) if is_item else ItemError.of(error, target)
-        if item.code == codes.UNKNOWN_MEMBER_ID and item.hint is None:
-            item = item._replace(hint=f"A member has joined. {STOP_OR_SPEAK}")
-        return row._replace(status=item.status, error=item)
-    return row._replace(status="deleted" if row.new is None else "restored")
+def _outcome(row: PutRow, error: KgError | ItemError | None) -> PutRow:
+    if error is None:
+        return row._replace(status="deleted" if row.new is None else "restored")
+    target = Target(row.group, row.topic, row.partition)
+    item = ItemError.of(error, target) if isinstance(error, KgError) else error
+    if item.code == codes.UNKNOWN_MEMBER_ID and item.hint is None:
+        item = item._replace(hint=f"A member has joined. {STOP_OR_SPEAK}")
+    return failed(row, item._replace(target=target))

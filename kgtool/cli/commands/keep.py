@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgtool.changes.offsets.keep import (
-    GroupKeep,
-    KeepPlan,
-    KeepRow,
-    execute_keep,
-    open_rows,
-    plan_keep,
-)
+from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow, execute_keep, plan_keep
+from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.confirm import consent
 from kgtool.cli.describe.expiry import explain_rules, now_ms
 from kgtool.cli.flows.change import Change
@@ -97,7 +91,7 @@ class _Run:
                 found: KeepPlan = self._session.run(looked)
                 self._plan.add(found.groups)
                 waves.learn(len(names), sum(len(group.rows) for group in found.groups))
-                self._show(found, open_rows(found.groups))
+                self._show(found, open_rows(*found.groups))
                 meter.add(len(names))
 
     def _show(self, found: KeepPlan, wanted: Sequence[KeepRow]) -> None:
@@ -135,7 +129,7 @@ class _Run:
 
     def _work(self, change: Change) -> Callable[[list[GroupKeep]], list[GroupKeep]]:
         def work(part: list[GroupKeep]) -> list[GroupKeep]:
-            touched = {(row.group, row.at) for row in open_rows(part)}
+            touched = {(row.group, row.at) for row in open_rows(*part)}
             keeping = execute_keep(self._session.cluster, part, now_ms, change.before)
             done: list[GroupKeep] = self._session.run(keeping)
             rows = (row for group in done for row in group.rows)

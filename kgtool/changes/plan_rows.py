@@ -1,0 +1,37 @@
+"""The rows of a plan, whatever it changes: which are still to be done, and which can't be.
+
+A row is a named tuple with ``group``, ``topic``, ``partition``, ``status``, ``error`` and
+``is_open``; a group has its ``rows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
+
+Row = TypeVar("Row")
+Group = TypeVar("Group")
+
+
+def failed(row: Row, error: KgError | ItemError) -> Row:
+    """Return a row that can't be, or was not, changed, and why."""
+    known: Any = row
+    if isinstance(error, KgError):
+        error = ItemError.of(error, Target(known.group, known.topic, known.partition))
+    done: Row = known._replace(status=error.status, error=error)
+    return done
+
+
+def open_rows(*groups: Any) -> list[Any]:
+    """Return the rows that are still to be done."""
+    return [row for group in groups for row in group.rows if row.is_open]
+
+
+def each_open(group: Group, change: Callable[[Any], Any]) -> Group:
+    """Return a group with what becomes of each row that is still to be done."""
+    known: Any = group
+    done: Group = known._replace(rows=[change(row) if row.is_open else row for row in known.rows])
+    return done
