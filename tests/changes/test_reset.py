@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.changes.groups.members import wait_until_empty
+from kgtool.changes.groups.members import still_busy
 from kgtool.changes.offsets.commit import ADMIN, REQUEST_BYTES, Identity
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
@@ -19,7 +19,6 @@ from kgtool.errors import BrokerError, ConnectionLost, KgError
 from kgtool.model import CommittedOffset, TopicPartition, TopicSpec
 from kgtool.protocol import codes
 from kgtool.protocol.api import (
-    describe_groups,
     list_groups,
     list_offsets,
     metadata,
@@ -669,48 +668,13 @@ class TestEpochs:
         assert found["g", "t", 0].new == CommittedOffset(5, None, "m")
 
 
-class TestWait:
-    def test_until_the_last_member_has_left(self) -> None:
-        cluster = world()
-        cluster.groups["g"].state, cluster.groups["g"].members = "Stable", ["app"]
-        now = [0.0]
-        looks: list[object] = []
-        told: list[list[str]] = []
-
-        def before(request: object) -> None:
-            if isinstance(request, describe_groups.Request):
-                looks.append(request)
-                now[0] += 1
-                if len(looks) == 4:
-                    cluster.groups["g"].state, cluster.groups["g"].members = "Empty", []
-
-        cluster.before = before
-        busy = cluster.run(
-            wait_until_empty(
-                cluster.cluster(), ["g", "h", "nosuch"], 60, lambda: now[0],
-                lambda groups: told.append([group.group for group in groups]),
-            )
-        )  # fmt: skip
-        assert busy == []
-        assert told == [["g"]]
-        assert len(looks) == 4
-
-    def test_no_longer_than_asked(self) -> None:
-        cluster = world()
-        cluster.groups["g"].state, cluster.groups["g"].members = "Stable", ["app"]
-        now = [0.0]
-
-        def before(request: object) -> None:
-            now[0] += 1 if isinstance(request, describe_groups.Request) else 0
-
-        cluster.before = before
-        operation = wait_until_empty(cluster.cluster(), ["g"], 10, lambda: now[0])
-        assert [group.group for group in cluster.run(operation)] == ["g"]
-        assert 10 <= now[0] <= 12
-
-    def test_groups_that_never_get_empty_are_not_waited_for(self) -> None:
-        cluster = world()
-        cluster.groups["s"] = Group(type="share", state="Stable", protocol_type="share")
-        operation = wait_until_empty(cluster.cluster(), ["s", "g"], 60, lambda: 0.0)
-        assert cluster.run(operation) == []
-        assert len(cluster.asked(list_groups)) == 1
+def test_who_is_waited_for() -> None:
+    """Neither a group that does not exist nor one of another type, which never gets empty."""
+    cluster = world()
+    cluster.groups["g"].state, cluster.groups["g"].members = "Stable", ["app"]
+    cluster.groups["s"] = Group(type="share", state="Stable", protocol_type="share")
+    busy = cluster.run(still_busy(cluster.cluster(), ["g", "h", "nosuch", "s"]))
+    assert [group.group for group in busy] == ["g"]
+    assert len(cluster.asked(list_groups)) == 1
+    cluster.groups["g"].state, cluster.groups["g"].members = "Empty", []
+    assert cluster.run(still_busy(cluster.cluster(), ["g"])) == []

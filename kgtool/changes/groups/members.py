@@ -16,7 +16,7 @@ from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, unable, version_of
 from kgtool.client.lost_replies import is_unsettled
-from kgtool.client.ops import Operation, Pause, call
+from kgtool.client.ops import Operation, call
 from kgtool.errors import KgError, OutcomeUnknown
 from kgtool.model import GroupDescription, ItemError, Member, Target
 from kgtool.protocol import codes
@@ -162,7 +162,10 @@ def _leave(
     if isinstance(version, KgError):
         return version
     if version < SEVERAL_VERSION:
-        return (yield from _one_by_one(broker, members, _old_request(group)))
+        return (yield from _one_by_one(
+            broker, members,
+            lambda one: leave_group.Request(group_id=group, member_id=one.member_id),
+        ))  # fmt: skip
     identities = [_identity(member, reason) for member in members]
     reply = yield from call(broker, leave_group.Request(group_id=group, members=identities))
     if isinstance(reply, KgError):
@@ -177,7 +180,16 @@ def _leave(
     unknown = [m for m in members if found[m.member_id] == codes.UNKNOWN_MEMBER_ID]
     modern = [m for m in unknown if m.epoch is not None and not m.is_classic]
     if modern:
-        later = yield from _one_by_one(broker, modern, _heartbeat(group))
+        later = yield from _one_by_one(
+            broker,
+            modern,
+            lambda one: consumer_group_heartbeat.Request(
+                group_id=group,
+                member_id=one.member_id,
+                instance_id=one.instance_id,
+                member_epoch=LEAVE_EPOCH,
+            ),
+        )
         if isinstance(later, KgError):
             return later
         found.update(later)
@@ -207,54 +219,13 @@ def _one_by_one(
     return found
 
 
-def _old_request(group: str) -> Callable[[Member], Any]:
-    return lambda member: leave_group.Request(group_id=group, member_id=member.member_id)
+def still_busy(cluster: Cluster, groups: Sequence[str]) -> Operation[list[GroupDescription]]:
+    """Return the groups that have members, so that they can't be written to.
 
-
-def _heartbeat(group: str) -> Callable[[Member], Any]:
-    return lambda member: consumer_group_heartbeat.Request(
-        group_id=group,
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        member_epoch=LEAVE_EPOCH,
-    )
-
-
-# ---------------------------------------------------------------------------------------------
-# Waiting until groups have no members (``--wait-empty``), so that they can be written to
-
-
-LOOK_AGAIN_SECONDS = 0.5
-
-
-def wait_until_empty(
-    cluster: Cluster,
-    groups: Sequence[str],
-    seconds: float,
-    clock: Callable[[], float],
-    waiting: Callable[[list[GroupDescription]], None] | None = None,
-) -> Operation[list[GroupDescription]]:
-    """Return the groups that still have members when all have none, or after ``seconds``.
-
-    Groups that can't be described, or do not exist, are not waited for. The caller gives the
-    session the time that it takes (``Loop.extend``).
-
-    :param clock: a monotonic clock, in seconds.
-    :param waiting: called once, with those that are waited for.
+    Groups that can't be described, or do not exist, are not waited for (``--wait-empty``).
     """
-    until = clock() + seconds
-    left = list(groups)
-    while True:
-        described = yield from describe_with_type(cluster, left)
-        busy = [
-            group
-            for group in described
-            if group.error is None and group.type not in UNKNOWN_TYPES and not group.is_empty
-        ]
-        if not busy or clock() >= until:
-            return busy
-        if waiting is not None:
-            waiting(busy)
-            waiting = None
-        left = [group.group for group in busy]
-        yield Pause(min(LOOK_AGAIN_SECONDS, max(0.0, until - clock())))
+    return [
+        group
+        for group in (yield from describe_with_type(cluster, groups))
+        if group.error is None and group.type not in UNKNOWN_TYPES and not group.is_empty
+    ]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kgtool.changes.groups import members
+from kgtool.changes.groups.members import still_busy
 from kgtool.changes.journal import change
 from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
@@ -27,6 +27,9 @@ NOT_ALL_COMES_BACK = (
     "The current offsets are saved in the journal: kgtool undo restores them, and "
     "with them the groups. Protocol type, epochs and expiry clocks do not come back."
 )
+
+
+LOOK_AGAIN_SECONDS = 0.5
 
 
 def folder() -> Path:
@@ -53,22 +56,25 @@ def wait_until_empty(
 ) -> list[GroupDescription]:  # fmt: skip
     """Wait for members to leave; return the groups that still have some.
 
+    The time that it takes does not count against ``--timeout``.
+
     :param until: by ``time.monotonic()``.
     :param say: called once, with the groups that are waited for.
     """
     left = list(groups)
     while True:
-        looked = members.wait_until_empty(session.cluster, left, 0.0, time.monotonic)
-        busy = session.run(looked)
-        if not busy or time.monotonic() >= until:
+        began = time.monotonic()
+        busy = session.run(still_busy(session.cluster, left))
+        seconds = until - time.monotonic()
+        if busy and seconds > 0:
+            if say is not None:
+                say(busy)
+                say = None
+            time.sleep(min(LOOK_AGAIN_SECONDS, seconds))
+        session.loop.extend(time.monotonic() - began)
+        if not busy or seconds <= 0:
             return busy
-        if say is not None:
-            say(busy)
-            say = None
         left = [group.group for group in busy]
-        # Not in the operation, whose time without an answer is limited.
-        time.sleep(members.LOOK_AGAIN_SECONDS)
-        session.loop.extend(members.LOOK_AGAIN_SECONDS)
 
 
 class Change(change.Change):

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kgtool import timespec
-from kgtool.changes.groups.members import wait_until_empty
 from kgtool.changes.reset.execute import execute_resets, look_again, settle, skip
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows.change import WAY_BACK, Change
+from kgtool.cli.flows.change import WAY_BACK, Change, wait_until_empty
 from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.choose import choose
@@ -256,7 +255,7 @@ class _Run:
 
 
 def _wait(session: Session, output: Output, groups: Sequence[str], seconds: float) -> None:
-    """Wait for members to leave; the time that takes does not count against --timeout."""
+    """Wait for members to leave."""
     if not seconds or not groups:
         return
 
@@ -265,7 +264,4 @@ def _wait(session: Session, output: Output, groups: Sequence[str], seconds: floa
             said = f"Waiting up to {seconds:g} s until group {group.group} has no members."
             output.note(escape(f"{said} {members(group)}"))
 
-    began = time.monotonic()
-    session.loop.extend(seconds)
-    session.run(wait_until_empty(session.cluster, groups, seconds, time.monotonic, say))
-    session.loop.extend(time.monotonic() - began - seconds)
+    wait_until_empty(session, groups, time.monotonic() + seconds, say)
