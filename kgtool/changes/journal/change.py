@@ -163,11 +163,6 @@ class Change:
             self._timer.sleep(LOOK_AGAIN_SECONDS)
         self._session.loop.extend(self._timer.monotonic() - began)
 
-    def unlock(self, groups: Iterable[str]) -> None:
-        """Let others change these groups."""
-        if self._locks is not None:
-            self._locks.release(groups)
-
     @contextmanager
     def locked(self, groups: Iterable[str]) -> Iterator[None]:
         """``lock`` some of the groups, for as long as they are worked on."""
@@ -176,7 +171,8 @@ class Change:
         try:
             yield
         finally:
-            self.unlock(names)
+            if self._locks is not None:
+                self._locks.release(names)
 
     def _holder(self, group: str) -> str:
         pid = self._locks.holder(group) if self._locks else None

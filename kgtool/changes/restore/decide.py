@@ -119,42 +119,22 @@ class PutGroup(NamedTuple):
 
 def decide(wish: GroupWish, reading: Reading, policy: Policy) -> PutGroup:
     """Say what is to be done for one group, as it is now."""
-    error = _unusable(reading)
-    rows = [] if error is not None else _rows(wish, reading, policy)
-    if error is None and any(row.is_open for row in rows):
-        error = _group_error(wish, reading, policy)
-    if error is not None:
-        rows = [
-            _row(wish.group, partition, one, reading, "failed", error)
-            for partition, one in wish.wishes.items()
-        ]
-    return PutGroup(wish.group, rows, reading, error)
-
-
-def _unusable(reading: Reading) -> ItemError | None:
-    """Return why nothing is known of a group."""
-    return next((error for error in reading.errors if error.target.topic is None), None)
-
-
-def _rows(wish: GroupWish, reading: Reading, policy: Policy) -> list[PutRow]:
-    broken = {
-        (failed.target.topic, failed.target.partition): failed
-        for failed in reading.errors
-        if failed.target.topic is not None
-    }
+    broken = {error.target[1:3]: error for error in reading.errors}
     rows = []
     for partition, one in wish.wishes.items():
         row = _decide_one(wish.group, partition, one, reading, policy)
-        failed = broken.get(partition)
-        if failed is not None and (row.status != "unchanged" or not _was_read(partition, reading)):
-            row = row._replace(status="failed", error=failed, note=None)
+        error = broken.get(partition)
+        # The offset itself may be known, and only the topic is gone.
+        is_done = row.status == "unchanged" and partition in reading.image.offsets
+        if error is not None and not is_done:
+            row = row._replace(status="failed", error=error, note=None)
         rows.append(row)
-    return rows
-
-
-def _was_read(partition: TopicPartition, reading: Reading) -> bool:
-    """Whether the offset itself is known, and only the topic is gone."""
-    return partition in reading.image.offsets
+    problem = next((error for error in reading.errors if error.target.topic is None), None)
+    if problem is None and any(row.is_open for row in rows):
+        problem = _group_error(wish, reading, policy)
+    if problem is not None:
+        rows = [row._replace(status="failed", error=problem, note=None) for row in rows]
+    return PutGroup(wish.group, rows, reading, problem)
 
 
 def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError | None:
@@ -181,29 +161,19 @@ def _group_error(wish: GroupWish, reading: Reading, policy: Policy) -> ItemError
     return None
 
 
-def _row(
-    group: str, partition: TopicPartition, wish: Wish, reading: Reading, status: str,
-    error: ItemError | None = None, note: str | None = None,
-) -> PutRow:  # fmt: skip
-    now = reading.image.offsets.get(partition, OffsetImage(None))
-    new = wish.wanted(now.topic_id)
-    return PutRow(group, *partition, now.committed, new, status, error, note)
-
-
 def _decide_one(
     group: str, partition: TopicPartition, wish: Wish, reading: Reading, policy: Policy
 ) -> PutRow:
     now = reading.image.offsets.get(partition, OffsetImage(None))
-    wanted = wish.wanted(now.topic_id)
-    if same_commit(now.committed, wanted):
-        return _row(group, partition, wish, reading, "unchanged")
+    row = PutRow(group, *partition, now.committed, wish.wanted(now.topic_id), "unchanged")
+    if same_commit(row.old, row.new):
+        return row
     problem = None if policy.force else _problem(wish, now, policy)
     if problem is not None:
-        name, message, hint = problem
-        error = ItemError(Target(group, *partition), None, name, message, hint)
-        return _row(group, partition, wish, reading, "failed", error)
-    status = "would-delete" if wanted is None else "would-restore"
-    return _row(group, partition, wish, reading, status, note=_note(wish, now))
+        error = ItemError(Target(group, *partition), None, *problem)
+        return row._replace(status="failed", error=error)
+    status = "would-delete" if row.new is None else "would-restore"
+    return row._replace(status=status, note=_note(wish, now))
 
 
 def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, str] | None:
