@@ -18,7 +18,6 @@ from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,
-    GroupDescription,
     ItemError,
     Target,
     TopicPartition,
@@ -51,19 +50,31 @@ def plan_resets(cluster: Cluster, request: ResetRequest) -> Operation[list[Group
     groups = list(dict.fromkeys(request.groups))
     both = gather([describe_with_type(cluster, groups), _scope(cluster, request, groups)])
     described, scope = yield from within(both, READING_SHARE)
-    parts = [_Part(request, description, scope) for description in described]
+    errors = {d.group: refusal(d, can_create=request.can_create) for d in described}
+    good = [group for group in groups if errors[group] is None]
     committed = scope.committed
     if committed is None:
-        asked = fetch_selected(cluster, {p.group: p.partitions for p in parts})
+        asked = fetch_selected(cluster, {group: scope.named.get(group, ()) for group in good})
         committed = yield from within(asked, READING_SHARE)
     if not request.force:
         yield from mark_pending(cluster, committed)
-    for part in parts:
-        part.take(committed.get(part.group))
-    wanted = sorted({partition for part in parts for partition in part.partitions})
+    chosen: dict[str, Sequence[TopicPartition]] = {}
+    for group in good:
+        selected = _selected(request, scope, group, committed.get(group, {}))
+        if isinstance(selected, ItemError):
+            errors[group] = selected
+        else:
+            chosen[group] = selected
+    wanted = sorted({partition for partitions in chosen.values() for partition in partitions})
     looked = log_ranges(cluster, wanted, request.strategy.timestamp_ms)
     logs = yield from within(looked, READING_SHARE)
-    resets = [part.finish(logs) for part in parts]
+    resets = []
+    for description in described:
+        group = description.group
+        rows: list[ResetRow] = []
+        if group in chosen:
+            rows = _rows(request, scope, group, chosen[group], committed.get(group, {}), logs)
+        resets.append(GroupReset(group, rows, errors[group], description))
     return (yield from within(_with_epochs(cluster, resets), READING_SHARE))
 
 
@@ -97,60 +108,35 @@ def _offsets_of(cluster: Cluster, group: str) -> Operation[Committed]:
     return found
 
 
-class _Part:
-    """One group, from what is selected of it to its rows."""
+def _selected(
+    request: ResetRequest, scope: _Scope, group: str, committed: Committed | KgError
+) -> Sequence[TopicPartition] | ItemError:
+    """Return the partitions of a group that are meant, or why nothing of it can be reset."""
+    named = scope.named.get(group, ())
+    if request.strategy.kind == "from-file" and not named:
+        return ItemError(
+            Target(group=group), None, "NOT_IN_FILE",
+            f"No reset plan for group {group} found", "The file has no line for it.",
+        )  # fmt: skip
+    if isinstance(committed, KgError):
+        return ItemError.of(committed, Target(group=group))
+    return named if scope.committed is None else sorted(committed)
 
-    def __init__(self, request: ResetRequest, description: GroupDescription, scope: _Scope) -> None:
-        self.group = description.group
-        self.request = request
-        self.description = description
-        self.error = refusal(description, can_create=request.can_create)
-        self.partitions: Sequence[TopicPartition] = ()
-        self._scope = scope
-        self._committed: Committed = {}
-        if self.error is None and scope.committed is None:
-            self._select(scope.named.get(self.group, ()))
 
-    def _select(self, partitions: Sequence[TopicPartition]) -> None:
-        self.partitions = partitions
-        if not partitions and self.request.strategy.kind == "from-file":
-            self.error = ItemError(
-                Target(group=self.group), None, "NOT_IN_FILE",
-                f"No reset plan for group {self.group} found", "The file has no line for it.",
-            )  # fmt: skip
-
-    def take(self, committed: Committed | KgError | None) -> None:
-        """Take in what the group has."""
-        if self.error is not None or committed is None:
-            return
-        if isinstance(committed, KgError):
-            self.error = ItemError.of(committed, Target(group=self.group))
-            self.partitions = ()
-            return
-        self._committed = committed
-        if self._scope.committed is not None:
-            self.partitions = sorted(committed)
-
-    def finish(self, logs: Mapping[TopicPartition, LogRange | KgError]) -> GroupReset:
-        """Return the group's rows."""
-        rows = [
-            plan_row(
-                self.request, self.group, partition,
-                self._committed.get(partition), self._given(partition), logs[partition],
-            )
-            for partition in self.partitions
-        ]  # fmt: skip
-        if self.error is None:
-            for topic, error in sorted(self._scope.unknown.items()):
-                rows.append(failed(ResetRow(self.group, topic, None), error))
-        return GroupReset(self.group, rows, self.error, self.description)
-
-    def _given(self, partition: TopicPartition) -> Value:
-        """Return what the file or the other group says of a partition."""
-        if self.request.strategy.kind == "like":
-            return self._scope.like.get(partition)
-        offset = self.request.strategy.offsets.get(self.group, {}).get(partition)
-        return None if offset is None else CommittedOffset(offset, None, None)
+def _rows(
+    request: ResetRequest, scope: _Scope, group: str, partitions: Sequence[TopicPartition],
+    committed: Committed, logs: Mapping[TopicPartition, LogRange | KgError],
+) -> list[ResetRow]:  # fmt: skip
+    """Return a group's rows; ``given`` is what the file or the other group says of a partition."""
+    offsets = request.strategy.offsets.get(group, {})
+    rows = []
+    for at in partitions:
+        given: Value = scope.like.get(at)
+        if at in offsets:
+            given = CommittedOffset(offsets[at], None, None)
+        rows.append(plan_row(request, group, at, committed.get(at), given, logs[at]))
+    unknown = sorted(scope.unknown.items())
+    return rows + [failed(ResetRow(group, topic, None), error) for topic, error in unknown]
 
 
 def _with_epochs(cluster: Cluster, resets: list[GroupReset]) -> Operation[list[GroupReset]]:
