@@ -27,7 +27,7 @@ from kgtool.text import DAY_MS
 if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation
     from kgtool.changes.groups.configs import GroupConfig
-    from kgtool.changes.raw.request import Answer
+    from kgtool.changes.raw_request import Answer
     from kgtool.client.cluster import Cluster
     from kgtool.client.ops import Operation
     from kgtool.queries.cluster.coordinators import Placement
@@ -264,18 +264,18 @@ class Asking(Connected):
         :raises KgError: nobody could tell for whom it is.
         :raises PolicyRefused: it may not be made.
         """
+        from kgtool.changes import raw_request as raw
         from kgtool.changes.policy import Guard
-        from kgtool.changes.raw import message as raw_message
-        from kgtool.changes.raw import request as raw
+        from kgtool.client.ops import ANY
 
-        name = raw_message.find_api(api)
-        raw_message.check_version(name, version)
+        name = raw.find_api(api)
+        raw.check_version(name, version)
         with self._call() as session:
-            cluster, cls = session.cluster, raw_message.schema_of(name)
-            to = raw.ANYBODY if broker is None else broker
+            cluster, cls = session.cluster, raw.schema_of(name)
+            to = ANY if broker is None else broker
             if version is None:
                 version = session.run(raw.common_version(cluster, to, cls))
-            message = raw_message.make_request(name, version, body or {})
+            message = raw.make_request(name, version, body or {})
             parts = [raw.Part(to, message)]
             if broker is None:
                 parts = session.run(raw.route(cluster, message))

@@ -269,7 +269,7 @@ class TestOnPaper:
 
 
 def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
-    from kgtool.changes.raw.request import Answer, Part
+    from kgtool.changes.raw_request import Answer, Part
     from kgtool.cli.commands.request import Wanted, _show
     from kgtool.cli.output.output import Output
     from kgtool.columns import keys

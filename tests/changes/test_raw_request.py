@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kgtool.changes.raw.request import Part, route, send_parts
+from kgtool.changes.raw_request import Part, route, send_parts
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import ANY
 from kgtool.errors import UnsupportedVersion

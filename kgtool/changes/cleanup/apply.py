@@ -18,8 +18,8 @@ from kgtool.changes.cleanup.plan_file import (
     PlanItem,
 )
 from kgtool.changes.hidden import HiddenOffsets
-from kgtool.changes.restore.run import Runner
 from kgtool.changes.snapshot import GroupChange
+from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.queries.log.commit_times import Watch
@@ -72,7 +72,7 @@ def sight_for(plan: Plan, say: Callable[[str], None], *, allow_blind: bool = Fal
     return Sight(watch, HiddenOffsets(groups), since_ms, say, allow_blind)
 
 
-def look_ahead(session: Runner, sight: Sight, items: Sequence[PlanItem]) -> None:
+def look_ahead(session: Any, sight: Sight, items: Sequence[PlanItem]) -> None:
     """Read the log before anybody is asked, and say what can't be seen.
 
     :raises Blind: it can't be read for any of the groups, and that is not allowed.
@@ -126,7 +126,7 @@ def settled(item: PlanItem, progress: Progress, back: Back) -> Result | None:
     return None
 
 
-def groups_back(session: Runner, plan: Plan, progress: Progress) -> Back:
+def groups_back(session: Any, plan: Plan, progress: Progress) -> Back:
     """Find the groups that earlier runs have deleted and that exist: after an undo, for example."""
     deleted = {i.group for i in plan.items if progress.results.get(i.key) == "deleted"}
     if not deleted:
@@ -149,7 +149,7 @@ class Part:
     """Some items of a plan, each of another group."""
 
     def __init__(
-        self, session: Runner, sight: Sight, items: Sequence[PlanItem],
+        self, session: Any, sight: Sight, items: Sequence[PlanItem],
         progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self._session = session
@@ -209,15 +209,17 @@ class Part:
 
     def _read(self) -> None:
         """Read what was committed since the plan was made, just before the groups themselves."""
-        wanted = {group: places(item) for group, item in self._items.items()}
-        looked = execute.look_since(self._session.cluster, self._sight.watch, wanted)
-        self._since = self._session.run(looked)
+        cluster = self._session.cluster
+        names = sorted({at.topic for item in self._items.values() for at in places(item)})
+        if names:
+            self._session.run(fetch_metadata(cluster, names))
+        self._since = self._session.run(self._sight.watch.look(cluster, list(self._items)))
         rebuilt = {
             group: {offset.topic for offset in item.keep}
             for group, item in self._items.items()
             if item.action == REBUILD_GROUP
         }
-        self._unwritable = self._session.run(execute.unwritable(self._session.cluster, rebuilt))
+        self._unwritable = self._session.run(execute.unwritable(cluster, rebuilt))
 
     def _sorted(self) -> tuple[list[str], dict[str, list[Any]]]:
         whole = [g for g, item in self._items.items() if item.action != DELETE_OFFSETS]

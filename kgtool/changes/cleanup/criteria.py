@@ -320,23 +320,22 @@ def _until(item: PlanItem, facts: GroupFacts) -> str:
 def _planned(
     facts: GroupFacts,
     partitions: Iterable[TopicPartition],
-    problems: Mapping[TopicPartition, str] | None = None,
+    problems: Mapping[TopicPartition, str] = {},
 ) -> tuple[PlannedOffset, ...]:
-    return tuple(_offset(p, facts.offsets[p], (problems or {}).get(p)) for p in partitions)
-
-
-def _offset(partition: TopicPartition, found: OffsetFacts, problem: str | None) -> PlannedOffset:
-    return PlannedOffset(
-        *partition,
-        found.committed.offset,
-        found.committed.leader_epoch,
-        found.committed.metadata,
-        found.topic_id,
-        found.lag,
-        found.committed_at.at_ms if found.committed_at is not None else None,
-        found.expiry.expires_at_ms,
-        found.expiry.rule,
-        problem,
+    return tuple(
+        PlannedOffset(
+            *partition,
+            found.committed.offset,
+            found.committed.leader_epoch,
+            found.committed.metadata,
+            found.topic_id,
+            found.lag,
+            found.committed_at.at_ms if found.committed_at is not None else None,
+            found.expiry.expires_at_ms,
+            found.expiry.rule,
+            problems.get(partition),
+        )
+        for partition, found in ((each, facts.offsets[each]) for each in partitions)
     )
 
 

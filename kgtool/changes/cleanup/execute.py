@@ -11,7 +11,7 @@ from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.snapshot import BeforeChange, Check, GroupChange
 from kgtool.client import denied
-from kgtool.client.cluster import Cluster, fetch_metadata
+from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import (
@@ -27,7 +27,6 @@ from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.permissions import Operations, permissions
-from kgtool.queries.log.commit_times import CommitTimes, Watch
 
 Kept = Mapping[TopicPartition, CommittedOffset]
 Keep = Callable[[GroupChange], "Kept | None"]
@@ -38,21 +37,6 @@ class NotRestored(KgError):
     """A group was deleted, and not all that was to be kept is there again."""
 
     name = "NOT_RESTORED"
-
-
-def look_since(
-    cluster: Cluster, watch: Watch, groups: Mapping[str, Collection[TopicPartition]]
-) -> Operation[dict[str, CommitTimes | KgError]]:
-    """Read what was committed since a plan was made, and learn the topics as they are now."""
-    names = sorted({partition.topic for parts in groups.values() for partition in parts})
-    found, _ = yield from gather([watch.look(cluster, list(groups)), _need(cluster, names)])
-    result: dict[str, CommitTimes | KgError] = found
-    return result
-
-
-def _need(cluster: Cluster, names: Sequence[str]) -> Operation[None]:
-    if names:
-        yield from fetch_metadata(cluster, names)
 
 
 def topic_id(cluster: Cluster, name: str) -> str | None:

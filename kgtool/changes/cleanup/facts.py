@@ -148,7 +148,8 @@ def _facts(
     ends: Mapping[TopicPartition, LogEnds],
     expiries: Expiries,
 ) -> GroupFacts:
-    unread = committed if isinstance(committed, KgError) else _unread(committed)
+    values_read = [committed] if isinstance(committed, KgError) else committed.values()
+    unread = next((value for value in values_read if isinstance(value, KgError)), None)
     error = description.error or unread
     known = times if isinstance(times, CommitTimes) else CommitTimes({}, None)
     judged = expiries.groups.get(description.group)
@@ -161,10 +162,6 @@ def _facts(
     }  # fmt: skip
     times_error = times if isinstance(times, KgError) else None
     return GroupFacts(description, offsets, known.before_ms, error, times_error, known.changed_ms)
-
-
-def _unread(committed: Committed) -> KgError | None:
-    return next((value for value in committed.values() if isinstance(value, KgError)), None)
 
 
 def _offset(

@@ -22,7 +22,6 @@ from kgtool.protocol import codes
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.log.reader import LogReader
-from kgtool.queries.log.scan import GroupLog
 
 Found = dict[str, "Identity | ItemError"]
 
@@ -88,14 +87,13 @@ def _metadata(cluster: Cluster, groups: Sequence[str]) -> Operation[dict[str, An
     if not groups:
         return {}
     found = yield from LogReader(groups, None, wants=lambda _topic: False).read(cluster, groups)
-    return {g: s if isinstance(s, KgError) else _value(s.log, g) for g, s in found.items()}
-
-
-def _value(log: GroupLog, group: str) -> Any:
-    try:
-        return log.metadata(group)
-    except KgError as error:
-        return error
+    values: dict[str, Any] = {}
+    for group, stretch in found.items():
+        try:
+            values[group] = stretch if isinstance(stretch, KgError) else stretch.log.metadata(group)
+        except KgError as error:
+            values[group] = error
+    return values
 
 
 # ---------------------------------------------------------------------------------------------

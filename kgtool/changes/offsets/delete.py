@@ -107,7 +107,11 @@ def plan_offset_deletions(
         {group: done[group] for group in requests},
         agreed,
         {group: item.committed for group, item in asked.items()},
-        {g: len(item.description.members) for g, item in asked.items() if _is_alive(item)},
+        {
+            group: len(item.description.members)
+            for group, item in asked.items()
+            if item.description.error is None and not item.description.is_empty
+        },
     )
 
 
@@ -190,10 +194,6 @@ def _explicit(cluster: Cluster, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
         else TopicSpec(spec.topic, tuple(cluster.topics[spec.topic].leaders))
         for spec in specs
     ]  # fmt: skip
-
-
-def _is_alive(item: _Asked) -> bool:
-    return item.description.error is None and not item.description.is_empty
 
 
 def _agreed_to(status: str | None, value: CommittedOffset | KgError | None) -> int:

@@ -83,7 +83,9 @@ def write_offsets(
     _, deleted = yield from within(gather([work.run(), _delete(cluster, deletions)]), WRITING_SHARE)
     outcomes = {group: {**work.outcomes[group], **deleted[group]} for group in wanted}
     for group, outcome in deleted.items():
-        work.lost.setdefault(group, set()).update(p for p, e in outcome.items() if _is_lost(e))
+        # What was sent and not answered may get to the broker after all looks.
+        late = {p for p, e in outcome.items() if e is not None and e.maybe_done}
+        work.lost.setdefault(group, set()).update(late)
     doubtful = {
         group: {p for p, e in outcomes[group].items() if p in work.doubtful[group] or _is_open(e)}
         for group in wanted
@@ -95,11 +97,6 @@ def write_offsets(
 
 def _chosen(writes: Writes, *, delete: bool) -> dict[TopicPartition, Write]:
     return {p: write for p, write in writes.items() if (write.new is None) == delete}
-
-
-def _is_lost(error: KgError | None) -> bool:
-    """Whether a request was sent and not answered: it may get to the broker after all looks."""
-    return error is not None and error.maybe_done
 
 
 def _on_their_way(outcome: Outcome, lost: set[TopicPartition]) -> Outcome:
@@ -352,11 +349,8 @@ def _deleted(partitions: list[TopicPartition], answer: Any) -> Outcome:
         # A group that went away took its offsets with it.
         gone = answer.code == codes.GROUP_ID_NOT_FOUND
         return dict.fromkeys(partitions, None if gone else answer)
-    return {p: _failure(answer[p]) for p in partitions}
-
-
-def _failure(code: int | KgError) -> KgError | None:
-    """Return the failure of one deletion: an error code, or what took its place."""
-    if isinstance(code, KgError):
-        return code
-    return broker_error(code) if code else None
+    found = {p: answer[p] for p in partitions}  # an error code, or what took its place
+    return {
+        p: code if isinstance(code, KgError) else broker_error(code) if code else None
+        for p, code in found.items()
+    }

@@ -28,7 +28,6 @@ from kgtool.changes.journal.jsonl import (
     records,
     typed,
 )
-from kgtool.changes.restore.run import Runner
 from kgtool.changes.snapshot import GroupChange, GroupImage
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
@@ -152,7 +151,7 @@ def header_of(
 
 
 def save(
-    session: Runner, writer: BackupWriter, groups: Sequence[str],
+    session: Any, writer: BackupWriter, groups: Sequence[str],
     failed: Callable[[ItemError], None], *, times: bool = False,
 ) -> None:  # fmt: skip
     """Read groups and write them, some at a time; ``failed`` hears of what can't be read.

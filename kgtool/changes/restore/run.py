@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kgtool.changes.offsets.commit import Identity
 from kgtool.changes.offsets.verify import changed_meanwhile
@@ -41,17 +41,6 @@ _OFFSETS_AT_ONCE = 20_000
 _STALE_TRIES = 5
 
 
-class Runner(Protocol):
-    """A session: it runs operations against its cluster."""
-
-    @property
-    def cluster(self) -> Any:
-        """What operations take as their first argument."""
-
-    def run(self, operation: Any) -> Any:
-        """Run an operation to its end."""
-
-
 def parts(wishes: Iterable[GroupWish]) -> Iterator[list[GroupWish]]:
     """Divide wishes into parts that fit into memory.
 
@@ -76,10 +65,11 @@ def parts(wishes: Iterable[GroupWish]) -> Iterator[list[GroupWish]]:
 class Putter:
     """Looks at parts, and puts them back.
 
+    :param session: a connected session.
     :param verify: read back what was written.
     """
 
-    def __init__(self, session: Runner, policy: Policy, *, verify: bool = True) -> None:
+    def __init__(self, session: Any, policy: Policy, *, verify: bool = True) -> None:
         self._session = session
         self._policy = policy
         self._verify = verify

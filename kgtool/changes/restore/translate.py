@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.changes.restore.backup import Backup
 from kgtool.changes.restore.decide import GroupWish, Wish
-from kgtool.changes.restore.run import Runner
 from kgtool.changes.snapshot import OffsetImage
 from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import ConfigError, KgError
@@ -62,7 +61,7 @@ class Translator:
         return wish._replace(wishes=translated)
 
 
-def by_time(session: Runner, backup: Backup) -> Points:
+def by_time(session: Any, backup: Backup) -> Points:
     """Go to the first record of the time of the last one that was read, or later.
 
     :raises ConfigError: the backup was made without times.
@@ -94,7 +93,7 @@ class Checkpoint(NamedTuple):
     downstream: int
 
 
-def by_checkpoints(session: Runner, topic: str) -> Points:
+def by_checkpoints(session: Any, topic: str) -> Points:
     """Go to the newest checkpoint that is not beyond the offset.
 
     :param topic: ``SOURCE.checkpoints.internal``, on the target.
@@ -121,7 +120,7 @@ def by_checkpoints(session: Runner, topic: str) -> Points:
 _Known = dict[tuple[str, TopicPartition], list[Checkpoint]]
 
 
-def _read(session: Runner, topic: str) -> _Known:
+def _read(session: Any, topic: str) -> _Known:
     session.run(fetch_metadata(session.cluster, [topic]))
     known = session.cluster.topics.get(topic)
     count = len(known.leaders) if known is not None and not known.error else 0

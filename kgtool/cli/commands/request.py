@@ -10,8 +10,17 @@ from typing import Any, NamedTuple
 
 import click
 
-from kgtool.changes.raw.message import check_version, find_api, make_request, schema_of
-from kgtool.changes.raw.request import ANYBODY, Answer, Part, common_version, route, send_parts
+from kgtool.changes.raw_request import (
+    Answer,
+    Part,
+    check_version,
+    common_version,
+    find_api,
+    make_request,
+    route,
+    schema_of,
+    send_parts,
+)
 from kgtool.cli.confirm import consent
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import cluster_options, consent_options, open_session
@@ -20,6 +29,7 @@ from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.cli.reports import request_schema
+from kgtool.client.ops import ANY
 from kgtool.columns import keys, shown
 from kgtool.columns.tools import APIS, FIELDS, REQUEST
 from kgtool.config import Settings
@@ -187,7 +197,7 @@ def _only_show(output: Output, wanted: Wanted) -> int:
     output.note(
         f"Without a cluster: where it goes ({request_schema.GOES_TO[wanted.cls.ROUTE]}) is open."
     )
-    _would_send(output, wanted, [Part(ANYBODY, wanted.request(version))], version, "kgtool")
+    _would_send(output, wanted, [Part(ANY, wanted.request(version))], version, "kgtool")
     return output.finish()
 
 
@@ -225,7 +235,7 @@ def _version(session: Session, wanted: Wanted) -> int:
     """Return the version asked for, or the highest that the broker speaks too."""
     if wanted.version is not None:
         return wanted.version
-    to = ANYBODY if wanted.broker is None else wanted.broker
+    to = ANY if wanted.broker is None else wanted.broker
     return session.run(common_version(session.cluster, to, wanted.cls))
 
 
@@ -252,7 +262,7 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
         "api": wanted.api,
         "api_key": wanted.cls.KEY,
         "version": version,
-        "broker": None if part.to == ANYBODY else part.to,
+        "broker": None if part.to == ANY else part.to,
         "request": to_json(part.request, version),
     }
     if wanted.hex or wanted.dry_run:

@@ -1,1 +1,0 @@
-"""Any request by hand: the only door without a journal."""
