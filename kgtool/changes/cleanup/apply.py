@@ -6,7 +6,7 @@ What ``cleanup apply`` does, in the command and in the Python API.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.changes.cleanup import execute, verify
 from kgtool.changes.cleanup.facts import SLACK_MS
@@ -17,16 +17,16 @@ from kgtool.changes.cleanup.plan_file import (
     Plan,
     PlanItem,
 )
+from kgtool.changes.cleanup.progress import Progress
+from kgtool.changes.groups.delete import plan_deletions
 from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.journal.change import Change
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
+from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.commit_times import Watch
-
-if TYPE_CHECKING:
-    from kgtool.changes.cleanup.progress import Progress
-    from kgtool.changes.journal.change import Change
 
 GROUPS_AT_ONCE = 250
 _CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
@@ -131,8 +131,6 @@ def groups_back(session: Any, plan: Plan, progress: Progress) -> Back:
     deleted = {i.group for i in plan.items if progress.results.get(i.key) == "deleted"}
     if not deleted:
         return {}
-    from kgtool.queries.groups.list import list_groups
-
     listing = session.run(list_groups(session.cluster))
     back: dict[str, ItemError | None] = dict.fromkeys(
         deleted & {row.group for row in listing.groups}
@@ -166,8 +164,6 @@ class Part:
         self._read()
         whole, single = self._sorted()
         cluster = self._session.cluster
-        from kgtool.changes.groups.delete import plan_deletions
-
         looked = plan_deletions(cluster, whole, check=self._check, hidden=self._sight.hidden)
         rows = {row.group: row for row in self._session.run(looked).rows}
         offsets = self._session.run(execute.remove_offsets(cluster, single, None, self._check))

@@ -22,6 +22,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kgtool import __version__
+from kgtool.changes.cleanup.plan_file import PlanHeader
 from kgtool.changes.journal import remote
 from kgtool.changes.journal.journal import (
     DONE,
@@ -41,8 +43,6 @@ from kgtool.text import addresses, moment
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from kgtool.changes.cleanup.plan_file import PlanHeader
 
 LOOK_AGAIN_SECONDS = 0.1
 
@@ -219,8 +219,6 @@ class Change:
 
     def _header(self) -> Header:
         """Say who does what, where and when."""
-        from kgtool import __version__
-
         said, settings, at_ms = self._origin, self._session.settings, self._timer.now_ms()
         user, host = who()
         return Header(
@@ -301,9 +299,6 @@ def make_plan_header(
 
     :param token: some letters that tell this plan from others of the same second.
     """
-    from kgtool import __version__
-    from kgtool.changes.cleanup.plan_file import PlanHeader
-
     return PlanHeader(
         _id(at_ms, token), cluster_id, at_ms, moment(at_ms), "{}@{}".format(*who()),
         source, criteria, __version__, as_of_ms,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from kgtool import __version__
 from kgtool.changes.journal.jsonl import (
     Malformed,
     dump,
@@ -28,12 +29,14 @@ from kgtool.changes.journal.jsonl import (
     records,
     typed,
 )
-from kgtool.changes.snapshot import GroupChange, GroupImage
+from kgtool.changes.snapshot import GroupChange, GroupImage, read_groups
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import ItemError, Target
+from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.queries.offsets.time_lag import Place, times_before
 from kgtool.text import moment, shell_word
 
 VERSION = 1
@@ -138,8 +141,6 @@ def header_of(
     cluster_id: str | None, at_ms: int, selection: Mapping[str, Any], *, times: bool = False
 ) -> dict[str, Any]:
     """Return the first line's fields: of which cluster, when, and which groups were asked for."""
-    from kgtool import __version__
-
     return {
         "cluster_id": cluster_id,
         "at_ms": at_ms,
@@ -158,9 +159,6 @@ def save(
 
     :param times: with the time of the last record before each offset.
     """
-    from kgtool.changes.snapshot import read_groups
-    from kgtool.queries.offsets.adaptive_batches import Waves
-
     waves = Waves(groups)
     while part := waves.next():
         saved = writer.offsets
@@ -193,8 +191,6 @@ def _with_times(
     cluster: Cluster, image: GroupImage
 ) -> Operation[tuple[GroupImage, list[ItemError]]]:
     """Add the time of the last record before each offset; what can't be read has none."""
-    from kgtool.queries.offsets.time_lag import Place, times_before
-
     places = {
         partition: Place(one.committed.offset, one.log_start or 0)
         for partition, one in image.offsets.items()

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgtool.changes.groups.delete import delete_groups
+from kgtool.changes.journal.change import Change
+from kgtool.changes.offsets.as_member import fenced, stand_ins, stand_ins_now
 from kgtool.changes.offsets.commit import Identity
-from kgtool.changes.offsets.verify import changed_meanwhile
+from kgtool.changes.offsets.verify import Write, changed_meanwhile
+from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.plan_rows import each_open, failed, open_rows
 from kgtool.changes.restore.decide import STOP_OR_SPEAK, GroupWish, Policy, PutGroup, PutRow, decide
 from kgtool.changes.snapshot import (
@@ -19,8 +23,10 @@ from kgtool.changes.snapshot import (
     FAILED,
     GroupChange,
     OffsetImage,
+    read_groups,
     value_digest,
 )
+from kgtool.client.cluster import unable
 from kgtool.errors import ConfigError, KgError, NotDone
 from kgtool.model import (
     CommittedOffset,
@@ -31,10 +37,8 @@ from kgtool.model import (
     same_commit,
 )
 from kgtool.protocol import codes
+from kgtool.protocol.api import offset_delete
 from kgtool.queries.offsets.fetch import Committed
-
-if TYPE_CHECKING:
-    from kgtool.changes.journal.change import Change
 
 _GROUPS_AT_ONCE = 250
 _OFFSETS_AT_ONCE = 20_000
@@ -88,8 +92,6 @@ class Putter:
 
     def look(self, part: Sequence[GroupWish]) -> list[PutGroup]:
         """Say what is to be done for each group, as it is now."""
-        from kgtool.changes.snapshot import read_groups
-
         partitions = {wish.group: list(wish.wishes) for wish in part}
         names = list(partitions)
         found = self._session.run(read_groups(self._session.cluster, names, partitions))
@@ -105,9 +107,6 @@ class Putter:
 
         Brokers have OffsetDelete (KIP-496) since Kafka 2.4.
         """
-        from kgtool.client.cluster import unable
-        from kgtool.protocol.api import offset_delete
-
         homes = {
             group.group: home.id
             for group in groups
@@ -155,8 +154,6 @@ class Putter:
 
     def _identified(self, groups: Sequence[PutGroup]) -> tuple[list[PutGroup], dict[str, Identity]]:
         """Find a member for each living group that is to be written to."""
-        from kgtool.changes.offsets.as_member import stand_ins
-
         living = [
             group.reading.description
             for group in groups
@@ -173,10 +170,6 @@ class Putter:
         ], identities
 
     def _put(self, groups: Sequence[PutGroup], identities: dict[str, Identity]) -> list[PutGroup]:
-        from kgtool.changes.offsets.as_member import fenced, stand_ins_now
-        from kgtool.changes.offsets.verify import Write
-        from kgtool.changes.offsets.write import write_offsets
-
         cluster, verify = self._session.cluster, self._verify
         writes = {
             group.group: {row.at: Write(row.old, row.new) for row in rows}
@@ -201,8 +194,6 @@ class Putter:
 
     def _delete_whole(self, groups: Sequence[PutGroup]) -> dict[str, dict[Any, Any]]:
         """Delete groups that have nothing but the offsets that are to go."""
-        from kgtool.changes.groups.delete import delete_groups
-
         had = {g.group: {row.at: row.old for row in open_rows(g)} for g in groups}
         had = {group: offsets for group, offsets in had.items() if offsets}
 
@@ -224,8 +215,6 @@ class Putter:
         names = [group.group for group in groups if _is_all_gone(group)]
         if not names:
             return
-        from kgtool.changes.groups.delete import delete_groups
-
         self._session.run(delete_groups(self._session.cluster, names, check=_in_use))
 
 
