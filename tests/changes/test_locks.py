@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,15 +35,15 @@ def hold(folder: Path, *groups: str) -> subprocess.Popen[str]:
 
 
 def test_a_group_that_another_process_holds(tmp_path: Path) -> None:
-    with hold(tmp_path, "b") as other, GroupLocks(tmp_path, "c1") as locks:
+    with hold(tmp_path, "b") as other, closing(GroupLocks(tmp_path, "c1")) as locks:
         assert locks.take(["c", "b", "a"]) == "b"
         assert locks.holder("b") == other.pid
         assert locks.holder("c") is None
         assert locks.take(["a", "c"]) is None
-        with GroupLocks(tmp_path, "c2") as elsewhere:
+        with closing(GroupLocks(tmp_path, "c2")) as elsewhere:
             assert elsewhere.take(["b"]) is None
         other.communicate("")
-    with GroupLocks(tmp_path, "c1") as locks:
+    with closing(GroupLocks(tmp_path, "c1")) as locks:
         assert locks.take(["b"]) is None
 
 
@@ -50,18 +51,18 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     with hold(tmp_path, "a") as other:
         other.kill()
         other.wait(60)
-        with GroupLocks(tmp_path, "c1") as locks:
+        with closing(GroupLocks(tmp_path, "c1")) as locks:
             assert locks.take(["a"]) is None
 
 
 def test_two_in_one_process(tmp_path: Path) -> None:
-    with GroupLocks(tmp_path, "c1") as one:
+    with closing(GroupLocks(tmp_path, "c1")) as one:
         assert one.take(["a", "b"]) is None
-        with GroupLocks(tmp_path, "c1") as two:
+        with closing(GroupLocks(tmp_path, "c1")) as two:
             assert two.take(["b"]) == "b"
             assert two.take(["b", "a"]) == "a", "always in the same order"
         # Closing another descriptor of the file drops nothing.
-        with hold(tmp_path, "other") as process, GroupLocks(tmp_path, "c1") as three:
+        with hold(tmp_path, "other") as process, closing(GroupLocks(tmp_path, "c1")) as three:
             assert three.take(["a"]) == "a"
             process.communicate("")
         one.release(["a"])
@@ -72,7 +73,7 @@ def test_two_in_one_process(tmp_path: Path) -> None:
 
 def test_released_groups_are_free(tmp_path: Path) -> None:
     names = [f"group-{n}" for n in range(3000)]
-    with GroupLocks(tmp_path, "c1") as locks:
+    with closing(GroupLocks(tmp_path, "c1")) as locks:
         assert locks.take(names) is None
         locks.release(names[1:])
         with hold(tmp_path, *names[1:]) as other:

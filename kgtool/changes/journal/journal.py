@@ -265,10 +265,6 @@ class Journal:
             return len(items)
         return int(partition is not None and TopicPartition(topic, partition) in items)
 
-    def note(self, kind: str, **values: Any) -> None:
-        """Write down a remark about the change, such as what undo does not cover."""
-        self._append({"kind": kind, **values})
-
     def close(self, state: str, at_ms: int) -> None:
         """Say how it ended, and let others have the file.
 

@@ -28,7 +28,7 @@ _SIGNS = 2**56
 
 
 class GroupLocks:
-    """The locks that this process holds on groups of one cluster; a context manager."""
+    """The locks that this process holds on groups of one cluster, until ``close``."""
 
     def __init__(self, folder: Path, cluster_id: str | None) -> None:
         make_folder(folder)
@@ -38,12 +38,6 @@ class GroupLocks:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise _failed(self._path, error) from error
-
-    def __enter__(self) -> GroupLocks:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Drop all locks."""
