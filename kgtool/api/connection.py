@@ -198,29 +198,26 @@ def make_settings(
     if properties is not None:
         if command_config is not None or context is not None:
             raise UsageError("Give properties, or command_config, or context: one of them.")
-        return _of_properties(bootstrap_server, properties, timeout_ms)
-    found = config.settings(bootstrap_server, command_config, timeout_ms, context=context)
+        found = _of_properties(bootstrap_server, properties, timeout_ms)
+    else:
+        found = config.settings(bootstrap_server, command_config, timeout_ms, context=context)
     if found is None:
-        raise _missing()
+        raise UsageError(
+            "Nothing names a cluster: give bootstrap_server or a context, or set "
+            f"{config.BOOTSTRAP_VARIABLE}."
+        )
     return found
 
 
 def _of_properties(
     bootstrap_server: str | None, given: Mapping[str, str], timeout_ms: int
-) -> Settings:
+) -> Settings | None:
     from kgtool.config.properties import Properties
     from kgtool.config.providers import resolve
 
     properties = resolve(Properties(given), os.environ, WHERE)
     servers = bootstrap_server or properties.value("bootstrap.servers")
     if servers is None:
-        raise _missing()
+        return None
     made = config.of_properties(properties, servers, WHERE, os.environ)
     return made._replace(timeout_ms=timeout_ms)
-
-
-def _missing() -> UsageError:
-    return UsageError(
-        "Nothing names a cluster: give bootstrap_server or a context, or set "
-        f"{config.BOOTSTRAP_VARIABLE}."
-    )

@@ -14,9 +14,9 @@ from kgtool.errors import UsageError
 from kgtool.text import shown as text_of
 from kgtool.text import span
 
-NAME, PLAIN, STATUS, LAG = "name", "plain", "status", "lag"
+NAME, PLAIN, STATUS, LAG, COUNT = "name", "plain", "status", "lag", "count"
 """What a column holds: a name, which may be shortened to fit; anything else; a status or state, or
-a lag, which have a colour."""
+a lag, which have a colour; a count, which stands on the right."""
 
 Json = Literal[
     "string", "string?", "integer", "integer?", "number", "number?", "boolean", "boolean?",

@@ -15,6 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kgtool.cli.app import exits
@@ -74,7 +75,6 @@ class Output:
         self._columns: tuple[str, ...] = ()
         self._form: Form | None = None
         self._document: list[Row] = []
-        self._one_place: bool | None = None
         self._is_open = self._has_rows = self._is_finished = self._reader_gone = False
         self._lost: KgError | None = None
 
@@ -352,17 +352,14 @@ class Output:
         except OSError as error:
             self._lose_reader(stream, error)
 
-    @property
+    @cached_property
     def _is_one_place(self) -> bool:
         """Whether notes and results go to the same terminal, pipe or file, in their order."""
-        if self._one_place is None:
-            streams = (self._stdout or sys.stdout, self.stderr)
-            try:
-                one, other = (os.fstat(stream.fileno()) for stream in streams)
-                self._one_place = os.path.samestat(one, other)
-            except (OSError, ValueError):  # streams in memory
-                self._one_place = True
-        return self._one_place
+        try:
+            one, other = (os.fstat(s.fileno()) for s in (self._stdout or sys.stdout, self.stderr))
+        except (OSError, ValueError):  # streams in memory
+            return True
+        return os.path.samestat(one, other)
 
     @property
     def reader_gone(self) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
-from kgtool.columns import LAG, NAME, STATUS, Column, Row
+from kgtool.columns import COUNT, LAG, NAME, STATUS, Column, Row
 
 _GAP = "  "
 _LEAST, _READABLE = 8, 24
@@ -220,5 +220,5 @@ def _line(
             text = terminal.paint(text, _color(column, cell))
         else:
             text = terminal.paint(text, color)
-        parts.append(text + room)
+        parts.append(room + text if column.kind == COUNT else text + room)
     return _GAP.join(parts).rstrip()

@@ -8,6 +8,8 @@ from typing import Any
 from kgtool.analysis.report.summary import problem_text
 from kgtool.analysis.words import DAY_MS, about, count, duration, size, when
 from kgtool.cli.output import terminal
+from kgtool.cli.output.tables import draw, fit
+from kgtool.columns import COUNT, NAME, PLAIN, Column
 from kgtool.text import escape, listed
 
 WIDTH = 80
@@ -49,22 +51,19 @@ class Page:
         """A table whose first column is a name, which is cut where there is no room."""
         if not rows:
             return
-        cells = [[_cell(value) for value in row] for row in rows]
-        sizes = [
-            max(map(terminal.columns_of, [head[i], *[row[i] for row in cells]]))
-            for i in range(len(head))
-        ]
-        others = sum(sizes[1:]) + 2 * len(sizes)
-        sizes[0] = min(sizes[0], max(self.width - others, _LEAST))
-        numeric = [all(isinstance(row[i], int | None) for row in rows) for i in range(len(head))]
+        columns = []
+        for at, header in enumerate(head):
+            is_count = all(isinstance(row[at], int | None) for row in rows)
+            columns.append(
+                Column(str(at), header, COUNT if is_count else NAME if not at else PLAIN)
+            )
+        cells = [{str(at): _cell(value) for at, value in enumerate(row)} for row in rows]
+        sizes = fit(columns, cells).sizes
+        others = sum(sizes.values()) - sizes[columns[0]] + 2 * len(sizes)
+        sizes[columns[0]] = min(sizes[columns[0]], max(self.width - others, _LEAST))
         self.lines += ["", self._bold(title)]
-        for row in [list(head), *cells]:
-            row[0] = terminal.shorten_name(row[0], sizes[0], self.mark)
-            parts = []
-            for cell, wide, right in zip(row, sizes, numeric, strict=True):
-                room = " " * (wide - terminal.columns_of(cell))
-                parts.append(room + cell if right else cell + room)
-            self.lines.append("  " + "  ".join(parts).rstrip())
+        drawn = draw(columns, cells, sizes=sizes, mark=self.mark)
+        self.lines += [f"  {line}" for line in drawn.splitlines()]
 
     def sparkline(self, values: Sequence[int], columns: int) -> str:
         """A curve in one line, from 0 up."""

@@ -14,6 +14,7 @@ from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset_file
+from kgtool.client.ops import grouped
 from kgtool.columns import Row
 from kgtool.columns.changes import RESET
 from kgtool.protocol import codes
@@ -186,16 +187,10 @@ def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
 
 
 def _failures(resets: Sequence[GroupReset]) -> list[str]:
-    bundles: dict[tuple[Any, ...], list[ResetRow]] = {}
-    lines = []
-    for reset in resets:
-        if reset.error is not None:
-            lines.append(sentence(reset.error))
-            continue
-        for row in reset.rows:
-            if row.error is not None:
-                bundles.setdefault(_kind(row), []).append(row)
-    return lines + [_failure(rows) for rows in bundles.values()]
+    whole = [sentence(reset.error) for reset in resets if reset.error is not None]
+    rows = [row for reset in resets if reset.error is None for row in reset.rows]
+    bundles = grouped((_kind(row), row) for row in rows if row.error is not None)
+    return whole + [_failure(alike) for alike in bundles.values()]
 
 
 def _kind(row: ResetRow) -> tuple[Any, ...]:
