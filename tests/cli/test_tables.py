@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgtool.cli.output import kafka_tables
+from kgtool.cli.describe.view import View
+from kgtool.cli.output import kafka_tables, rows
 from kgtool.model import GroupDescription, GroupListing, Member, OffsetDeletion, OffsetRow
 from kgtool.protocol.codes import CODES
 from tests.cli import recorded
@@ -45,8 +46,8 @@ def test_offsets(run: Run) -> None:
 def test_members(run: Run) -> None:
     verbose = "--verbose" in run.argv
     shown = [
-        kafka_tables.members(
-            recorded.described(table[0]["GROUP"] if table else "g", table), verbose
+        _described(
+            "members", recorded.described(table[0]["GROUP"] if table else "g", table), verbose
         )
         for table in recorded.blocks(run.stdout)
     ]
@@ -57,7 +58,7 @@ def test_members(run: Run) -> None:
 def test_state(run: Run) -> None:
     verbose = "--verbose" in run.argv
     shown = [
-        kafka_tables.state(recorded.state_of(table[0]), verbose)
+        _described("state", recorded.state_of(table[0]), verbose)
         for table in recorded.blocks(run.stdout)
     ]
     assert "".join(shown) == run.stdout
@@ -113,7 +114,7 @@ def test_a_group_without_rows_has_no_table() -> None:
 
 
 def test_assignments_sort_as_the_text_they_become() -> None:
-    assert kafka_tables.assignment((("t1", (1,)), ("t12", (0, 2, 10)))) == "t12:0,2,10;t1:1"
+    assert rows.assignment((("t1", (1,)), ("t12", (0, 2, 10)))) == "t12:0,2,10;t1:1"
 
 
 def test_unknown_partition_sorts_as_minus_one() -> None:
@@ -129,8 +130,8 @@ def test_no_cell_can_command_the_terminal(char: str) -> None:
     group = GroupDescription(name, "classic", "Stable", "consumer", name, None, (member,))
     shown = [
         kafka_tables.offsets([_row(topic=name, metadata=name)]),
-        kafka_tables.members(group, verbose=True),
-        kafka_tables.state(group),
+        _described("members", group, verbose=True),
+        _described("state", group),
         kafka_tables.listing([GroupListing(name, "classic", "Empty", "", 1)], True, True),
         kafka_tables.offset_deletions([OffsetDeletion(name, name, 0, "deleted")]),
         kafka_tables.table(["X"], [[name]]),
@@ -140,6 +141,12 @@ def test_no_cell_can_command_the_terminal(char: str) -> None:
         assert "a\\" in text
         for line in text.split("\n"):
             assert line.isprintable(), line
+
+
+def _described(name: str, group: GroupDescription, verbose: bool = False) -> str:
+    view = View(name, verbose=verbose, kafka_form=True)
+    found = rows.members(group) if name == "members" else [rows.state(group)]
+    return kafka_tables.described(view.text_columns(found), found)
 
 
 def _row(topic: str = "t", metadata: str = "") -> OffsetRow:

@@ -127,10 +127,8 @@ def _is_first(row: OffsetRow) -> bool:
 
 
 def _kafkas(found: Found, view: View) -> str:
-    if view.name == "members":
-        return kafka_tables.members(found.description, view.verbose)
-    if view.name == "state":
-        return kafka_tables.state(found.description, view.verbose)
+    if view.name != "offsets":
+        return kafka_tables.described(view.text_columns(found.shown), found.shown)
     return kafka_tables.offsets([row for row in found.shown if not _is_first(row)], view.verbose)
 
 

@@ -161,9 +161,7 @@ def _streams_fields(one: StreamsMember) -> Row:
 def _tasks(tasks: Sequence[Assignment]) -> str | None:
     """Return ``active 0:0,1; standby 1:2``; None without any task."""
     kinds = zip(("active", "standby", "warmup"), tasks, strict=True)
-    return (
-        "; ".join(f"{kind} {kafka_tables.assignment(part)}" for kind, part in kinds if part) or None
-    )
+    return "; ".join(f"{kind} {rows.assignment(part)}" for kind, part in kinds if part) or None
 
 
 def _state_rows(other: OtherGroup) -> list[Row]:

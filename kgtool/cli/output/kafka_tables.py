@@ -8,21 +8,20 @@ it ends is part of the format (``ConsumerGroupCommand.ConsumerGroupService``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kgtool.cli.options.group_selection import java_order
+from kgtool.columns import Column, Row
 from kgtool.columns.groups import type_name
 from kgtool.model import (
-    Assignment,
     GroupDescription,
     GroupListing,
     ItemError,
-    Member,
     OffsetDeletion,
     OffsetRow,
 )
 from kgtool.protocol.codes import CODES
-from kgtool.text import NO_VALUE, escape, shown
+from kgtool.text import escape, shown
 
 MIN_WIDTH = 15
 
@@ -118,72 +117,35 @@ def offsets(rows: Sequence[OffsetRow], verbose: bool = False) -> str:
     return "\n" + found.text(len(rows))
 
 
-def members(group: GroupDescription, verbose: bool = False) -> str:
-    """Return one group's ``--describe --members``; the header also when nobody is there."""
-    there = group.members
+_LEAST = {"group_instance_id": 17, "coordinator": 25, "current_assignment": 20,
+          "target_assignment": 20}  # fmt: skip
+"""Of columns as wide as their longest value, where that is not ``MIN_WIDTH``."""
+_SIZES = {
+    "partitions": 15, "current_epoch": 15, "target_epoch": 15, "upgraded": 0, "state": 20,
+    "assignment_strategy": 20, "group_epoch": 15, "target_assignment_epoch": 25, "members": 0,
+}  # fmt: skip
+_CELLS: dict[str, Callable[[Row], str | None]] = {
+    "group_instance_id": lambda row: row["group_instance_id"] or "",
+    "upgraded": lambda row: "true" if row["upgraded"] else "false",
+    "coordinator": lambda row: row["coordinator"] and (
+        f"{row['coordinator']}  ({row['coordinator_id']})"
+    ),
+}  # fmt: skip
+
+
+def described(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """Return one group's ``--describe --members`` or ``--state``; the header also over no rows."""
     found = Table()
-    found.names("GROUP", [group.group] * len(there))
-    found.names("CONSUMER-ID", [member.member_id for member in there])
-    if any(member.instance_id for member in there):
-        found.names("GROUP-INSTANCE-ID", [member.instance_id or "" for member in there], 17)
-    found.names("HOST", [member.host for member in there])
-    found.names("CLIENT-ID", [member.client_id for member in there])
-    found.numbers("#PARTITIONS", [member.partition_count for member in there], 15)
-    if verbose:
-        _verbose_members(group, found)
-    else:
-        found.words("", [""] * len(there))  # its lines end in a blank
-    return "\n" + found.text(len(there))
-
-
-def _verbose_members(group: GroupDescription, found: Table) -> None:
-    there = group.members
-    found.numbers("CURRENT-EPOCH", [member.epoch for member in there], 15)
-    found.names("CURRENT-ASSIGNMENT", [assignment(m.assignment) for m in there], 20)
-    found.numbers("TARGET-EPOCH", [target_epoch(group, member) for member in there], 15)
-    found.names("TARGET-ASSIGNMENT", [assignment(m.target or ()) for m in there], 20)
-    upgraded = [upgrade(group, member) for member in there]
-    if any(value is not None for value in upgraded):
-        found.words("UPGRADED", ["true" if value else "false" for value in upgraded])
-
-
-def target_epoch(group: GroupDescription, member: Member) -> int | None:
-    """Return what TARGET-EPOCH shows: the epoch of the group's target assignment."""
-    return group.assignment_epoch if member.target is not None else None
-
-
-def upgrade(group: GroupDescription, member: Member) -> bool | None:
-    """Return what UPGRADED shows: None unless the group has members of both protocols."""
-    kinds = {other.is_classic for other in group.members}
-    if not {True, False} <= kinds:
-        return None
-    return member.is_classic is False
-
-
-def assignment(topics: Assignment) -> str:
-    """Return ``t1:0;t2:0,1``, sorted as the text that it becomes, as Kafka does; ``-`` if empty."""
-    parts = [f"{topic}:{','.join(map(str, partitions))}" for topic, partitions in topics]
-    return escape(";".join(sorted(parts, key=java_order))) or NO_VALUE
-
-
-def state(group: GroupDescription, verbose: bool = False) -> str:
-    """Return one group's ``--describe --state``."""
-    found = Table()
-    found.names("GROUP", [group.group])
-    found.names("COORDINATOR (ID)", [coordinator(group)], 25)
-    found.words("ASSIGNMENT-STRATEGY", [group.assignor or None], 20)
-    found.words("STATE", [group.state], 20)
-    if verbose:
-        found.numbers("GROUP-EPOCH", [group.group_epoch], 15)
-        found.numbers("TARGET-ASSIGNMENT-EPOCH", [group.assignment_epoch], 25)
-    found.numbers("#MEMBERS", [len(group.members)])
-    return "\n" + found.text(1)
-
-
-def coordinator(group: GroupDescription) -> str:
-    """Return ``host:port  (id)``, with Kafka's two spaces."""
-    broker = group.coordinator
-    return f"{shown(broker.host)}:{broker.port}  ({broker.id})" if broker else NO_VALUE
+    for column in columns:
+        key, cell = column.key, _CELLS.get(column.key)
+        values = [row[key] if cell is None else cell(row) for row in rows]
+        if key in _SIZES:
+            found.words(column.header, values, _SIZES[key])
+        else:
+            found.names(column.header, values, _LEAST.get(key, MIN_WIDTH))
+    if columns[-1].key == "partitions":
+        found.words("", [""] * len(rows))  # its lines end in a blank
+    return "\n" + found.text(len(rows))
 
 
 def group_note(group: GroupDescription) -> str | None:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
-from kgtool.cli.output import kafka_tables
+from kgtool.cli.options.group_selection import java_order
 from kgtool.cli.output.errors import error_object
 from kgtool.columns import Column, keys
 from kgtool.columns.groups import OFFSETS
 from kgtool.model import (
+    Assignment,
     GroupDeletion,
     GroupDescription,
     GroupListing,
@@ -18,6 +19,7 @@ from kgtool.model import (
     OffsetDeletion,
     OffsetRow,
 )
+from kgtool.text import escape
 
 _OFFSETS = keys(OFFSETS)
 offset_values = attrgetter(*_OFFSETS)
@@ -36,6 +38,7 @@ def offset(row: OffsetRow) -> dict[str, Any]:
 
 def members(group: GroupDescription) -> list[dict[str, Any]]:
     """Return the rows of ``describe --members``; assignments as Kafka's tool writes them."""
+    is_mixed = {True, False} <= {member.is_classic for member in group.members}
     return [
         {
             "group": group.group,
@@ -45,17 +48,19 @@ def members(group: GroupDescription) -> list[dict[str, Any]]:
             "client_id": member.client_id,
             "partitions": member.partition_count,
             "current_epoch": member.epoch,
-            "current_assignment": _assignment(member.assignment),
-            "target_epoch": kafka_tables.target_epoch(group, member),
-            "target_assignment": _assignment(member.target or ()),
-            "upgraded": kafka_tables.upgrade(group, member),
+            "current_assignment": assignment(member.assignment),
+            "target_epoch": group.assignment_epoch if member.target is not None else None,
+            "target_assignment": assignment(member.target or ()),
+            "upgraded": member.is_classic is False if is_mixed else None,
         }
         for member in group.members
     ]
 
 
-def _assignment(topics: Any) -> str | None:
-    return kafka_tables.assignment(topics) if topics else None
+def assignment(topics: Assignment) -> str | None:
+    """Return ``t1:0;t2:0,1``, sorted as the text that it becomes, as Kafka does."""
+    parts = [f"{topic}:{','.join(map(str, partitions))}" for topic, partitions in topics]
+    return escape(";".join(sorted(parts, key=java_order))) or None
 
 
 def state(group: GroupDescription) -> dict[str, Any]:
