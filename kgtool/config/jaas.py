@@ -21,13 +21,17 @@ from kgtool.errors import ConfigError
 FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
 
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_BLANKS = re.compile(r"[\0-\x20]+")
 # A single slash begins a comment too: StreamTokenizer's default. It has read the next character by
-# then, so that a comment goes on where that one ends the line.
-_COMMENT = re.compile(r"/\*.*?(?:\*/|$(?![\s\S]))|/.?[^\r\n]*", re.DOTALL)
-_QUOTED = re.compile(r"""(["'])((?:\\[\s\S]|(?!\1)[^\\\r\n])*)(?:\1|(?=[\r\n])|$(?![\s\S]))""")
-_NUMBER = re.compile(r"-?(?:\d[\d.]*|\.\d[\d.]*)|\.(?!\d)")
-_WORD = re.compile(r"[A-Za-z_$\-\xa0-\U0010ffff][A-Za-z0-9_$.\-\xa0-\U0010ffff]*")
+# then, so that a comment goes on where that one ends the line. A dash with no digit behind it is a
+# character of its own where a word would begin.
+_TOKEN = re.compile(
+    r"""[\0-\x20]+|/\*.*?(?:\*/|$(?![\s\S]))|/.?[^\r\n]*"""
+    r"""|(?P<quote>["'])(?P<text>(?:\\[\s\S]|(?!(?P=quote))[^\\\r\n])*)"""
+    r"""(?:(?P=quote)|(?=[\r\n])|$(?![\s\S]))"""
+    r"""|(?P<number>-?(?:\d[\d.]*|\.\d[\d.]*)|\.(?!\d))"""
+    r"""|(?P<word>[A-Za-z_$\xa0-\U0010ffff][A-Za-z0-9_$.\-\xa0-\U0010ffff]*)|(?P<other>.)""",
+    re.DOTALL,
+)
 _ESCAPE = re.compile(r"\\(?:([0-3][0-7]{0,2}|[4-7][0-7]?)|([\s\S]))")
 
 _END = "end"
@@ -159,30 +163,15 @@ def _refusal(place: str, reason: str) -> ConfigError:
 
 def _tokens(text: str) -> Iterator[_Token]:
     """Cut as StreamTokenizer does; after the end, more ends."""
-    at = 0
-    while at < len(text):
-        skipped = _BLANKS.match(text, at) or _COMMENT.match(text, at)
-        if skipped:
-            at = skipped.end()
-            continue
-        token, at = _token(text, at)
-        yield token
+    for found in _TOKEN.finditer(text):
+        if found.lastgroup == "text":
+            yield _Token(found["quote"], _ESCAPE.sub(_character, found["text"]))
+        elif found.lastgroup in ("number", "word"):
+            yield _Token(found.lastgroup, found["word"])
+        elif found.lastgroup == "other":
+            yield _Token(found["other"])
     while True:
         yield _Token(_END)
-
-
-def _token(text: str, at: int) -> tuple[_Token, int]:
-    quoted = _QUOTED.match(text, at)
-    if quoted:
-        return _Token(quoted[1], _ESCAPE.sub(_character, quoted[2])), quoted.end()
-    number = _NUMBER.match(text, at)
-    if number:
-        return _Token("number"), number.end()
-    word = _WORD.match(text, at)
-    # A dash with no digit behind it is a character of its own where a word would begin.
-    if word and text[at] != "-":
-        return _Token("word", word[0]), word.end()
-    return _Token(text[at]), at + 1
 
 
 def _character(match: re.Match[str]) -> str:
