@@ -64,13 +64,7 @@ LIST = (
     GROUP,
     TYPE,
     Column("state", "STATE", STATUS, text=lambda row: row.get("state") or "Unknown"),
-    Column(
-        "protocol_type",
-        "PROTOCOL",
-        NAME,
-        text=lambda row: row.get("protocol_type") or None,
-        spare=1,
-    ),
+    Column("protocol_type", "PROTOCOL", NAME, lambda row: row.get("protocol_type") or None, 1),
     Column("coordinator", "COORDINATOR", json="integer"),
 )
 EXPIRING = (*LIST, Column("expiring_offsets", "EXPIRING", json="integer"), EXPIRES, RULE)
@@ -183,16 +177,11 @@ RATES = (
 
 # -- share and streams groups ---------------------------------------------------------------------
 
-_MORE_OFFSETS = (
-    Column("type", json="string", words=("share", "streams")),
-    Column("start_offset", "START-OFFSET", json="integer?"),
-)
-OTHER_OFFSETS = (*OFFSETS, *_MORE_OFFSETS)
+_KIND = Column("type", json="string", words=("share", "streams"))
+OTHER_OFFSETS = (*OFFSETS, _KIND, Column("start_offset", "START-OFFSET", json="integer?"))
 """JSON rows; the tables below are what people see of them."""
 _TOPOLOGY = Column("topology_epoch", "TOPOLOGY-EPOCH", json="integer?")
-_PROCESS = Column("process_id", "PROCESS", NAME, spare=2)
-_KIND = Column("type", json="string", words=("share", "streams"))
-OTHER_MEMBERS = (*MEMBERS, _KIND, _PROCESS, _TOPOLOGY)
+OTHER_MEMBERS = (*MEMBERS, _KIND, Column("process_id", "PROCESS", NAME, spare=2), _TOPOLOGY)
 OTHER_STATE = (*STATE, TYPE, _TOPOLOGY, Column("subtopologies", json="integer?"))
 
 

@@ -7,8 +7,6 @@ are pointed out. Custom classes that a login or TLS depends on can't be run here
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kgtool.config.properties import Properties
 from kgtool.errors import ConfigError
 
@@ -144,8 +142,12 @@ def check_classes(properties: Properties, protocol: str, where: str) -> None:
     :param protocol: the ``security.protocol``: what it does not use is not looked at.
     :raises ConfigError: naming the property, the class and what to do instead.
     """
-    for key, value in _classes(properties, protocol):
-        if value in KNOWN_CLASSES[key]:
+    for key, known in KNOWN_CLASSES.items():
+        is_used = "SASL" in protocol if key.startswith("sasl.") else "SSL" in protocol
+        if is_used and "oauthbearer" in key:
+            is_used = properties.value("sasl.mechanism") == "OAUTHBEARER"
+        value = properties.value(key)
+        if not (is_used and value) or value in known:
             continue
         if value.endswith(".JwtBearerJwtRetriever"):
             raise ConfigError(
@@ -158,13 +160,3 @@ def check_classes(properties: Properties, protocol: str, where: str) -> None:
             f"{key}={value} in {where} is a Java class that kgtool can't run.",
             hint="docs/secured-clusters.rst says which logins kgtool has.",
         )
-
-
-def _classes(properties: Properties, protocol: str) -> Iterator[tuple[str, str]]:
-    for key in KNOWN_CLASSES:
-        is_used = "SASL" in protocol if key.startswith("sasl.") else "SSL" in protocol
-        if is_used and "oauthbearer" in key:
-            is_used = (properties.value("sasl.mechanism") or "") == "OAUTHBEARER"
-        value = properties.value(key)
-        if is_used and value:
-            yield key, value

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kgtool import columns as columns_of
 from kgtool.cli.app import exits
@@ -40,17 +40,12 @@ WINDOW_S = 30.0
 """Rates are those of this long ago until now, so that one slow commit is no alarm."""
 
 
-class _Look(NamedTuple):
-    at: float
-    rows: dict[tuple[Any, ...], Row]
-
-
 class Rates:
     """Remembers some looks, and compares the newest with the oldest of them."""
 
     def __init__(self, identity: Sequence[str]) -> None:
         self._identity = identity
-        self._looks: deque[_Look] = deque()
+        self._looks: deque[tuple[float, dict[tuple[Any, ...], Row]]] = deque()
 
     def add(self, rows: Sequence[Row], at: float | None = None) -> list[dict[str, Any]]:
         """Take a look at time ``at`` (in s, by default now); return its rows with their rates.
@@ -60,19 +55,18 @@ class Rates:
         """
         at = time.monotonic() if at is None else at
         known = {tuple(row[key] for key in self._identity): row for row in rows}
-        while self._looks and at - self._looks[0].at > WINDOW_S and len(self._looks) > 1:
+        while self._looks and at - self._looks[0][0] > WINDOW_S and len(self._looks) > 1:
             self._looks.popleft()
         found = [{**row, **self._rates(name, row, at)} for name, row in known.items()]
-        self._looks.append(_Look(at, known))
+        self._looks.append((at, known))
         return found
 
     def _rates(self, name: tuple[Any, ...], row: Row, at: float) -> dict[str, Any]:
-        old = next((look for look in self._looks if name in look.rows), None)
-        if old is None or at <= old.at:
+        then, old = next(((t, rows[name]) for t, rows in self._looks if name in rows), (at, row))
+        if at <= then:
             return {"in_per_s": None, "out_per_s": None, "catch_up_ms": None}
-        seconds = at - old.at
-        came = _per_s(old.rows[name], row, "log_end_offset", seconds)
-        went = _per_s(old.rows[name], row, "current_offset", seconds)
+        came = _per_s(old, row, "log_end_offset", at - then)
+        went = _per_s(old, row, "current_offset", at - then)
         return {"in_per_s": came, "out_per_s": went, "catch_up_ms": _catch_up(row, came, went)}
 
 
