@@ -25,14 +25,8 @@ _VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "current_e
 """Columns of Kafka's tables that only ``--verbose`` shows."""
 _ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
 """Columns that no table has unless ``--columns`` names them."""
-_IDENTITY = {
-    "offsets": ("group", "topic", "partition"),
-    "members": ("group", "consumer_id"),
-    "state": ("group",),
-    "totals": ("group", "topic"),
-    "by group": ("group",),
-    "by topic": ("topic",),
-}
+_IDENTITY = ("group", "topic", "partition", "consumer_id")
+"""Columns that tell a row from the others, where its table has them."""
 _RANGE = re.compile(r"\s*(>=|<=|>|<|=)\s*(\d{1,19})\s*", re.ASCII)
 
 
@@ -131,7 +125,8 @@ class View(NamedTuple):
     @property
     def identity(self) -> tuple[str, ...]:
         """The keys that tell one row from the others."""
-        return _IDENTITY[self.table]
+        known = columns_of.keys(_KNOWN[self.table])
+        return tuple(key for key in _IDENTITY if key in known)
 
     def text_columns(self, found: Sequence[Mapping[str, Any]]) -> list[Column]:
         """Return the columns of a table: those asked for, or Kafka's and what options add."""

@@ -20,7 +20,6 @@ from kgtool.text import counted, escape, moment, shell_word
 
 if TYPE_CHECKING:
     from kgtool.changes.explain import Explanation, TopicUse
-    from kgtool.retention.audit import Removal
 
 _MOST = 40
 """So many lines of a table are shown to people; the rest is counted."""
@@ -188,7 +187,7 @@ def text(found: Explanation, now_ms: int, width: int | None) -> str:
         fold(_actions(found), width),
         _past(found, width),
         _missing(found),
-        _next(found),
+        _section("Next", map(escape, next_commands(found, shell_word))),
     ]
     return "\n".join(section for section in sections if section)
 
@@ -222,8 +221,6 @@ def _absence(found: Explanation) -> str:
 
 
 def _members(group: GroupDescription, width: int | None) -> str:
-    if not group.members:
-        return ""
     columns = (
         Column("client_id", "CLIENT-ID", NAME), Column("host", "HOST", NAME),
         Column("instance_id", "GROUP-INSTANCE-ID", NAME), Column("owns", "#PARTITIONS"),
@@ -233,7 +230,7 @@ def _members(group: GroupDescription, width: int | None) -> str:
         of(member, columns, owns=member.partition_count, subscribes=_subscription(member))
         for member in group.members
     ]
-    return f"Members:\n{_table(columns, rows, width)}"
+    return _section("Members", _table(columns, rows, width))
 
 
 def _subscription(member: Member) -> str:
@@ -252,7 +249,7 @@ def _topics(found: Explanation, width: int | None) -> str:
     for use in found.topics:
         verdict = _verdict(use.refusal) if use.offsets else None
         rows.append(of(use, columns, held=_held(use), delete=verdict))
-    return f"Topics:\n{_table(columns, rows, width)}" if rows else ""
+    return _section("Topics", _table(columns, rows, width))
 
 
 def _held(use: TopicUse) -> str:
@@ -283,7 +280,7 @@ def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
             "those older than the retention then expire at the next check."
         )
     said = "".join(f"{fold(line, width)}\n" for line in lines)
-    return f"Committed offsets:\n{_table(columns, rows, width)}{said}"
+    return _section("Committed offsets", _table(columns, rows, width)) + said
 
 
 def _reasons(found: Explanation) -> Iterable[str]:
@@ -315,8 +312,8 @@ def _actions(found: Explanation) -> str:
     lines = []
     for name, error in (("delete", found.delete_refusal), ("reset-offsets", found.reset_refusal)):
         hint = "" if error is None else hint_of(error)
-        lines.append(f"  {name}: {escape(_verdict(error) + hint)}\n")
-    return f"What kgtool can do now:\n{''.join(lines)}"
+        lines.append(f"{name}: {escape(_verdict(error) + hint)}")
+    return _section("What kgtool can do now", lines)
 
 
 def _past(found: Explanation, width: int | None) -> str:
@@ -330,7 +327,11 @@ def _past(found: Explanation, width: int | None) -> str:
         Column("at", "REMOVED-AT"), Column("what", "WHAT", NAME), Column("cause", "WHY", NAME),
     )  # fmt: skip
     rows = [
-        {"at": moment(row.removed_at_ms), "what": _what(row), "cause": CAUSES[row.cause]}
+        {
+            "at": moment(row.removed_at_ms),
+            "cause": CAUSES[row.cause],
+            "what": "the group" if row.topic is None else f"{row.topic}-{row.partition}",
+        }
         for row in reversed(past.removals)
     ]
     left = ""
@@ -340,31 +341,28 @@ def _past(found: Explanation, width: int | None) -> str:
             f"{counted(count, 'offset')} of it {'is' if count == 1 else 'are'} "
             f"left in the log: {RULES[r.RULE_ORPHAN][0]}.\n"
         )
-    return f"Removed by the broker{since}:\n{_table(columns, rows, width)}{left}"
-
-
-def _what(row: Removal) -> str:
-    return "the group" if row.topic is None else f"{row.topic}-{row.partition}"
+    return _section(f"Removed by the broker{since}", _table(columns, rows, width)) + left
 
 
 def _missing(found: Explanation) -> str:
-    lines = [
-        f"  {acl.operation} on {acl.resource_type} {escape(acl.resource)} ({acl.purpose})\n"
+    lines = (
+        f"{acl.operation} on {acl.resource_type} {escape(acl.resource)} ({acl.purpose})"
         for acl in found.missing
-    ]
-    return f"Missing ACLs of this login:\n{''.join(lines)}" if lines else ""
+    )
+    return _section("Missing ACLs of this login", lines)
 
 
-def _next(found: Explanation) -> str:
-    commands = next_commands(found, shell_word)
-    lines = "".join(f"  {escape(command)}\n" for command in commands)
-    return f"Next:\n{lines}" if lines else ""
+def _section(title: str, lines: Iterable[str]) -> str:
+    text = "".join(f"  {line}\n" for line in lines)
+    return f"{title}:\n{text}" if text else ""
 
 
-def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]], width: int | None) -> str:
+def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]], width: int | None) -> list[str]:
+    if not rows:
+        return []
     shown = rows[:_MOST]
     sizes = fit(columns, shown, None if width is None else width - 2).sizes
     drawn = draw(columns, shown, sizes=sizes).splitlines()
     if len(rows) > _MOST:
         drawn.append(f"and {len(rows) - _MOST} more; -o json shows all")
-    return "".join(f"  {line}\n" for line in drawn)
+    return drawn
