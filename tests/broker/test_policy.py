@@ -395,7 +395,6 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adaptive_batches.Waves.__init__, "__defaults__", (1,))
     monkeypatch.setattr(restoring, "_GROUPS_AT_ONCE", 1)
     monkeypatch.setattr("kgtool.changes.cleanup.apply.GROUPS_AT_ONCE", 1)
-    monkeypatch.setattr("kgtool.cli.flows.cleanup_apply.GROUPS_AT_ONCE", 1)
 
 
 def commands(world: World) -> dict[str, list[str]]:

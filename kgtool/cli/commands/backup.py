@@ -8,9 +8,8 @@ from pathlib import Path
 
 from kgtool.changes.restore.backup import BackupWriter, header_of, save
 from kgtool.cli.flows.change import now_ms
-from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import FILE, declare, flag, option
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter

@@ -104,8 +104,7 @@ def plan(
     cleanup_plan.check_target(out, overwrite)
     times = cleanup_plan.read_times(times_from)
     with open_session(settings, progress=True) as session:
-        request = cleanup_plan.Request(selection, criteria, out, times)
-        return cleanup_plan.make(session, output, request)
+        return cleanup_plan.make(session, output, selection, criteria, out, times)
 
 
 # fmt: off

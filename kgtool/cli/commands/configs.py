@@ -9,9 +9,8 @@ from kgtool.changes.groups.configs import Configs, describe_group_configs
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import configs as configchange
 from kgtool.cli.flows.configs import Item, Refused, Work
-from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag, repeatable
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, name_options, open_session, positions
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output

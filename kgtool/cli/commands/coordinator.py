@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output

@@ -11,9 +11,8 @@ from kgtool.changes.snapshot import GroupChange
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
-from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of

@@ -10,9 +10,8 @@ import click
 
 from kgtool.cli.app import exits
 from kgtool.cli.describe.expiry import now_ms
-from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag, option, repeatable
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
 from kgtool.cli.options.types import Duration, Named
 from kgtool.cli.output import terminal

@@ -12,9 +12,8 @@ from kgtool.cli.describe.expiry import explain_rules, now_ms
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
-from kgtool.cli.options.choose import choose
 from kgtool.cli.options.declare import declare, flag
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, group_options, open_session
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence

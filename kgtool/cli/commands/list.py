@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import columns as columns_of
+from kgtool.cli.app import exits
 from kgtool.cli.app.kafka_refusals import STATES, parse_choices
-from kgtool.cli.flows import list_expiring
-from kgtool.cli.flows.list_expiring import Horizon
-from kgtool.cli.options.choose import no_match
+from kgtool.cli.describe import expiry
 from kgtool.cli.options.declare import declare, option, repeatable
-from kgtool.cli.options.group_selection import Selection, glob, in_java_order
+from kgtool.cli.options.group_selection import Selection, glob, in_java_order, no_match
 from kgtool.cli.options.shared import cluster_options, filter_options, open_session, positions
 from kgtool.cli.options.types import Name
 from kgtool.cli.output import kafka_tables, rows
@@ -20,11 +19,18 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.columns import Column
 from kgtool.columns.groups import EXPIRING, LIST
-from kgtool.model import GroupListing
+from kgtool.errors import KgError
+from kgtool.model import GroupDescription, GroupListing, ItemError, Target
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.text import counted
+from kgtool.timespec import span_ms
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
     from kgtool.net.session import Session
+    from kgtool.queries.log.expiry import GroupExpiry, Question
+
+Row = dict[str, Any]
 
 ALL_STATES = (*STATES, "NotReady")
 ALL_TYPES = ("Consumer", "Classic", "Share", "Streams")
@@ -40,7 +46,7 @@ class Wanted(NamedTuple):
     """Only what Kafka's tool for consumer groups lists."""
     complete: bool = True
     """States are shown, so that old brokers have to be asked for them."""
-    horizon: Horizon | None = None
+    horizon_ms: int | None = None
     """Only groups that lose offsets within that time."""
 
     @property
@@ -48,7 +54,7 @@ class Wanted(NamedTuple):
         """The keys of the rows of the machine formats."""
         if self.columns:
             return columns_of.keys(self.columns)
-        return columns_of.keys(LIST if self.horizon is None else EXPIRING)
+        return columns_of.keys(LIST if self.horizon_ms is None else EXPIRING)
 
 
 @declare(
@@ -116,8 +122,8 @@ def _wanted(selection: Selection, given: dict[str, Any]) -> Wanted:
     known = LIST if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
     by = columns_of.parse(sort, known, "--sort")[0] if sort is not None else None
-    horizon = Horizon.parse(within) if within is not None else None
-    return Wanted(selection, chosen, by, horizon=horizon)
+    horizon_ms = span_ms(within, "expiring-within") if within is not None else None
+    return Wanted(selection, chosen, by, horizon_ms=horizon_ms)
 
 
 def _table(output: Output, found: list[GroupListing], wanted: tuple[Column, ...]) -> None:
@@ -130,12 +136,12 @@ def _run(
     """Ask the cluster, put out rows and failures, and show the groups; 5 if any loses offsets."""
     with open_session(settings) as session:
         groups = _listed(session, output, wanted)
-        if wanted.horizon is not None:
-            due = list_expiring.find(session, output, groups, wanted.horizon)
-    if wanted.horizon is not None:
+        if wanted.horizon_ms is not None:
+            due = _expiring(session, output, groups, wanted.horizon_ms)
+    if wanted.horizon_ms is not None:
         if wanted.sort is not None:
             due = columns_of.sort(due, wanted.sort, lambda row: row)
-        return list_expiring.show(output, due, wanted.columns, wanted.horizon, len(groups))
+        return _show_expiring(output, due, wanted, len(groups))
     if wanted.sort is not None:
         groups = columns_of.sort(groups, wanted.sort, rows.listing)
     output.done += len(groups)
@@ -153,7 +159,7 @@ def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListi
 
     selection = wanted.selection
     # What expires is read afterwards.
-    share = 1.0 if wanted.horizon is None else READING_SHARE
+    share = 1.0 if wanted.horizon_ms is None else READING_SHARE
     types = tuple(name.lower() for name in selection.types)
     found = session.run(
         list_groups(session.cluster, selection.states, types, complete=wanted.complete, share=share)
@@ -176,3 +182,83 @@ def _arranged(groups: list[GroupListing], wanted: Wanted) -> list[GroupListing]:
         for group in in_java_order(groups, attrgetter("group"))
         if test(group.group) and (not wanted.consumer_only or group.is_consumer_group)
     ]
+
+
+# ---------------------------------------------------------------------------------------------
+# ``--expiring-within``: for cron, 5 if there is any
+
+
+def _expiring(
+    session: Session, output: Output, groups: Sequence[GroupListing], horizon_ms: int
+) -> list[Row]:
+    """Return a row for each group that loses offsets within the horizon, the first one first."""
+    questions = _questions(session, output, groups)
+    until = expiry.now_ms() + horizon_ms
+    found = expiry.find(session, output, questions, all_times=False) if questions else None
+    listed = {group.group: group for group in groups}
+    answers = found.groups.values() if found is not None else ()
+    output.done += sum(answer.is_known for answer in answers)
+    due = [row for answer in answers for row in _row(listed[answer.group], answer, until)]
+    return sorted(due, key=lambda row: row["expires_at_ms"])
+
+
+def _row(group: GroupListing, answer: GroupExpiry, until_ms: int) -> Iterable[Row]:
+    due = [
+        (found.expires_at_ms, found.rule)
+        for found in answer.offsets.values()
+        if found.expires_at_ms is not None and found.expires_at_ms <= until_ms
+    ]
+    if due:
+        first, rule = min(due, key=lambda pair: pair[0])
+        yield {**rows.listing(group), "expiring_offsets": len(due), "expires_at_ms": first,
+               "rule": rule}  # fmt: skip
+
+
+def _questions(session: Session, output: Output, groups: Sequence[GroupListing]) -> list[Question]:
+    """Learn what the groups are and have; those that can't be asked are failures of their own."""
+    from kgtool.client.ops import READING_SHARE, gather, within
+    from kgtool.queries.groups.describe import describe_groups
+    from kgtool.queries.log.expiry import Question
+    from kgtool.queries.offsets.fetch import fetch_committed
+
+    # Share groups keep their offsets elsewhere, and DescribeGroups does not know streams groups.
+    asked = [group for group in groups if group.type != "share"]
+    known = [group.group for group in asked if group.type != "streams"]
+    kinds = {group.group: group.type for group in asked if group.type is not None}
+    cluster, names = session.cluster, [group.group for group in asked]
+    both = gather([describe_groups(cluster, known, kinds), fetch_committed(cluster, names)])
+    # A coordinator that doesn't answer must leave time for reading the logs of the others' groups.
+    found, committed = session.run(within(both, READING_SHARE))
+    described = {description.group: description for description in found}
+    questions = []
+    for group in asked:
+        description = described.get(group.group) or _as_listed(group)
+        values = committed[group.group]
+        error = description.error
+        if error is None and isinstance(values, KgError):
+            error = ItemError.of(values, Target(group=group.group))
+        if error is not None and error.code == GROUP_ID_NOT_FOUND:
+            continue  # it was listed, and is gone a moment later
+        if error is not None:
+            output.failed(error)
+        else:
+            questions.append(Question.of(description, values))
+    return questions
+
+
+def _as_listed(group: GroupListing) -> GroupDescription:
+    state = group.state or "Unknown"
+    return GroupDescription(group.group, group.type, state, group.protocol_type, "", None, ())
+
+
+def _show_expiring(output: Output, found: Sequence[Row], wanted: Wanted, groups: int) -> int:
+    """Put out the groups; return the exit status."""
+    for row in found:
+        output.row(columns_of.pick(row, wanted.columns) if wanted.columns else row)
+    if not found and wanted.horizon_ms is not None:
+        what = "Nothing" if not output.errors else "Nothing that could be checked"
+        within, of = columns_of.duration(wanted.horizon_ms), counted(groups, "group")
+        output.note(f"{what} expires within {within} ({of} looked at).")
+    show_table(output, wanted.columns or EXPIRING, found)
+    status = output.finish()
+    return exits.FOUND if found else status

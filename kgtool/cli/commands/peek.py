@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kgtool.cli.flows.peek import OwnReader, Reader, open_reader
-from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare, flag, option
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
 from kgtool.cli.options.types import Named, Number
 from kgtool.cli.output import rows as rows_of

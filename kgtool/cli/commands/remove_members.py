@@ -7,22 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from kgtool import timespec
-from kgtool.changes.groups.members import (
-    Choice,
-    MemberRemoval,
-    missing,
-    recorded,
-    refusals,
-    remove_members,
-)
+from kgtool.changes.groups import members as removal
+from kgtool.changes.groups.members import Choice, MemberRemoval
 from kgtool.changes.reset.rows import members
 from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
-from kgtool.cli.options.choose import as_named
 from kgtool.cli.options.declare import declare, flag, option, repeatable
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import change_options, group_arguments, open_session
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
@@ -98,13 +91,13 @@ def _find(session: Session, output: Output, names: Sequence[str], choice: Choice
     found: Groups = {}
     unique = list(dict.fromkeys(names))
     described = session.run(describe_with_type(session.cluster, unique))
-    refused = session.run(refusals(session.cluster, described))
+    refused = session.run(removal.refusals(session.cluster, described))
     for description in described:
         problem = refused.get(description.group)
         if problem is not None:
             output.failed(problem, row=_empty(description, problem))
             continue
-        for error in missing(description, choice):
+        for error in removal.missing(description, choice):
             output.failed(error, row=_empty(description, error))
         members = [member for member in description.members if choice.fits(member)]
         if members:
@@ -139,11 +132,12 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
             images = [GroupChange(image_of(d, {}), {}) for d, _ in going.values()]
             change.before(
                 images,
-                [recorded(row.group, row.member) for row in foreseen if row.group in going],
+                [removal.recorded(row.group, row.member) for row in foreseen if row.group in going],
             )
             done = []
             for group, (_, members) in going.items():
-                rows = session.run(remove_members(session.cluster, group, members, reason[:255]))
+                removing = removal.remove_members(session.cluster, group, members, reason[:255])
+                rows = session.run(removing)
                 change.results(rows)
                 done.append(rows)
             return done
@@ -163,7 +157,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
 
 def _row(row: MemberRemoval) -> dict[str, Any]:
     error = None if row.error is None else error_object(row.error)
-    return {**recorded(row.group, row.member), "status": row.status, "error": error}
+    return {**removal.recorded(row.group, row.member), "status": row.status, "error": error}
 
 
 def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:

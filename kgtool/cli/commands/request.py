@@ -66,11 +66,6 @@ class Wanted(NamedTuple):
     dry_run: bool
     yes: bool
 
-    @property
-    def cls(self) -> Any:
-        """The schema of the request."""
-        return schema_of(self.api)
-
     def request(self, version: int) -> Any:
         """Make the message; refuse what can't be written, before anything is sent."""
         return make_request(self.api, version, self.body)
@@ -192,11 +187,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _only_show(output: Output, wanted: Wanted) -> int:
     """Show the bytes without any cluster."""
-    version = wanted.cls.VERSIONS.high if wanted.version is None else wanted.version
+    version = schema_of(wanted.api).VERSIONS.high if wanted.version is None else wanted.version
     output.begin(keys(REQUEST))
-    output.note(
-        f"Without a cluster: where it goes ({request_schema.GOES_TO[wanted.cls.ROUTE]}) is open."
-    )
+    goes_to = request_schema.GOES_TO[schema_of(wanted.api).ROUTE]
+    output.note(f"Without a cluster: where it goes ({goes_to}) is open.")
     _would_send(output, wanted, [Part(ANY, wanted.request(version))], version, "kgtool")
     return output.finish()
 
@@ -236,7 +230,7 @@ def _version(session: Session, wanted: Wanted) -> int:
     if wanted.version is not None:
         return wanted.version
     to = ANY if wanted.broker is None else wanted.broker
-    return session.run(common_version(session.cluster, to, wanted.cls))
+    return session.run(common_version(session.cluster, to, schema_of(wanted.api)))
 
 
 # -- showing ----------------------------------------------------------------------------------
@@ -260,7 +254,7 @@ def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, 
     row: dict[str, Any] = dict.fromkeys(keys(REQUEST))
     row |= {
         "api": wanted.api,
-        "api_key": wanted.cls.KEY,
+        "api_key": schema_of(wanted.api).KEY,
         "version": version,
         "broker": None if part.to == ANY else part.to,
         "request": to_json(part.request, version),

@@ -10,15 +10,7 @@ from typing import Any
 import click
 
 from kgtool import config
-from kgtool.changes.journal.history import (
-    Entry,
-    entries,
-    find,
-    is_about_configs,
-    last,
-    read_entry,
-    whole,
-)
+from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import JournalError
 from kgtool.changes.journal.remote import Copy, fetch
 from kgtool.changes.restore.decide import Policy
@@ -91,7 +83,7 @@ def _fetched(url: str, stack: ExitStack) -> Path:
 
 
 def _run(
-    settings: Settings | None, output: Output, entry: Entry | None, options: Options,
+    settings: Settings | None, output: Output, entry: history.Entry | None, options: Options,
     url: str | None,
 ) -> int:  # fmt: skip
     with open_session(settings or _where(entry), progress=True) as session:
@@ -115,14 +107,14 @@ def _mark_copy(output: Output, url: str, marks: bytes) -> None:
         output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
 
 
-def _entry(journal: str | None, path: str | None) -> Entry | None:
+def _entry(journal: str | None, path: str | None) -> history.Entry | None:
     """Find the journal; None for the last one, which depends on the cluster."""
     if path is not None:
-        return read_entry(Path(path))
-    return None if journal in (None, LAST) else find(folder(), str(journal))
+        return history.read_entry(Path(path))
+    return None if journal in (None, LAST) else history.find(folder(), str(journal))
 
 
-def _where(entry: Entry | None) -> Settings:
+def _where(entry: history.Entry | None) -> Settings:
     """Return how the cluster was reached when the change was made."""
     found = None
     if entry is not None and entry.context is not None:
@@ -137,9 +129,9 @@ def _where(entry: Entry | None) -> Settings:
     return found
 
 
-def _last(session: Session, output: Output) -> Entry:
-    found = last(entries(folder(), lambda error: output.note(escape(f"Note: {error}"))),
-                 session.cluster_id)  # fmt: skip
+def _last(session: Session, output: Output) -> history.Entry:
+    known = history.entries(folder(), lambda error: output.note(escape(f"Note: {error}")))
+    found = history.last(known, session.cluster_id)
     if found is None:
         raise KgError(
             f"There is nothing to undo on the cluster {session.cluster_id}.",
@@ -148,7 +140,7 @@ def _last(session: Session, output: Output) -> Entry:
     return found
 
 
-def _undo(session: Session, output: Output, entry: Entry, options: Options) -> int:
+def _undo(session: Session, output: Output, entry: history.Entry, options: Options) -> int:
     check(entry, session.cluster_id, force=options.policy.force)
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.at_ms // 1000))
     reason = entry.header.get("reason")
@@ -161,7 +153,7 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
     is_lost = _say_damage(output, entry)
     for warning in not_covered(entry.path):
         output.note(escape(warning))
-    if is_about_configs(entry.path):
+    if history.is_about_configs(entry.path):
         return _undo_configs(session, output, entry, options, is_lost)
     work = PutBack(
         session,
@@ -178,9 +170,9 @@ def _undo(session: Session, output: Output, entry: Entry, options: Options) -> i
     return output.finish()
 
 
-def _say_damage(output: Output, entry: Entry) -> bool:
+def _say_damage(output: Output, entry: history.Entry) -> bool:
     """Warn of a journal that ends in the middle; return whether changes are lost with the rest."""
-    found = whole(entry.path)
+    found = history.whole(entry.path)
     if found.damage is None:
         return False
     if found.is_lost:
@@ -191,7 +183,7 @@ def _say_damage(output: Output, entry: Entry) -> bool:
 
 
 def _undo_configs(
-    session: Session, output: Output, entry: Entry, options: Options, is_lost: bool
+    session: Session, output: Output, entry: history.Entry, options: Options, is_lost: bool
 ) -> int:
     """Set configs of groups as they were."""
     output.begin(keys(CONFIGS_ALTER), session.cluster_id)
@@ -203,7 +195,7 @@ def _undo_configs(
     return output.finish()
 
 
-def _mark(output: Output, entry: Entry, by: str | None) -> None:
+def _mark(output: Output, entry: history.Entry, by: str | None) -> None:
     """Note that it is undone; and that what it had undone itself is done again."""
     try:
         mark_undone(entry, by, now_ms())

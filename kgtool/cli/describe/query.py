@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.describe import expiry
 from kgtool.cli.describe.view import View
-from kgtool.cli.options.choose import Chosen, choose
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Chosen, Selection, choose
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.columns import Row

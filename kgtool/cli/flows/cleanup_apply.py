@@ -8,17 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.changes.cleanup.apply import (
-    GROUPS_AT_ONCE,
-    Back,
-    Part,
-    Result,
-    groups_back,
-    look_ahead,
-    places,
-    settled,
-    sight_for,
-)
+from kgtool.changes.cleanup import apply as steps
+from kgtool.changes.cleanup.apply import Back, Part, Result
 from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
 from kgtool.changes.cleanup.progress import Progress
 from kgtool.changes.policy import Guard
@@ -63,7 +54,7 @@ class Apply:
         self._results: list[Result] = []
         self._journals: list[str] = []
         self._change: Change | None = None
-        self._sight = sight_for(
+        self._sight = steps.sight_for(
             plan, lambda said: output.note_once(escape(said)), allow_blind=options.allow_blind
         )
 
@@ -83,7 +74,7 @@ class Apply:
             return self._report()
         with Progress(folder(), plan.header.id, self._session.cluster_id) as progress:
             self._journals = list(progress.journals)
-            back = groups_back(self._session, plan, progress)
+            back = steps.groups_back(self._session, plan, progress)
             left = [item for item in plan.items if self._is_left(item, progress, back)]
             if not left:
                 return self._report()
@@ -93,7 +84,7 @@ class Apply:
 
     def _is_left(self, item: PlanItem, progress: Progress, back: Back) -> bool:
         """Whether an item is still to be done; those that are not have their result at once."""
-        result = settled(item, progress, back)
+        result = steps.settled(item, progress, back)
         if result is not None:
             self._take([result])
         return result is None
@@ -105,11 +96,11 @@ class Apply:
         if done_before:
             output.note(f"{done_before} are already done; now the rest.")
         show_plan(output, self._plan, left)
-        look_ahead(self._session, self._sight, left)
+        steps.look_ahead(self._session, self._sight, left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         consent.ask(
             self._session, output, question, self._options.yes, self._used(left),
-            groups=[item.group for item in left], offsets=sum(len(places(i)) for i in left),
+            groups=[item.group for item in left], offsets=sum(len(steps.places(i)) for i in left),
         )  # fmt: skip
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str | None] | None:
@@ -128,12 +119,12 @@ class Apply:
         self._take([Result(item, "waiting") for item in self._plan.items if not item.changes])
         Guard(self._session, origin(self._output)).limit(i.group for i in left)
         show_plan(self._output, self._plan, left)
-        look_ahead(self._session, self._sight, left)
+        steps.look_ahead(self._session, self._sight, left)
         for items in self._parts(left):
             self._take(self._part(items).look())
         consent.foretell(
             self._session, self._output, [item.group for item in left],
-            sum(len(places(item)) for item in left), removes=True,
+            sum(len(steps.places(item)) for item in left), removes=True,
             is_blind=self._sight.hidden.is_blind,
         )  # fmt: skip
 
@@ -167,7 +158,7 @@ class Apply:
 
     def _parts(self, left: Sequence[PlanItem]) -> Iterator[list[PlanItem]]:
         """Cut the work into parts: no more at once than the rate lets pass."""
-        size = GROUPS_AT_ONCE
+        size = steps.GROUPS_AT_ONCE
         if self._options.rate is not None:
             size = max(1, min(size, int(self._options.rate)))
         for start in range(0, len(left), size):

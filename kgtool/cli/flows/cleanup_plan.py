@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from kgtool.changes.cleanup import commit_times_file
+from kgtool.changes.cleanup import commit_times_file, plan_file
 from kgtool.changes.cleanup.commit_times_file import KnownTimes
 from kgtool.changes.cleanup.criteria import Criteria, clock_skew, decide_all
 from kgtool.changes.cleanup.facts import SLACK_MS, Survey, Told, obstacles, survey
-from kgtool.changes.cleanup.plan_file import (
-    WAIT,
-    LeftOut,
-    Plan,
-    PlanHeader,
-    PlanItem,
-    totals,
-    write,
-)
+from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem
 from kgtool.changes.journal.change import make_plan_header
 from kgtool.cli.flows.change import now_ms
-from kgtool.cli.options.choose import choose
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
@@ -44,15 +35,6 @@ REASONS = 5
 NAMES = 3
 
 
-class Request(NamedTuple):
-    """What the user asked for."""
-
-    selection: Selection
-    criteria: Criteria
-    out: Path | None
-    times: KnownTimes | None = None
-
-
 def check_target(out: Path | None, overwrite: bool) -> None:
     """Refuse, before anything is asked, what can't be written, or was reviewed and edited."""
     if out is not None and out.exists() and not overwrite:
@@ -61,34 +43,37 @@ def check_target(out: Path | None, overwrite: bool) -> None:
         raise ConfigError(f"{out} can't be a plan: name a file in a folder that exists.")
 
 
-def make(session: Session, output: Output, request: Request) -> int:
+def make(
+    session: Session, output: Output, asked: Selection, criteria: Criteria, out: Path | None,
+    times: KnownTimes | None,
+) -> int:  # fmt: skip
     """Make a plan; return the exit status."""
-
-    selection = request.selection
-    if not selection.is_given:
-        selection = selection._replace(all_groups=True)
+    selection = asked if asked.is_given else asked._replace(all_groups=True)
     chosen = choose(session, output, selection, keys(CLEANUP_PLAN))
     at_ms = now_ms()
-    since_ms = at_ms - (request.criteria.idle_ms or 0) - SLACK_MS
-    told = None if request.times is None else _teller(request.times)
+    since_ms = at_ms - (criteria.idle_ms or 0) - SLACK_MS
+    told = None if times is None else _teller(times)
     looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
     with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
         found = session.run(looked)
     _say_missing(output, selection.groups, found)
     _count_failures(output, found)
-    skew = clock_skew(found.newest_ms, at_ms, idle=request.criteria.idle_ms is not None)
+    skew = clock_skew(found.newest_ms, at_ms, idle=criteria.idle_ms is not None)
     if skew is not None:
         output.note(skew)
-    plan = _decide(session, request, found, at_ms)
+    items, left_out = decide_all(found.groups, criteria, at_ms)
+    described = _described(asked, criteria)
+    head = header(session.cluster_id, at_ms, "cluster", described, found.newest_ms)
+    plan = Plan(head, items, left_out)
     _show(output, plan, len(found.groups))
     for why in session.run(obstacles(session.cluster, found, plan.items)):
         output.note(f"Warning: This plan can't be applied: {why}")
     if output.errors and not output.done:
         return output.finish()  # no group could be looked at: an older plan stays
-    if request.out is not None:
-        write(plan, request.out)
-        output.note(WRITTEN.format(request.out))
+    if out is not None:
+        plan_file.write(plan, out)
+        output.note(WRITTEN.format(out))
     elif plan.items:
         output.note("Nothing was written: --out PLAN.json saves it.")
     return output.finish()
@@ -158,25 +143,17 @@ def _count_failures(output: Output, found: Survey) -> None:
         output.failed(error, quiet=True)
 
 
-def _decide(session: Session, request: Request, found: Survey, at_ms: int) -> Plan:
-    items, left_out = decide_all(found.groups, request.criteria, at_ms)
-    criteria = _described(request)
-    head = header(session.cluster_id, at_ms, "cluster", criteria, found.newest_ms)
-    return Plan(head, items, left_out)
-
-
-def _described(request: Request) -> dict[str, Any]:
+def _described(selection: Selection, criteria: Criteria) -> dict[str, Any]:
     """Return what was asked for, without what was not."""
-    selection = request.selection._asdict()
-    given = {key: value for key, value in selection.items() if value}
-    asked = {k: v for k, v in request.criteria._asdict().items() if v not in (None, False)}
+    given = {key: value for key, value in selection._asdict().items() if value}
+    asked = {k: v for k, v in criteria._asdict().items() if v not in (None, False)}
     return {**given, **asked}
 
 
 def header(
     cluster_id: str | None, at_ms: int, source: str, criteria: dict[str, Any],
     as_of_ms: int | None = None,
-) -> PlanHeader:  # fmt: skip
+) -> plan_file.PlanHeader:  # fmt: skip
     """Return the header of a plan that is made now."""
     import secrets
 
@@ -202,7 +179,7 @@ def _show(output: Output, plan: Plan, looked_at: int) -> None:
 
 def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
     """Say in a line what items take away."""
-    found = totals(items)
+    found = plan_file.totals(items)
     of = "" if looked_at is None else f" of {looked_at} looked at"
     said = (
         f"{counted(found.groups, 'group')}{of}, {counted(found.offsets, 'offset')}, lag {found.lag}"
@@ -212,7 +189,7 @@ def summary(items: Sequence[PlanItem], looked_at: int | None = None) -> str:
     unknown = sum(item.lag is None for item in items if item.changes)
     if unknown:
         said += f" (lag of {unknown} unknown)"
-    waiting = sum(item.action == WAIT for item in items)
+    waiting = sum(item.action == plan_file.WAIT for item in items)
     return said + (f"; {waiting} to wait for." if waiting else ".")
 
 

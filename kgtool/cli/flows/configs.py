@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.changes.groups.configs import (
-    Configs,
-    Wanted,
-    change_agreed_configs,
-    check_group_configs,
-    describe_group_configs,
-    nearest,
-)
+from kgtool.changes.groups import configs as group_configs
+from kgtool.changes.groups.configs import Configs, Wanted
 from kgtool.changes.journal.history import changed_configs
 from kgtool.changes.journal.journal import ConfigChange
 from kgtool.changes.restore.from_journal import OtherValue, check_config
@@ -74,7 +68,7 @@ def item(group: str, name: str, configs: Configs | KgError, new: str | None) -> 
     old = configs[name].own if name in configs else None
     found = Item(group, name, old, new)
     if name not in configs:
-        near = nearest(name, configs)
+        near = group_configs.nearest(name, configs)
         hint = f"Did you mean {near}?" if near else "kgtool configs --all shows what there is."
         return found.failed(Refused(f"There is no group config '{name}'.", hint=hint))
     return found._replace(status="unchanged") if old == new else found
@@ -120,7 +114,9 @@ class Work:
         wanted = _wanted(items)
         if not wanted:
             return list(items)
-        answers = self._session.run(check_group_configs(self._session.cluster, wanted))
+        answers = self._session.run(
+            group_configs.check_group_configs(self._session.cluster, wanted)
+        )
         return [_outcome(one, answers, PENDING) for one in items]
 
     def _show(self, items: Sequence[Item]) -> None:
@@ -149,7 +145,9 @@ class Work:
                     change.before((), configs=[shown[key] for key in keys])
 
                 answers = self._session.run(
-                    change_agreed_configs(self._session.cluster, _wanted(going), agreed, before)
+                    group_configs.change_agreed_configs(
+                        self._session.cluster, _wanted(going), agreed, before
+                    )
                 )
                 done = [_outcome(one, answers, "altered") for one in going]
                 change.results(one for one in done if one.key in written)
@@ -205,7 +203,7 @@ def undo_items(session: Session, path: Any, *, force: bool) -> list[Item]:
 
     changes = changed_configs(path)
     found = session.run(
-        describe_group_configs(session.cluster, [change.group for change in changes])
+        group_configs.describe_group_configs(session.cluster, [change.group for change in changes])
     )
     items = []
     for change in changes:

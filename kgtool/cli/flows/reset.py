@@ -17,8 +17,7 @@ from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import WAY_BACK, Change, wait_until_empty
 from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
-from kgtool.cli.options.choose import choose
-from kgtool.cli.options.group_selection import Selection
+from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
