@@ -144,7 +144,7 @@ def ask_metadata(cluster: Cluster, topics: Sequence[str] | None = ()) -> Operati
             failure = refused(cluster, ANY, request, reply)
         if reply.error_code == codes.REBOOTSTRAP_REQUIRED:
             cluster.forget_brokers()
-        elif isinstance(failure, BrokerError) and is_permanent(failure):
+        elif is_permanent(failure):
             return failure
         yield backoff(attempt)
         attempt += 1

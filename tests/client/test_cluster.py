@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from kgtool.client.cluster import Cluster, by_coordinator, fetch_metadata, find_coordinators
+from kgtool.client.cluster import (
+    Cluster,
+    by_coordinator,
+    call_any,
+    fetch_metadata,
+    find_coordinators,
+    know_topic,
+)
 from kgtool.client.leaders import by_leader
-from kgtool.client.ops import ANY, DeadlineExceeded, call
+from kgtool.client.ops import ANY, DeadlineExceeded, backoff, call
 from kgtool.errors import (
     BrokerError,
     ConnectFailed,
@@ -22,7 +29,12 @@ from kgtool.errors import (
 )
 from kgtool.model import Broker, TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import find_coordinator, list_groups, metadata
+from kgtool.protocol.api import (
+    find_coordinator,
+    incremental_alter_configs,
+    list_groups,
+    metadata,
+)
 from kgtool.protocol.codes import broker_error
 from tests.support.script import ALL_VERSIONS, Script, living
 
@@ -101,16 +113,24 @@ def test_a_group_that_may_not_be_seen_does_not_hide_the_others() -> None:
     assert found["b"] == 2
 
 
-def test_brokers_before_2_4_are_asked_for_one_coordinator_at_a_time() -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_brokers_before_3_0_are_asked_for_one_coordinator_at_a_time(version: int) -> None:
     def answer(to: int, request: Any) -> Any:
         if isinstance(request, find_coordinator.Request):
             assert request.coordinator_keys == []
             return find_coordinator.Response(node_id=1, host="h", port=1)
         return request
 
-    script = Script(answer, {**ALL_VERSIONS, 10: (0, 2)})
+    script = Script(answer, {**ALL_VERSIONS, 10: (0, version)})
     script.run(by_coordinator(two_brokers(), ["a", "b"], ask))
     assert [r.key for _, r in script.calls if isinstance(r, find_coordinator.Request)] == ["a", "b"]
+
+
+def test_brokers_since_3_0_are_asked_for_several_at_once() -> None:
+    rows = {"a": 1, "b": 2}
+    script = Script(answers([rows], ["from 1", "from 2"]), {**ALL_VERSIONS, 10: (0, 4)})
+    assert script.run(find_coordinators(two_brokers(), list(rows))) == rows
+    assert len(script.calls) == 1
 
 
 def test_a_coordinator_that_does_not_exist_yet_is_waited_for() -> None:
@@ -356,3 +376,27 @@ def test_a_version_that_both_lack_is_final_at_once() -> None:
     lacking = UnsupportedVersion("no version in common")
     script = Script(answers([{"a": 1}], [lacking, "done"]))
     assert script.run(by_coordinator(two_brokers(), ["a"], ask)) == {"a": lacking}
+
+
+@pytest.mark.parametrize(("sent", "calls"), [(False, 4), (True, 1)])
+def test_a_change_is_sent_again_only_if_it_was_not_sent(sent: bool, calls: int) -> None:
+    lost = ConnectionLost("gone")
+    lost = lost.after_sending() if sent else lost
+    script = Script(lambda _to, _request: lost)
+    assert isinstance(script.run(call_any(incremental_alter_configs.Request())), ConnectionLost)
+    assert len(script.calls) == calls
+
+
+def test_a_coordinator_that_is_left_out_is_asked_for_three_times_more() -> None:
+    script = Script(lambda _to, _request: find_coordinator.Response())
+    found = script.run(find_coordinators(two_brokers(), ["a"]))
+    assert isinstance(found["a"], IncompleteAnswer)
+    assert script.pauses == [backoff(attempt).seconds for attempt in range(3)]
+
+
+def test_what_a_broker_says_of_a_topic_is_its_error() -> None:
+    refused = metadata.Topic(name="t", error_code=codes.TOPIC_AUTHORIZATION_FAILED)
+    reply = metadata.Response(brokers=living(1), topics=[refused])
+    found = Script(lambda _to, _request: reply).run(know_topic(two_brokers(), "t"))
+    assert isinstance(found.error, BrokerError)
+    assert found.error.code == codes.TOPIC_AUTHORIZATION_FAILED

@@ -59,3 +59,25 @@ def test_a_refusal_for_now_says_nothing_of_the_first_request(answer: int, looks:
     found, steps, _ = run([LOST, broker_error(answer)], [SEND_AGAIN, "was done"])
     assert steps == ["send", "look", "send", "look"][: 2 + looks]
     assert found == "was done" if looks == 2 else found.code == answer
+
+
+def test_what_the_first_look_answers_is_not_sent() -> None:
+    sent: list[str] = []
+
+    def send(_broker: int, groups: list[str]) -> Any:
+        yield from ()
+        sent.extend(groups)
+        return dict.fromkeys(groups, "done")
+
+    def first_look(_broker: int, _groups: list[str]) -> Any:
+        yield from ()
+        return {"a": "committed meanwhile"}
+
+    cluster = Cluster()
+    cluster.brokers = {1: Broker(1, "one", 9092)}
+    rows = [find_coordinator.Coordinator(key=k, node_id=1, host="one", port=9092) for k in "ab"]
+    script = Script(lambda _to, _request: find_coordinator.Response(coordinators=rows))
+    found = script.run(
+        change_by_coordinator(cluster, ["a", "b"], send, send, "it was done", first_look)
+    )
+    assert (found, sent) == ({"a": "committed meanwhile", "b": "done"}, ["b"])
