@@ -126,15 +126,11 @@ class Guard:
             for group, glob in product(names, policy.protected):
                 if fnmatchcase(group, glob):
                     raise _refused(policy, f"group '{group}' is protected ({glob})")
-            if policy.max_groups is not None and count > policy.max_groups:
-                said = (
-                    f"{counted(count, 'group')} would be changed, the limit is {policy.max_groups}"
-                )
-                raise _refused(policy, said)
-            if policy.max_offsets is not None and offsets > policy.max_offsets:
-                said = (f"{counted(offsets, 'offset')} would be changed, the limit is "
-                        f"{policy.max_offsets}")  # fmt: skip
-                raise _refused(policy, said)
+            limits = (count, "group", policy.max_groups), (offsets, "offset", policy.max_offsets)
+            for number, what, limit in limits:
+                if limit is not None and number > limit:
+                    said = f"{counted(number, what)} would be changed, the limit is {limit}"
+                    raise _refused(policy, said)
 
     def limit(self, groups: Iterable[str]) -> None:
         """Count some groups with those before them.

@@ -201,19 +201,14 @@ def _is_read(partition: TopicPartition, offset: OffsetFacts) -> bool:
 
 def _last(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int) -> str:
     """Say when the last of some commits was, and the last member if that was later."""
-    said = _last_commit(facts, offsets, now_ms)
-    times = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
-    if facts.changed_ms is not None and facts.changed_ms > max(times, default=0):
+    known = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
+    last = max(known, default=0)
+    said = f"last commit before {moment(facts.committed_before_ms or 0)}"
+    if known:
+        said = f"last commit {moment(last)}, {span(now_ms - last)} before this plan"
+    if facts.changed_ms is not None and facts.changed_ms > last:
         said += f", last change of members {moment(facts.changed_ms)}"
     return said
-
-
-def _last_commit(facts: GroupFacts, offsets: Iterable[OffsetFacts], now_ms: int) -> str:
-    known = [each.committed_at.at_ms for each in offsets if each.committed_at is not None]
-    if known:
-        last = max(known)
-        return f"last commit {moment(last)}, {span(now_ms - last)} before this plan"
-    return f"last commit before {moment(facts.committed_before_ms or 0)}"
 
 
 # ---------------------------------------------------------------------------------------------

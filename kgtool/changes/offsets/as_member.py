@@ -107,13 +107,10 @@ def fenced(
         codes.STALE_MEMBER_EPOCH, codes.FENCED_MEMBER_EPOCH, codes.UNKNOWN_MEMBER_ID,
         codes.ILLEGAL_GENERATION,
     )  # fmt: skip
-    found = {}
+    found: dict[str, dict[TopicPartition, Write]] = {}
     for group, parts in wanted.items():
-        again = {}
         for partition, value in parts.items():
             error = outcomes[group].get(partition)
             if error is not None and error.code in moved_on:
-                again[partition] = value
-        if again:
-            found[group] = again
+                found.setdefault(group, {})[partition] = value
     return found

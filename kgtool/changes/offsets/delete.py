@@ -303,23 +303,30 @@ def _outcome(cluster: Cluster, item: _Asked, answer: Any) -> GroupOffsetDeletion
             failure = ItemError.of(answer, Target(group=item.group))
             return _all_failed(item.group, item.partitions, item.unknown_topics, failure)
         answer = dict.fromkeys(item.open, answer)
-    rows = {at: _row(item, at, outcome) for at, outcome in {**answer, **item.refused}.items()}
+    found = {**answer, **item.refused}
+    rows = {at: _row(item, at, outcome, "deleted") for at, outcome in found.items()}
     rows.update(item.known)
-    return GroupOffsetDeletions(
-        item.group, _with_unknown(cluster, item, [rows[at] for at in sorted(rows)])
-    )
+    return _with_unknown(cluster, item, [rows[at] for at in sorted(rows)])
 
 
-def _row(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
+def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
+    """Say what the broker would answer, without asking it."""
+    rows = []
+    for at in item.partitions:
+        outcome: int | KgError = item.refused.get(at) or _missing(cluster, at) or codes.NONE
+        if not outcome and any(is_held(member, at.topic) for member in item.description.members):
+            outcome = codes.GROUP_SUBSCRIBED_TO_TOPIC
+        rows.append(_row(item, at, outcome, "would-delete"))
+    return _with_unknown(cluster, item, rows)
+
+
+def _row(
+    item: _Asked, partition: TopicPartition, outcome: int | KgError, good: str
+) -> OffsetDeletion:
     if outcome:
         return _failed(item, partition, outcome)
-    status = "deleted" if _has_offset(item, partition) else "no-offset"
-    return OffsetDeletion(item.group, *partition, status)
-
-
-def _has_offset(item: _Asked, partition: TopicPartition) -> bool:
-    value = item.committed.get(partition)
-    return isinstance(value, CommittedOffset) and value.offset is not None
+    there = offsets_of(item.committed, [partition])
+    return OffsetDeletion(item.group, *partition, good if there else "no-offset")
 
 
 def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
@@ -335,26 +342,10 @@ def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> 
 
 def _with_unknown(
     cluster: Cluster, item: _Asked, rows: list[OffsetDeletion]
-) -> list[OffsetDeletion]:
+) -> GroupOffsetDeletions:
     """Add the topics that were named without partitions and can't be looked up."""
     for topic in item.unknown_topics:
         known = cluster.topics[topic].error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
         error = ItemError.of(known, Target(item.group, topic))
         rows.append(OffsetDeletion(item.group, topic, None, "failed", error))
-    return rows
-
-
-def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
-    """Say what the broker would answer, without asking it."""
-    rows = []
-    for partition in item.partitions:
-        if partition in item.refused:
-            rows.append(_failed(item, partition, item.refused[partition]))
-        elif (missing := _missing(cluster, partition)) is not None:
-            rows.append(_failed(item, partition, missing))
-        elif any(is_held(member, partition.topic) for member in item.description.members):
-            rows.append(_failed(item, partition, codes.GROUP_SUBSCRIBED_TO_TOPIC))
-        else:
-            status = "would-delete" if _has_offset(item, partition) else "no-offset"
-            rows.append(OffsetDeletion(item.group, *partition, status))
-    return GroupOffsetDeletions(item.group, _with_unknown(cluster, item, rows))
+    return GroupOffsetDeletions(item.group, rows)
