@@ -80,7 +80,7 @@ def plan_deletions(
 ) -> Operation[DeletionPlan]:
     """Say of groups whether they can be deleted, without doing it."""
     rules = _Rules(force, check, hidden or HiddenOffsets(groups, refuse=not force))
-    rows: dict[str, GroupDeletion] = {}
+    rows: list[GroupDeletion] = []
     agreed: dict[str, int] = {}
     offsets = 0
     waves = Waves(list(dict.fromkeys(groups)))
@@ -89,11 +89,11 @@ def plan_deletions(
         waves.learn(len(names), seen.offsets)
         agreed.update({one.group: group_digest(seen.committed[one.group]) for one in seen.good})
         offsets += sum(len(offsets_of(seen.committed[one.group])) for one in seen.good)
-        found = {name: _row(name, seen.refused.get(name), "would-delete") for name in names}
-        rows.update(found)
+        found = [_row(name, seen.refused.get(name), "would-delete") for name in names]
+        rows += found
         if told is not None:
-            told(list(found.values()))
-    return DeletionPlan([rows[group] for group in dict.fromkeys(groups)], agreed, offsets)
+            told(found)
+    return DeletionPlan(rows, agreed, offsets)
 
 
 def delete_groups(
@@ -121,7 +121,7 @@ def delete_groups(
     """
     hidden = hidden or HiddenOffsets(groups, refuse=not force)
     rules = _Rules(force, check, hidden)
-    rows: dict[str, GroupDeletion] = {}
+    rows: list[GroupDeletion] = []
 
     waves = Waves(list(dict.fromkeys(groups)))
     while names := waves.next():
@@ -141,10 +141,10 @@ def delete_groups(
             if answer is not None:
                 errors[group] = ItemError.of(answer, Target(group=group))
         found = [_row(name, errors.get(name), "deleted") for name in names]
-        rows.update({row.group: row for row in found})
+        rows += found
         if told is not None:
             told(found)
-    return [rows[group] for group in dict.fromkeys(groups)]
+    return rows
 
 
 def _row(group: str, error: ItemError | None, good: str) -> GroupDeletion:
