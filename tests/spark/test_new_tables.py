@@ -13,6 +13,7 @@ import pytest
 
 from kgtool.analysis.decode.group_records import DECODED_TYPES
 from kgtool.analysis.fold.families import fold
+from kgtool.analysis.fold.whatif.replay import TOMBSTONE
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
@@ -207,7 +208,7 @@ def test_the_safe_retention_loses_nothing_and_a_smaller_one_does(
             lost = [life for life in lives if life.again_ms is not None and life.rule != "explicit"]
             missed[retention_ms] = len(lost)
         # Where a group goes, its offsets have no date in common any more: fewer or more may go.
-        depends = any(life.role == "tombstone" for life in lives)
+        depends = any(life.role == TOMBSTONE for life in lives)
         assert missed[safe] == 0 or depends, row
         assert safe == 0 or missed[safe - 1] > 0 or depends, row
         told += safe > 0 and missed[safe] == 0 and missed[safe - 1] > 0

@@ -14,7 +14,7 @@ from kgtool.analysis.fold.arrays import NONE
 from kgtool.analysis.fold.removals import removals
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.whatif.lives import lives
-from kgtool.analysis.fold.whatif.played import ROLES
+from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.local import Local
@@ -46,7 +46,7 @@ class Played(NamedTuple):
     """A life, with names."""
 
     scenario: int
-    role: str
+    role: int
     group: str
     topic: str | None
     partition: int | None
@@ -68,7 +68,7 @@ def played(analysis: Analysis) -> Iterator[Played]:
             for at, key in enumerate(found.key.tolist()):
                 until = int(found.until_ms[at])
                 yield Played(
-                    number, ROLES[found.role[at]], groups[found.group[at]],
+                    number, int(found.role[at]), groups[found.group[at]],
                     columns["topic"][at].as_py(),
                     None if key < 0 else int(columns["partition"][at]),
                     int(found.from_ms[at]), None if until == NONE else until,
@@ -103,13 +103,13 @@ def test_spark_removes_what_the_simulation_does(
             left += [
                 (group, life.topic, life.partition, life.from_ms, life.offset)
                 for group, life in play(events, scenario, end)
-                if life.role == "offset" and life.until_ms is None
+                if life.role == OFFSET and life.until_ms is None
             ]
         found = Counter(
             Removed(row.until_ms, row.group, row.topic, row.partition)
             for row in found_lives
             if row.scenario == number
-            and (row.role == "tombstone" or (row.role == "offset" and row.expired))
+            and (row.role == TOMBSTONE or (row.role == OFFSET and row.expired))
         )
         assert found == Counter(expected), scenario
         row = rows[scenario.rules.name, scenario.retention_ms]
@@ -126,7 +126,7 @@ def test_spark_removes_what_the_simulation_does(
         there = {
             (row.group, row.topic, row.partition, row.from_ms, row.offset)
             for row in found_lives
-            if row.scenario == number and row.role == "offset"
+            if row.scenario == number and row.role == OFFSET
             and row.from_ms <= end and (row.until_ms is None or row.until_ms > end)
         }  # fmt: skip
         assert {each[:3] + each[4:] for each in there} == {each[:3] + each[4:] for each in left}

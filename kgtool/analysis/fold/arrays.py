@@ -51,10 +51,22 @@ class Runs:
         total = np.cumsum(values, dtype=np.int64) - values
         return np.asarray(total - total[self.start] if self.size else total, dtype=np.int64)
 
-    def last_before(self, which: Bools) -> Ints:
-        """Index of the last row before for which ``which`` is set; -1: there is none."""
+    def last_so_far(self, which: Bools) -> Ints:
+        """Index of the last row, up to this one, for which ``which`` is set; -1: there is none."""
         seen = np.maximum.accumulate(np.where(which, self.index, -1))
-        return np.asarray(self.lag(np.where(seen >= self.start, seen, -1), -1), dtype=np.int64)
+        return np.where(seen >= self.start, seen, -1)
+
+    def last_before(self, which: Bools) -> Ints:
+        """The same without this one."""
+        return self.lag(self.last_so_far(which), -1)
+
+    def first_behind(self, which: Bools, none: int = -1) -> Ints:
+        """Index of the first row behind for which ``which`` is set; ``none``: there is none."""
+        nearest = np.minimum.accumulate(np.where(which, self.index, self.size)[::-1])[::-1]
+        after = np.append(nearest, self.size)[1:]
+        inside = after < self.size
+        inside[inside] = self.start[after[inside]] == self.start[inside]
+        return np.where(inside, after, none)
 
 
 SLAB = 1 << 17

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import Bools, Ints, any_of, as_of, codes, ints, texts, words
+from kgtool.analysis.fold.arrays import Bools, Ints, Runs, any_of, as_of, codes, ints, texts, words
 from kgtool.analysis.fold.removals import EXPIRED, EXPLICIT, Removals
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.groups import completed
@@ -41,9 +41,9 @@ def changes(scene: Scene) -> Any:
     rows, change, at_ms, group = _steps(scene)
     order = np.lexsort((-change, past.position[rows], group))
     rows, change, at_ms, group = rows[order], change[order], at_ms[order], group[order]
-    left = np.cumsum(change)
-    of_groups = np.where((left - change == _start(group, left - change)) & (change == 1), 1, 0)
-    of_groups -= (left == _start(group, left - change)) & (change == -1)
+    had = Runs(group).sum_before(change)
+    of_groups = np.where((had == 0) & (change == 1), 1, 0)
+    of_groups -= (had + change == 0) & (change == -1)
     topic = log.keys.topic[past.key[rows]]
     code = codes(topic, at_ms)
     _, first = np.unique(code, return_index=True)
@@ -65,14 +65,6 @@ def _steps(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
     change = np.where(went[rows], -1, 1)
     at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
     return rows, change, at_ms, scene.log.keys.group[past.key[rows]]
-
-
-def _start(group: Ints, before: Ints) -> Ints:
-    """What the running sum was where the row's group began."""
-    first = np.ones(len(group), dtype=np.bool_)
-    first[1:] = group[1:] != group[:-1]
-    place = np.maximum.accumulate(np.where(first, np.arange(len(group)), 0))
-    return before[place]
 
 
 def counted(scene: Scene, gone: Removals) -> Any:
@@ -137,10 +129,10 @@ def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) ->
     if not len(code):
         return np.zeros(len(asked), dtype=np.int64)
     order = np.lexsort((at_ms, code))
-    code, at_ms, total = code[order], at_ms[order], np.cumsum(change[order])
-    before = total - change[order]
+    code, at_ms, change = code[order], at_ms[order], change[order]
+    total = Runs(code).sum_before(change) + change
     place = as_of(code, at_ms, asked, asked_ms, before=False)
-    return np.where(place >= 0, total[place] - _start(code, before)[place], 0)
+    return np.where(place >= 0, total[place], 0)
 
 
 def metrics(counts: Any, removed: Any, came_and_went: Any, bucket_ms: int) -> dict[str, Any]:

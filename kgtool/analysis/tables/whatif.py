@@ -9,7 +9,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
 from kgtool.analysis.fold.scene import Plan, Scene, choice
-from kgtool.analysis.fold.whatif.played import GROUP, OFFSET, TOMBSTONE, Lives
+from kgtool.analysis.fold.whatif.played import Lives
+from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 

@@ -18,6 +18,7 @@ from kgtool.analysis.fold.whatif.story import FAR, Puts, tick_before, tick_from
 from kgtool.analysis.fold.whatif.timeline import Timeline
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
+from kgtool.retention.rules import RuleSet
 
 _EMPTY_SINCE, _COMMIT, _EXPLICIT = (
     rc.RULE[name] for name in (r.RULE_EMPTY_SINCE, r.RULE_COMMIT, r.RULE_EXPLICIT)
@@ -107,10 +108,15 @@ def survives(
         timed = np.where(found == NEVER, 0, found - commit_ms[some] + 1)
         shared_by = (events.group[rows[some]], clock_ms[some], until_ms[some])
         need[some] = np.maximum(timed, _longest_empty(states, told, interval, *shared_by))
-    dated = own != NONE
+    return np.where(_has_date(rules, own), 0, np.maximum(need, 0))
+
+
+def _has_date(rules: RuleSet, expire_ms: Ints) -> Bools:
+    """Which commits have a date of their own."""
+    dated = expire_ms != NONE
     if not rules.minus_one_is_past or rules.fixed_at_commit:
-        dated &= own != -1
-    return np.where(dated, 0, np.maximum(need, 0))
+        dated &= expire_ms != -1
+    return dated
 
 
 def _longest_empty(
@@ -143,12 +149,9 @@ def removed_at(
 ) -> tuple[Ints, Ints]:
     """(the check that removes each of these commits if nothing comes before; the rule)."""
     rules, events = scenario.rules, puts.events
-    commit_ms, expire_ms, clock_ms = puts.commit_ms[rows], events.expire_ms[rows], (
-        events.clock_ms[rows]
-    )  # fmt: skip
-    own = expire_ms != NONE
-    if not rules.minus_one_is_past or rules.fixed_at_commit:
-        own &= expire_ms != -1
+    commit_ms, expire_ms = puts.commit_ms[rows], events.expire_ms[rows]
+    clock_ms = events.clock_ms[rows]
+    own = _has_date(rules, expire_ms)
     strict = int(rules.fixed_at_commit)
     due = np.where(own, plus(expire_ms, strict), plus(commit_ms, scenario.retention_ms + strict))
     start = np.minimum(np.maximum(due, clock_ms), FAR)

@@ -17,7 +17,8 @@ from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.whatif import checks
 from kgtool.analysis.fold.whatif.checks import judged, removed_at
-from kgtool.analysis.fold.whatif.played import GROUP, OFFSET, TOMBSTONE, Lives, play
+from kgtool.analysis.fold.whatif.played import Lives, play
+from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.fold.whatif.story import (
     END,
     PEND,
@@ -193,7 +194,7 @@ def _tombstones(
 ) -> tuple[Ints, Ints, Bools]:
     """(the step before each check that removes a group, the check; groups that are coupled)."""
     runs = Runs(steps.group)
-    state = _latest(runs, steps.state >= 0)
+    state = runs.last_so_far(steps.state >= 0)
     state = np.where(state >= 0, steps.state[state], -1)
     end = runs.lead(steps.time, NONE)
     end = np.where(end == NONE, known.past.end_ms[steps.group], end)
@@ -202,17 +203,12 @@ def _tombstones(
         (state < 0) & states.has_own[steps.group]
     ) & (first <= tick_before(end, scenario.interval_ms))  # fmt: skip
     # Of a group that a check has removed nothing more can go before there is one again.
-    woken, gone = _latest(runs, steps.wakes), runs.last_before(goes)
+    woken, gone = runs.last_so_far(steps.wakes), runs.last_before(goes)
     goes &= woken > gone
     removed = np.flatnonzero(goes)
     coupled = np.zeros(known.past.scene.log.size, dtype=np.bool_)
     coupled[steps.group[removed[_coupled(scenario, states, steps, runs, removed, state)]]] = True
     return removed, first[removed], coupled
-
-
-def _latest(runs: Runs, which: Bools) -> Ints:
-    """Index of the last such row so far, this one included; -1: none."""
-    return np.where(which, runs.index, runs.last_before(which))
 
 
 def _may_go(scenario: Scenario, states: Timeline, state: Ints) -> Bools:
@@ -238,18 +234,6 @@ def _coupled(
     of = state[removed]
     dated = np.append(judged(scenario, states).rule == _EMPTY_SINCE, False)[of]
     leftover = np.append(states.leftover, False)[of]
-    own, commit = _next(runs, steps.own), _next(runs, (steps.change > 0) | _touches(steps))
+    is_commit = (steps.change > 0) | ((steps.change == 0) & (steps.state < 0))
+    own, commit = (runs.first_behind(which, MAX) for which in (steps.own, is_commit))
     return (dated & (commit[removed] < own[removed])) | (leftover & (own[removed] < MAX))
-
-
-def _touches(steps: _Steps) -> Bools:
-    return np.asarray((steps.change == 0) & (steps.state < 0), dtype=np.bool_)
-
-
-def _next(runs: Runs, which: Bools) -> Ints:
-    """Index of the next such row of the same key; MAX: none."""
-    nearest = np.minimum.accumulate(np.where(which, runs.index, MAX)[::-1])[::-1]
-    after = np.append(nearest[1:], MAX)[: runs.size]
-    inside = after < MAX
-    inside[inside] = runs.start[after[inside]] == runs.start[inside]
-    return np.where(inside, after, MAX)

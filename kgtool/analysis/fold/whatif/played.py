@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,16 +17,13 @@ from kgtool.analysis.fold.whatif.timeline import Story
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 
-ROLES: Final = ("offset", "group", "tombstone")
-OFFSET, GROUP, TOMBSTONE = range(3)
-
 
 class Lives(NamedTuple):
     """``replay.Life`` of everything in one scenario; one array entry each."""
 
     group: Ints
     role: Ints
-    """Index into ROLES."""
+    """As of ``Life``."""
     key: Ints
     from_ms: Ints
     until_ms: Ints
@@ -127,7 +124,7 @@ class _Player:
 
         def emit(life: Life) -> None:
             key = -1 if life.topic is None else self.numbers[life.topic, life.partition or 0]
-            rows.append((group, ROLES.index(life.role), key, *life[3:]))
+            rows.append((group, life.role, key, *life[3:]))
 
         return emit
 

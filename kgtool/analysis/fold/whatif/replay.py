@@ -21,11 +21,14 @@ _ANY = Stored(("\x00", 0), Put(0, None, 0, 0, 0), 0)
 """Of a topic that there can't be, so nobody holds it."""
 
 
+OFFSET, GROUP, TOMBSTONE = range(3)
+
+
 class Life(NamedTuple):
     """From when until when something was there; ``role`` says what."""
 
-    role: str
-    """``offset``; ``group``: it has offsets; ``tombstone``: the broker removed it at ``until``."""
+    role: int
+    """OFFSET; GROUP: it has offsets; TOMBSTONE: the broker removed it at ``until``."""
     topic: str | None
     partition: int | None
     from_ms: int
@@ -38,9 +41,6 @@ class Life(NamedTuple):
     commit_timestamp_ms: int | None
     again_ms: int | None
     """When something was committed again for what had expired."""
-
-
-OFFSET, GROUP, TOMBSTONE = "offset", "group", "tombstone"
 
 
 class GroupReplay:

@@ -200,7 +200,7 @@ class Puts(NamedTuple):
         runs = Runs(events.key)
         return Puts(
             events, runs, is_commit, self.commit_ms[which], self.offset[which],
-            self.until_ms[which], _again(runs, is_commit),
+            self.until_ms[which], runs.first_behind(is_commit),
         )  # fmt: skip
 
 
@@ -229,17 +229,7 @@ def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
     commit_ms, offset = (
         (offsets.commit_ms[at], offsets.offset[at]) if len(offsets.key) else (none, none)
     )
-    return Puts(some, runs, is_commit, commit_ms, offset, until, _again(runs, is_commit))
-
-
-def _again(runs: Runs, is_commit: Bools) -> Ints:
-    """Index of the next commit of each row's key; -1: none."""
-    seen = np.where(is_commit, runs.index, runs.size)
-    nearest = np.minimum.accumulate(seen[::-1])[::-1]
-    after = np.append(nearest, runs.size)[1 : runs.size + 1]
-    same = after < runs.size
-    same[same] = runs.start[after[same]] == runs.start[same]
-    return np.where(same, after, -1)
+    return Puts(some, runs, is_commit, commit_ms, offset, until, runs.first_behind(is_commit))
 
 
 def joined(parts: Sequence[Puts]) -> Puts:
@@ -256,7 +246,7 @@ def joined(parts: Sequence[Puts]) -> Puts:
     runs = Runs(both.key)
     return Puts(
         both, runs, is_commit, column("commit_ms"), column("offset"), column("until_ms"),
-        _again(runs, is_commit),
+        runs.first_behind(is_commit),
     )  # fmt: skip
 
 
