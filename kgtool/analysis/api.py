@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kgtool.analysis import schema
@@ -75,10 +73,7 @@ class Tables:
     def __enter__(self) -> Tables:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -130,26 +125,18 @@ def analyze(
         ship_code(spark)
         engine = OnSpark(spark, rows=rows)
         analysis = Analysis(engine, inputs.files, basis, as_of_ms, wanted)
-        with _freed_on_failure(engine):
+        try:
             damaged = [sentence(file) for file in damaged_files(analysis.quality, NAMED_FILES)]
             if analysis.last_record_ms is None and analysis.files:
                 raise ConfigError(" ".join(["Nothing could be read.", *damaged[:1]]))
             analysis.fold()
-    notes = [*inputs.notes, *sources.tell(inputs.files, basis.rules), *_assumed(basis.assumed)]
+        except BaseException:
+            engine.free()
+            raise
+    notes = [*inputs.notes, *sources.tell(inputs.files, basis.rules)]
+    if basis.assumed:
+        notes.append(f"Assumed: {', '.join(basis.assumed)}.")
     return Tables(analysis, notes, [*inputs.problems, *damaged])
-
-
-@contextmanager
-def _freed_on_failure(engine: Any) -> Any:
-    try:
-        yield
-    except BaseException:
-        engine.free()
-        raise
-
-
-def _assumed(assumed: Sequence[str]) -> list[str]:
-    return [f"Assumed: {', '.join(assumed)}."] if assumed else []
 
 
 def _find(spark: SparkSession, source: Any) -> tuple[Inputs, DataFrame | None]:

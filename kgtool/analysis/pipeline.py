@@ -13,11 +13,10 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks, schema
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.tally import Tally
+from kgtool.analysis.fold.rules_columns import Wrote
 from kgtool.analysis.fold.scene import Plan
-from kgtool.analysis.fold.wrote import Wrote
+from kgtool.analysis.fold.scene import Wanted as Wanted
 from kgtool.analysis.input.inputs import InputFile
-from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.input.settle import may_overlap
 from kgtool.analysis.input.sources import Basis
 from kgtool.analysis.tables import metrics, removals, whatif
@@ -32,33 +31,6 @@ _BY_FAMILY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 Order = Sequence[str]
 Best = Sequence[tuple[str, str]]
 """Columns, each with ``ascending`` or ``descending``; what is missing comes last."""
-
-
-class Wanted(NamedTuple):
-    """What will be asked for beyond what is live and what went; it decides what is computed."""
-
-    scenarios: tuple[Scenario, ...] = ()
-    """For whatif, whatif_families and losses."""
-    horizon_ms: int = 0
-    """How far ahead to look for losses."""
-    bucket_ms: int | None = None
-    """For metrics."""
-    tally: Tally | None = None
-    """Is told what workers read."""
-    days: int = 7
-    """How many days ahead are told one by one."""
-    gaps: bool = False
-    """The times between commits."""
-    plan: bool = False
-    """What could be deleted, ..."""
-    idle_ms: int | None = None
-    """... of that what was idle for so long."""
-
-    def detail(self, interval_ms: int) -> Detail:
-        """What of the past the tables need; ``interval_ms`` is that of the brokers' checks."""
-        grids = {scenario.interval_ms for scenario in self.scenarios}
-        grids |= {interval_ms} if self.gaps else set()
-        return Detail(tuple(sorted(grids)), self.bucket_ms, self.tally)
 
 
 NOTHING_MORE = Wanted()
@@ -178,15 +150,13 @@ class Analysis:
     @cached_property
     def plan(self) -> Plan:
         """What the fold is asked for."""
-        basis, wanted = self.basis, self.wanted
-        topics = list(_topics(basis.topics))
+        basis, topics = self.basis, list(_topics(self.basis.topics))
         return Plan(
             basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
-            wanted.scenarios, wanted.horizon_ms, wanted.bucket_ms,
+            self.wanted._replace(tally=None), self.doubled,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
-            self.doubled, wanted.days, wanted.plan, wanted.idle_ms,
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
-            frozenset(name for name, *_ in topics) if topics else None, wanted.gaps,
+            frozenset(name for name, *_ in topics) if topics else None,
         )  # fmt: skip
 
     def names(self) -> list[str]:

@@ -55,7 +55,7 @@ def tell(partition: int, blobs: Blobs, plan: Plan) -> Tables:
 
 
 def _told(scene: Scene) -> Tables:
-    plan = scene.plan
+    wanted = scene.plan.wanted
     gone = explained(scene)
     found = live.live(scene)
     yield from _of_live(scene, found)
@@ -71,15 +71,15 @@ def _told(scene: Scene) -> Tables:
     yield "names", totals.names(everybody)
     yield "sizes", totals.sizes(everybody)
     changes = metrics.changes(scene)
-    yield "curve", totals.curve(changes, plan.end_ms)
-    if plan.bucket_ms is not None:
+    yield "curve", totals.curve(changes, scene.plan.end_ms)
+    if wanted.bucket_ms is not None:
         yield "changes", changes
         yield "counted", metrics.counted(scene, gone)
         yield "deleted", metrics.deleted(scene, gone)
         yield "writers", by_family.writers(scene)
-    if plan.gaps:
+    if wanted.gaps:
         yield "gaps", by_family.gaps(scene, gone)
-    if plan.scenarios:
+    if wanted.scenarios:
         yield from _whatif(scene, gone)
 
 
@@ -91,13 +91,13 @@ def _of_live(scene: Scene, found: live.Live) -> Tables:
     yield "transactions", at_end.transactions(scene)
     yield "orphans", at_end.orphans(scene, found)
     yield "upgrades", at_end.upgrades(scene, found)
-    if scene.plan.cleanup:
+    if scene.plan.wanted.plan:
         yield "cleanup", cleanup.items(scene, table, found.group)
 
 
 def _whatif(scene: Scene, gone: Removals) -> Tables:
     for number, found in enumerate(lives(scene, gone)):
-        scenario = scene.plan.scenarios[number]
+        scenario = scene.plan.wanted.scenarios[number]
         yield "losses", whatif.losses(scene, scenario, found)
         yield "totals", whatif.totals(scene, number, found)
         yield "days", whatif.days(scene, number, found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from kgtool.protocol.as_json import to_json
 from kgtool.protocol.wire import id_text
 from kgtool.records import Record, decode
 from kgtool.records.batch import Batch, RawRecord, batches, read_records
-from kgtool.records.control import COMMIT, decode_marker
+from kgtool.records.control import ABORT, COMMIT, decode_marker
 
 FOLDER, SEGMENTS = "parquet", "segments"
 ROWS = 50_000
@@ -83,8 +84,9 @@ def write(export: Path, told: Callable[[int], None] = lambda _bytes: None) -> Wr
         part = file.with_suffix(".tmp")
         with parquet.ParquetWriter(part, SCHEMA, compression="zstd") as writer:
             found = _Partition(folder, told)
-            for batch in _groups(found):
-                writer.write_batch(batch)
+            rows_of = found.read()
+            while some := list(islice(rows_of, ROWS)):
+                writer.write_batch(_arrow(some))
         sync(part)
         part.replace(file)
         sync(target)
@@ -101,23 +103,9 @@ def is_unfinished(export: Path) -> bool:
     return (export / FOLDER).is_dir() and (export / SEGMENTS).is_dir()
 
 
-def _groups(partition: _Partition) -> Iterator[Any]:
-    held: list[Row] = []
-    for row in partition.read():
-        held.append(row)
-        if len(held) >= ROWS:
-            yield _arrow(held)
-            held = []
-    if held:
-        yield _arrow(held)
-
-
 def _arrow(rows: list[Row]) -> Any:
-    columns = [
-        pa.array(values, field.type)
-        for values, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)
-    ]
-    return pa.record_batch(columns, schema=SCHEMA)
+    columns = dict(zip(SCHEMA.names, zip(*rows, strict=True), strict=True))
+    return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
 
 
 class _Partition:
@@ -146,13 +134,10 @@ class _Partition:
     def _of_batch(self, data: Any, batch: Batch) -> Iterator[Row]:
         if batch.is_control:
             for record in read_records(data, batch):
-                if record.key is not None and decode_marker(record.key, record.value).type in (
-                    0,
-                    1,
-                ):
+                end = None if record.key is None else decode_marker(record.key, record.value).type
+                if end in (ABORT, COMMIT):
                     held = self._open.pop(batch.producer_id, [])
-                    is_committed = decode_marker(record.key, record.value).type == COMMIT
-                    yield from self._counted(held if is_committed else [])
+                    yield from self._counted(held if end == COMMIT else [])
             return
         kind = int(batch.is_append_time)
         rows = [self._row(record, kind) for record in read_records(data, batch)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.wrote import Wrote, verdict
+from kgtool.analysis.fold.rules_columns import Wrote
 from kgtool.analysis.input import scenarios, sources
 from kgtool.analysis.input.sources import BEGINNING
 from kgtool.analysis.local import Local
@@ -56,7 +56,7 @@ def test_every_verdict_is_that_of_a_broker_that_looks_all_the_time() -> None:
     phases = ((0, 60_000), (100_000, 10_000), (10**12 + 5, 10**6), (10**12 + 10**5, 7))
     rng = random.Random(5)
     for rules in (r.RULES_4_1, r.RULES_2_4):
-        at_ms, _ = verdict(rules, GROUP, OFFSET, Wrote(phases))
+        at_ms, _ = Wrote(phases).verdict(rules, GROUP, OFFSET)
         for at in rng.sample(range(len(ROWS)), 2000):
             known, kind, state, protocol, since, topics, topic, commit, own, pending = ROWS[at]
             names = None if topics is None else frozenset(topics)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, plus
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, plus
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 
@@ -156,3 +156,33 @@ def _fixed_at_commit(offset: Offset, retention_ms: int | Ints) -> tuple[Ints, In
     filled_in = (offset.expire_ms == NONE) | (offset.expire_ms == -1)
     at_ms = np.where(filled_in, plus(offset.commit_ms, retention_ms + 1), plus(offset.expire_ms, 1))
     return at_ms, np.where(filled_in, RULE[r.RULE_COMMIT], RULE[r.RULE_EXPLICIT])
+
+
+class Wrote(NamedTuple):
+    """The retention that the brokers had, which may have changed while the log was written."""
+
+    phases: tuple[tuple[int, int], ...]
+    """From when on which retention counted, in the order of time."""
+
+    def at(self, at_ms: Ints) -> Ints:
+        """The retention at each of these times."""
+        starts, retentions = np.array(self.phases, dtype=np.int64).T
+        found = np.searchsorted(starts, at_ms, side="right") - 1
+        return np.asarray(retentions[np.maximum(found, 0)], dtype=np.int64)
+
+    def verdict(self, rules: RuleSet, group: Group, offset: Offset) -> tuple[Ints, Ints]:
+        """``verdict``: when a broker may first remove each offset.
+
+        A retention that has changed counts for what is there, but to brokers up to 2.0, which fix
+        an offset's time when it is committed.
+        """
+        if rules.fixed_at_commit or len(self.phases) == 1:
+            return verdict(rules, group, offset, self.at(offset.commit_ms))
+        due = np.full(len(offset.commit_ms), NONE)
+        ends = [start for start, _ in self.phases[1:]] + [MAX]
+        for (start, retention), end in zip(self.phases, ends, strict=True):
+            at_ms, rule = verdict(rules, group, offset, retention)
+            first = np.maximum(at_ms, start)
+            counts = (due == NONE) & (at_ms != NONE) & ((first < end) | (end == MAX))
+            due = np.where(counts, np.where(start == self.phases[0][0], at_ms, first), due)
+        return due, rule

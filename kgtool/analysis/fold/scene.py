@@ -10,46 +10,64 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Kinds
+from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.decode.tally import Tally
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, arrow_ints, words
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.log import Log
 from kgtool.analysis.fold.offsets import History, history
 from kgtool.analysis.fold.states import States
-from kgtool.analysis.fold.wrote import Wrote, verdict
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
+
+
+class Wanted(NamedTuple):
+    """What will be asked for beyond what is live and what went; it decides what is computed."""
+
+    scenarios: tuple[Scenario, ...] = ()
+    """For whatif, whatif_families and losses."""
+    horizon_ms: int = 0
+    """How far ahead to look for losses."""
+    bucket_ms: int | None = None
+    """For metrics."""
+    tally: Tally | None = None
+    """Is told what workers read."""
+    days: int = 7
+    """How many days ahead are told one by one."""
+    gaps: bool = False
+    """The times between commits."""
+    plan: bool = False
+    """What could be deleted, ..."""
+    idle_ms: int | None = None
+    """... of that what was idle for so long."""
+
+    def detail(self, interval_ms: int) -> Detail:
+        """What of the past the tables need; ``interval_ms`` is that of the brokers' checks."""
+        grids = {scenario.interval_ms for scenario in self.scenarios}
+        grids |= {interval_ms} if self.gaps else set()
+        return Detail(tuple(sorted(grids)), self.bucket_ms, self.tally)
 
 
 class Plan(NamedTuple):
     """What is asked of the log; the same for every partition."""
 
     rules: RuleSet
-    wrote: Wrote
+    wrote: rc.Wrote
     """The retention that the brokers had while the log was written."""
     interval_ms: int
     end_ms: int
     """The moment to which the log was read."""
-    scenarios: tuple[Scenario, ...] = ()
-    horizon_ms: int = 0
-    bucket_ms: int | None = None
-    ends: dict[tuple[str, int], tuple[int | None, int | None]] | None = None
-    """cluster.json's log start and end of topics' partitions."""
-    doubled: bool = False
+    wanted: Wanted
+    doubled: bool
     """Whether the same record may have been read more than once."""
-    days: int = 7
-    """How many days ahead are told one by one."""
-    cleanup: bool = False
-    """Whether what could be deleted is wanted, ..."""
-    idle_ms: int | None = None
-    """... of that what was idle for so long."""
-    topic_ids: dict[str, str] | None = None
+    ends: dict[tuple[str, int], tuple[int | None, int | None]]
+    """cluster.json's log start and end of topics' partitions."""
+    topic_ids: dict[str, str]
     """cluster.json's ids of topics."""
-    topics: frozenset[str] | None = None
+    topics: frozenset[str] | None
     """All that cluster.json has; None: it does not tell."""
-    gaps: bool = False
-    """Whether the times between commits are wanted."""
 
 
 class Judged(NamedTuple):
@@ -95,7 +113,7 @@ class Scene:
         plan, past, states = self.plan, self.history, self.states
         stored = past.stored[rows]
         offset = self.offset(past.key[rows], stored, state, past.pending[rows])
-        due, rule = verdict(plan.rules, states.of.at(state), offset, plan.wrote)
+        due, rule = plan.wrote.verdict(plan.rules, states.of.at(state), offset)
         expires = np.maximum(due, past.stored_ms[rows])
         if not plan.rules.fixed_at_commit:
             topic = states.topic(state, self.log.keys.topic[past.key[rows]])

@@ -85,7 +85,7 @@ def _held(scene: Scene) -> Ints:
 def orphans(scene: Scene, found: Live) -> Any:
     """Rows of ``schema.ORPHANS``; none where cluster.json does not tell the topics."""
     log, plan = scene.log, scene.plan
-    names, ids = log.topics.to_pylist(), plan.topic_ids or {}
+    names, ids = log.topics.to_pylist(), plan.topic_ids
     here = plan.topics
     gone = np.array([here is not None and name not in here for name in names], dtype=np.bool_)
     numbers = {name: number for number, name in enumerate(log.topic_ids.to_pylist())}

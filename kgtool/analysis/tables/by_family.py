@@ -77,7 +77,7 @@ def _counted(scene: Scene) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
 
 def _doubled(scene: Scene) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
     """The same of records that several inputs have: all of them are here, each once."""
-    log, bucket_ms = scene.log, scene.plan.bucket_ms
+    log, bucket_ms = scene.log, scene.plan.wanted.bucket_ms
     assert bucket_ms is not None
     offsets, own = log.offsets, log.own
     none, one = np.zeros_like(own.group), np.ones_like(own.group)

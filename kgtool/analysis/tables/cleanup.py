@@ -32,11 +32,11 @@ _TYPES = ("classic", "consumer")
 def items(scene: Scene, live: Any, group: Ints) -> Any:
     """Decide group by group: the rows of ``schema.LIVE`` of these groups → group and decision.
 
-    Only groups without a commit or a member, and offsets without a commit, for ``Plan.idle_ms``
+    Only groups without a commit or a member, and offsets without a commit, for ``Wanted.idle_ms``
     before the end of the log.
     """
-    plan = scene.plan
-    latest_ms = None if plan.idle_ms is None else plan.end_ms - plan.idle_ms
+    plan, idle_ms = scene.plan, scene.plan.wanted.idle_ms
+    latest_ms = None if idle_ms is None else plan.end_ms - idle_ms
     own = scene.states.protocol_types()[scene.states.latest]
     known = scene.states.of.known[scene.states.latest]
     order = np.argsort(group, kind="stable")
@@ -47,7 +47,7 @@ def items(scene: Scene, live: Any, group: Ints) -> Any:
         rows = live.take(pa.array(order[start:end])).to_pylist()
         whole = _whole(scene, rows, own[number] if known[number] else None)
         if _is_wanted(whole, latest_ms):
-            found += _decide(whole, plan.topic_ids or {}, latest_ms, plan.end_ms)
+            found += _decide(whole, plan.topic_ids, latest_ms, plan.end_ms)
     return pa.table(
         {
             "group": pa.array([each.group for each in found], pa.string()),
@@ -64,9 +64,9 @@ def decisions(rows: Iterable[Mapping[str, Any]]) -> Iterator[PlanItem | LeftOut]
 
 def _whole(scene: Scene, rows: list[dict[str, Any]], protocol: str | None) -> dict[str, Any]:
     """One group with all its offsets."""
-    ends = scene.plan.ends or {}
     for row in rows:
-        row["log_end_offset"] = ends.get((row["topic"], row["partition"]), (None, None))[1]
+        _, end = scene.plan.ends.get((row["topic"], row["partition"]), (None, None))
+        row["log_end_offset"] = end
     times = [row["commit_timestamp_ms"] for row in rows if row["commit_timestamp_ms"] is not None]
     # Members that came and went are use too, though they commit nothing.
     states = [row["state_since_ms"] for row in rows if row["state_since_ms"] is not None]

@@ -69,7 +69,7 @@ def _steps(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
 
 def counted(scene: Scene, gone: Removals) -> Any:
     """Rows of COUNTED: all that this partition alone tells."""
-    bucket_ms = scene.plan.bucket_ms
+    bucket_ms = scene.plan.wanted.bucket_ms
     assert bucket_ms is not None
     log = scene.log
     if scene.plan.doubled:

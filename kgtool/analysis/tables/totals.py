@@ -40,7 +40,7 @@ def names(groups: Any) -> Any:
 
 def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
     """``kinds``, ``live_families`` and ``ahead`` of the rows of ``schema.LIVE`` of these groups."""
-    as_of_ms, days = scene.plan.end_ms, scene.plan.days
+    as_of_ms, days = scene.plan.end_ms, scene.plan.wanted.days
     due = ints(live["expires_at_ms"])
     ruled = ~np.asarray(live["rule"].is_null().to_numpy(), dtype=np.bool_)
     dated = due != NONE

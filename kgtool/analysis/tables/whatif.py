@@ -57,7 +57,7 @@ def losses(scene: Scene, scenario: Scenario, found: Lives) -> Any:
 def _ends(scene: Scene, key: Ints) -> tuple[Ints, Ints]:
     """Log start and end of the topic-partitions of these keys; NONE where not known."""
     keys, names = scene.log.keys, scene.log.topics.to_pylist()
-    known = scene.plan.ends or {}
+    known = scene.plan.ends
     found = np.full((2, len(keys.topic)), NONE)
     for at in np.unique(key).tolist() if known else ():
         ends = known.get((names[keys.topic[at]], int(keys.partition[at])), (None, None))
@@ -141,7 +141,7 @@ def families(scene: Scene, scenario: Scenario, found: Lives) -> Any:
 def whatif(plan: Plan, sums: Any, by_day: Any) -> list[dict[str, Any]]:
     """Rows of ``schema.WHATIF`` of all partitions together, one for each scenario."""
     rows = []
-    for number, scenario in enumerate(plan.scenarios):
+    for number, scenario in enumerate(plan.wanted.scenarios):
         mine = ints(sums["scenario"]) == number
         first, last = ints(sums["first"])[mine], ints(sums["last"])[mine]
         least, most = int(first.min(initial=MAX)), int(last.max(initial=NONE))

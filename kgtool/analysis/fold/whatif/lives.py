@@ -39,7 +39,7 @@ _EMPTY_SINCE = rc.RULE[r.RULE_EMPTY_SINCE]
 def told(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Past:
     """What happened, as far as it counts in these scenarios."""
     events = story(scene, gone, scenarios)
-    end_ms = np.full(scene.log.size, scene.plan.end_ms + scene.plan.horizon_ms + 1)
+    end_ms = np.full(scene.log.size, scene.plan.end_ms + scene.plan.wanted.horizon_ms + 1)
     np.maximum.at(end_ms, events.group, events.clock_ms)
     rule_sets = {each.rules.new_coordinator: each.rules for each in scenarios}
     states = {new: timeline(scene, events, rules, end_ms) for new, rules in rule_sets.items()}
@@ -68,10 +68,11 @@ def touched(past: Past, scenarios: Sequence[Scenario]) -> Story:
 
 def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
     """Everything that would have been there until the plan's end and horizon, by scenario."""
-    known = touched(told(scene, gone, scene.plan.scenarios), scene.plan.scenarios)
+    scenarios = scene.plan.wanted.scenarios
+    known = touched(told(scene, gone, scenarios), scenarios)
     open_ones = np.zeros(scene.log.size, dtype=np.bool_)
     open_ones[known.past.events.group[known.past.events.held]] = True
-    for scenario in scene.plan.scenarios:
+    for scenario in scenarios:
         states = known.past.timelines[scenario.rules.new_coordinator]
         offsets = _offsets(known, scenario, states)
         groups, coupled = _groups(known, scenario, states, offsets)

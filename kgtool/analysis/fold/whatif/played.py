@@ -96,7 +96,7 @@ class _Player:
     @property
     def end_ms(self) -> int:
         plan = self.known.past.scene.plan
-        return plan.end_ms + plan.horizon_ms
+        return plan.end_ms + plan.wanted.horizon_ms
 
     def _apply(
         self, replay: GroupReplay, what: int, key: int, at_ms: int, times: tuple[int, int],
