@@ -48,7 +48,7 @@ class Offsets(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """Group, topic and partition of each key."""
+    """Group, topic and partition of each key; one more at the end: of no key."""
 
     group: Ints
     topic: Ints
@@ -135,7 +135,8 @@ class Log:
             numbers["expire_timestamp_ms"], topic_id, numbers["bytes"], numbers["commits"],
             at_ms if np.array_equal(first_ms, at_ms) else first_ms, flags["creates_group"],
         )  # fmt: skip
-        return found, Keys(group[first], topic[first], partition[first])
+        keys = (group[first], -1), (topic[first], -1), (partition[first], NONE)
+        return found, Keys(*(np.append(*each) for each in keys))
 
     @property
     def size(self) -> int:

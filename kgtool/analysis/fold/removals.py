@@ -41,8 +41,8 @@ class Removals(NamedTuple):
         """Which are of groups."""
         return self.row < 0
 
-    def only(self, which: Bools) -> Removals:
-        """Those for which it is set."""
+    def only(self, which: Bools | Ints) -> Removals:
+        """Those for which it is set, or of these places."""
         return Removals(*(column[which] for column in self))
 
 
@@ -62,7 +62,7 @@ def removals(scene: Scene) -> Removals:
     )
     found = found._replace(cause=np.full(len(found.row), -1))
     order = np.lexsort((found.position, found.group))
-    found = Removals(*(column[order] for column in found))
+    found = found.only(order)
     return _explained(scene, found) if len(order) else found
 
 
@@ -87,7 +87,7 @@ def _explained(scene: Scene, found: Removals) -> Removals:
     of_offset = np.where(has, np.where(was_due, EXPIRED, EXPLICIT), np.where(pending, EXPLICIT, -1))
     cause = np.where(own, of_group, of_offset)
     gone = (cause == EXPIRED) | (cause == GROUP_EMPTY)
-    moments = np.maximum(np.maximum(_empty_since(scene, state), cleared), max_of(write, expires))
+    moments = np.maximum(np.maximum(scene.states.since_ms(state), cleared), max_of(write, expires))
     of_own = np.where(moments > NONE, moments, found.at_ms)
     expires = np.where(own, np.where(cause == GROUP_EMPTY, of_own, NONE), expires)
     # Clocks of two coordinators may differ by more than the time between their records.
@@ -147,8 +147,3 @@ def _converted(scene: Scene, found: Removals, left: Ints) -> Bools:
     # that leaves offsets behind did not go by itself.
     later = (left > 0) & (not scene.log.is_complete)
     return hit & ((at_once[order][place] == 1) | later)
-
-
-def _empty_since(scene: Scene, state: Ints) -> Ints:
-    since = scene.states.of.since_ms[state]
-    return np.where(since == NONE, scene.states.ints("entered_ms")[state], since)

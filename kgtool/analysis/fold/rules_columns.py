@@ -120,6 +120,12 @@ def may_go(rules: RuleSet, group: Group, *, left: Ints, pending: Bools, had: Boo
     return free & ~pending
 
 
+def leaves_tombstone(rules: RuleSet, group: Group, generation: Ints) -> Bools:
+    """Whether the group's removal is written to the log, as ``rules.group_leaves_tombstone``."""
+    written = (group.type == _CLASSIC) & (generation > 0)
+    return np.ones_like(written) if rules.new_coordinator else written
+
+
 def _simple(group: Group) -> Bools:
     return (group.type == _CLASSIC) & (group.protocol == SIMPLE)
 

@@ -139,11 +139,10 @@ class Scene:
     def key_columns(self, key: Ints) -> dict[str, Any]:
         """group, topic and partition of keys; null for -1."""
         keys, log = self.log.keys, self.log
-        none = key < 0
         return {
             "group": words(keys.group[key], log.groups),
-            "topic": words(np.where(none, -1, keys.topic[key]), log.topics),
-            "partition": np.where(none, NONE, keys.partition[key]),
+            "topic": words(keys.topic[key], log.topics),
+            "partition": keys.partition[key],
         }
 
 

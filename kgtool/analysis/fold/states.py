@@ -76,6 +76,11 @@ class States:
         found: Ints = self._of(self._ints(name))
         return found
 
+    def since_ms(self, state: Ints) -> Ints:
+        """Since when a group has been in that state, as its records or else their times tell."""
+        own = self.of.since_ms[state]
+        return np.where(own == NONE, self.ints("entered_ms")[state], own)
+
     def protocol_types(self) -> Any:
         """The protocol type of every state, as an array of objects."""
         return self._of(np.array([row.protocol_type for row in self._kinds], dtype=object))

@@ -14,7 +14,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, codes, extreme, ints, plus, words
 from kgtool.analysis.fold.offsets import transaction_ends
 from kgtool.analysis.fold.scene import Scene, choice
-from kgtool.analysis.tables.live import Live
+from kgtool.analysis.tables.live import Live, topic_counts
 from kgtool.retention import rules as r
 
 REASONS = ("topic-gone", "topic-recreated")
@@ -121,14 +121,13 @@ def upgrades(scene: Scene, found: Live) -> Any:
     dated = (own != NONE) & (own != -1)
     due = np.where(dated, own, plus(commit, plan.wrote.phases[-1][1]))
     lost = due <= plan.end_ms
-    topic = np.unique(group[lost] * (len(log.topics) + 1) + log.keys.topic[found.key[rows[lost]]])
     some = np.unique(group)
     columns = {
         "group": log.groups.take(some),
         "group_state": choice(rc.STATES, of.state[some]),
         "live_offsets": np.bincount(group, minlength=size)[some],
         "lost_offsets": np.bincount(group[lost], minlength=size)[some],
-        "lost_topics": np.bincount(topic // (len(log.topics) + 1), minlength=size)[some],
+        "lost_topics": topic_counts(scene, group[lost], found.key[rows[lost]])[some],
         "oldest_commit_ms": extreme(size, group, commit, least=True)[some],
     }
     return scene.table("upgrades", columns)

@@ -11,7 +11,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
 from kgtool.analysis.fold.removals import EXPIRED, Removals
 from kgtool.analysis.fold.scene import Scene, choice
-from kgtool.analysis.tables.live import Live, unknown_group
+from kgtool.analysis.tables.live import Live, topic_counts, unknown_group
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 
@@ -31,7 +31,6 @@ def table(scene: Scene, found: Live, gone: Removals) -> Any:
     rebalances = np.bincount(log.own.group[completed(scene)], minlength=size)
     first, last, commit, commits = _seen(scene)
     is_timeless, no_commit = bool(missing & lacks.TIMES), lacks.TIMES | lacks.COMMIT_TIMES
-    topics = np.unique(found.group * (len(log.topics) + 1) + log.keys.topic[found.key])
     due = np.where(found.judged.expires_ms == NONE, 2**63 - 1, found.judged.expires_ms)
     next_ms = extreme(size, found.group, due, least=True)
     hidden = np.full(size, NONE)
@@ -48,7 +47,7 @@ def table(scene: Scene, found: Live, gone: Removals) -> Any:
         "last_seen_ms": hidden if is_timeless else last,
         "last_commit_ms": hidden if missing & no_commit else commit,
         "live_offsets": np.bincount(found.group, minlength=size),
-        "live_topics": np.bincount(topics // (len(log.topics) + 1), minlength=size),
+        "live_topics": topic_counts(scene, found.group, found.key),
         "expired_offsets": hidden if missing & lacks.BLIND else expired,
         "next_expiry_ms": np.where(next_ms == 2**63 - 1, NONE, next_ms),
         "bytes": _bytes(scene, found),

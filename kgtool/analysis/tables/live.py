@@ -48,11 +48,9 @@ def table(scene: Scene, found: Live) -> Any:
     seen = rc.as_seen_by(plan.rules, states.of.at(state))
     offset = scene.offset(found.key, stored, state, found.pending)
     subscribed = np.where(seen.known, rc.subscribed(seen, offset), rc.UNKNOWN)
-    own_since = states.of.since_ms[state]
-    since = np.where(own_since == NONE, states.ints("entered_ms")[state], own_since)
-    own = has_own(scene)[found.group]
+    since = states.since_ms(state)
     if missing & lacks.TIMES:
-        since = np.where(own, own_since, NONE)
+        since = np.where(has_own(scene)[found.group], states.of.since_ms[state], NONE)
     unknown = unknown_group(scene, found.group)
     rule = _unknown_rule(scene, found, seen)
     if missing & lacks.SUBSCRIPTIONS:
@@ -60,6 +58,7 @@ def table(scene: Scene, found: Live) -> Any:
     subscribed = np.where(unknown, rc.UNKNOWN, subscribed)
     here = seen.known & ~unknown
     hidden = np.full(len(stored), bool(missing & lacks.COMMIT_TIMES))
+    unmarked = np.full(len(stored), bool(missing & lacks.TRANSACTIONS))
     columns = {
         **scene.key_columns(found.key),
         "offset": pa.array(offsets.offset[stored]),
@@ -70,10 +69,8 @@ def table(scene: Scene, found: Live) -> Any:
         "group_type": choice(rc.TYPES, np.where(here, seen.type, -1)),
         "group_state": choice(rc.STATES, np.where(here, seen.state, -1)),
         "state_since_ms": np.where(here & (not missing & lacks.STATE_TIMES), since, NONE),
-        "subscribed": flags(subscribed == rc.YES, subscribed == rc.UNKNOWN),
-        "pending_transaction": flags(
-            found.pending, np.full(len(stored), bool(missing & lacks.TRANSACTIONS))
-        ),
+        "subscribed": pa.array(subscribed == rc.YES, mask=subscribed == rc.UNKNOWN),
+        "pending_transaction": pa.array(found.pending, mask=unmarked),
         "rule": choice(r.RULES, np.where(rule, -1, found.judged.rule)),
         "expires_at_ms": np.where(rule, NONE, found.judged.expires_ms),
         "log_partition": np.full(len(stored), scene.partition),
@@ -82,9 +79,11 @@ def table(scene: Scene, found: Live) -> Any:
     return scene.table("live", columns, EXTRA)
 
 
-def flags(values: Bools, missing: Bools) -> Any:
-    """An Arrow array of booleans, null where ``missing``."""
-    return pa.array(values, mask=missing)
+def topic_counts(scene: Scene, group: Ints, key: Ints) -> Ints:
+    """How many topics each group has among these keys."""
+    span = len(scene.log.topics) + 1
+    pairs = np.unique(group * span + scene.log.keys.topic[key])
+    return np.bincount(pairs // span, minlength=scene.log.size)
 
 
 def has_own(scene: Scene) -> Bools:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, words
+from kgtool.analysis.fold.arrays import NONE, Ints, words
 from kgtool.analysis.fold.scene import Scene, choice
 from kgtool.analysis.tables.live import Live
 from kgtool.retention import rules as r
@@ -46,14 +46,10 @@ def table(scene: Scene, found: Live) -> Any:
     of_group = states.of.at(states.latest[groups])
     due = np.concatenate([expires[late], since])
     stored = found.stored[late]
-    keys = scene.key_columns(found.key[late])
     here = seen.known[late]
     columns = {
+        **scene.key_columns(np.append(found.key[late], np.full(len(groups), -1))),
         "group": words(np.concatenate([found.group[late], groups]), log.groups),
-        "topic": words(
-            np.concatenate([log.keys.topic[found.key[late]], np.full(len(groups), -1)]), log.topics
-        ),
-        "partition": np.concatenate([keys["partition"], none]),
         "offset": np.concatenate([log.offsets.offset[stored], none]),
         "commit_timestamp_ms": np.concatenate([log.offsets.commit_ms[stored], none]),
         "group_type": choice(
@@ -89,15 +85,8 @@ def _groups(scene: Scene, found: Live) -> tuple[Ints, Ints]:
         held[of[past.is_last & past.pending]] = True
     left = np.zeros(log.size, dtype=np.int64)
     goes = rc.may_go(rules, group, left=left, pending=held, had=~held)
-    goes &= group.known & ~has_live & _leaves_tombstone(scene, group)
-    since = np.where(group.since_ms == NONE, states.ints("entered_ms")[latest], group.since_ms)
+    goes &= group.known & ~has_live
+    # Only then the log could show that it went.
+    goes &= rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
     rows = np.flatnonzero(goes)
-    return rows, np.maximum(since, cleared)[rows]
-
-
-def _leaves_tombstone(scene: Scene, group: rc.Group) -> Bools:
-    """As ``retention.rules.group_leaves_tombstone``: only then the log could show that it went."""
-    if scene.plan.rules.new_coordinator:
-        return np.ones(len(group.known), dtype=np.bool_)
-    generation = scene.states.ints("generation")[scene.states.latest]
-    return (group.type == rc.TYPE[r.TYPE_CLASSIC]) & (generation > 0)
+    return rows, np.maximum(states.since_ms(latest), cleared)[rows]

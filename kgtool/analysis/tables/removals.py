@@ -84,14 +84,11 @@ def table(scene: Scene, found: Removals) -> Any:
         # An aborted commit looks like one that was not due yet when the offset was removed.
         blind |= _doubtful(scene)[found.group] & (found.cause == EXPLICIT)
     hidden = np.full(len(found.key), bool(missing & lacks.TIMES))
-    topic = np.where(found.own, -1, log.keys.topic[found.key] if len(log.keys.topic) else -1)
-    partition = log.keys.partition[found.key] if len(log.keys.topic) else found.key
     return scene.table(
         "removals",
         {
+            **scene.key_columns(found.key),
             "group": words(found.group, log.groups),
-            "topic": words(topic, log.topics),
-            "partition": np.where(found.own, NONE, partition),
             "removed_at_ms": np.where(hidden, NONE, found.at_ms),
             "cause": choice(CAUSES, np.where(blind, -1, found.cause)),
             "expires_at_ms": np.where(blind, NONE, found.expires_ms),

@@ -29,7 +29,7 @@ _CHANGES = ("removed_offsets", "removed_groups", "offset_change", "group_change"
 
 def losses(scene: Scene, scenario: Scenario, found: Lives) -> Any:
     """Rows of ``schema.LOSSES`` in one scenario."""
-    plan, log = scene.plan, scene.log
+    plan = scene.plan
     rows = np.flatnonzero((found.role == OFFSET) & found.expired)
     key, offset, until = found.key[rows], found.offset[rows], found.until_ms[rows]
     ahead = until > plan.end_ms
@@ -40,7 +40,6 @@ def losses(scene: Scene, scenario: Scenario, found: Lives) -> Any:
     columns = {
         **_scenario(scenario, len(rows)),
         **scene.key_columns(key),
-        "group": words(found.group[rows], log.groups),
         "offset": pa.array(offset),
         "commit_timestamp_ms": pa.array(found.commit_ms[rows]),
         "lost_at_ms": until,

@@ -217,9 +217,7 @@ def _may_go(scenario: Scenario, states: Timeline, state: Ints) -> Bools:
     rules, size = scenario.rules, len(states.group)
     no = np.zeros(size, dtype=np.bool_)
     may = rc.may_go(rules, states.of, left=no.astype(np.int64), pending=no, had=no)
-    may &= states.of.known
-    if not rules.new_coordinator:
-        may &= (states.of.type == rc.TYPE[r.TYPE_CLASSIC]) & (states.generation > 0)
+    may &= states.of.known & rc.leaves_tombstone(rules, states.of, states.generation)
     # What only commits made is an empty simple group, of which the Scala coordinator tells nothing.
     return np.append(may, rules.new_coordinator)[state]
 
