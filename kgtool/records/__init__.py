@@ -14,10 +14,8 @@ the one in front of a value its version.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from kgtool.errors import DecodeError
@@ -60,19 +58,16 @@ class UnknownRecord(NamedTuple):
 
 
 @cache
-def _families() -> tuple[ModuleType, ...]:
-    return tuple(import_module(f"{__name__}.{name}") for name in FAMILIES)
-
-
-@cache
 def record_types() -> dict[int, RecordType]:
     """All known record types by their number."""
     from kgtool.records import offset_commit
 
+    modules = [import_module(f"{__name__}.{name}") for name in FAMILIES]
+    structs = [cls for module in modules for cls in vars(module).values() if hasattr(cls, "KEY")]
     types: dict[int, RecordType] = {}
-    for key_class in _structs("Key"):
+    for key_class in (cls for cls in structs if cls.__name__.endswith("Key")):
         number, name = key_class.KEY, key_class.__name__.removesuffix("Key")
-        values = [cls for cls in _structs("Value") if number == cls.KEY]
+        values = [cls for cls in structs if number == cls.KEY and cls is not key_class]
         values.sort(key=lambda cls: cls.__name__ != f"{name}Value")
         if number == offset_commit.LegacyOffsetCommitKey.KEY:
             values = [offset_commit.OffsetCommitValue]
@@ -99,13 +94,6 @@ def decode(key: bytes, value: bytes | None) -> Record | UnknownRecord:
     if version not in known.values[0].VERSIONS:
         raise DecodeError(f"{known.name}: value version {version} is unknown")
     return Record(number, known.name, key_struct, version, _value(known, version, value))
-
-
-def _structs(suffix: str) -> Iterator[type[Struct]]:
-    for module in _families():
-        for name, cls in vars(module).items():
-            if name.endswith(suffix) and hasattr(cls, "KEY") and cls.__module__ == module.__name__:
-                yield cls
 
 
 def _value(known: RecordType, version: int, value: bytes) -> Struct:

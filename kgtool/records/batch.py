@@ -24,7 +24,6 @@ PREFIX_SIZE = 12
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qi")
-_EPOCH = struct.Struct(">i")
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 """The lower byte of the attributes."""
@@ -73,8 +72,8 @@ class Batch(NamedTuple):
 
     def leader_epoch(self, data: bytes) -> int:
         """Return in which epoch the batch was appended; -1 where that is not known."""
-        (epoch,) = _EPOCH.unpack_from(data, self.start - HEADER_SIZE + PREFIX_SIZE)
-        return int(epoch)
+        at = self.start - HEADER_SIZE + PREFIX_SIZE
+        return int.from_bytes(data[at : at + 4], "big", signed=True)
 
 
 class RawRecord(NamedTuple):
@@ -264,12 +263,11 @@ def _decompress(payload: bytes, batch: Batch) -> bytes:
     if codec not in _NAMES:
         raise DecodeError(f"{where}: compression codec {codec} is unknown")
     try:
-        plain = decompress(payload, codec)
+        return decompress(payload, codec)
     except MissingExtra:
         raise
     except Exception as error:  # cramjam's DecompressionError can't be named without cramjam
         raise DecodeError(f"{where}: this is not what {_NAMES[codec]} writes ({error})") from error
-    return plain
 
 
 def decompress(payload: bytes, codec: int) -> bytes:

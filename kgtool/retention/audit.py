@@ -30,7 +30,7 @@ from typing import NamedTuple
 from kgtool.records import Record
 from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention import rules as r
-from kgtool.retention.groups import family
+from kgtool.retention.groups import TYPE_OF_RECORD
 from kgtool.retention.history import Entry, History, Key
 from kgtool.retention.rules import RuleSet, group_may_go
 
@@ -54,23 +54,16 @@ class Removal(NamedTuple):
     log_offset: int
 
 
-def audit(
-    entries: Iterable[Entry], rules: RuleSet, retention_ms: int, *, start_ms: int | None = None
-) -> list[Removal]:
+def audit(entries: Iterable[Entry], rules: RuleSet, retention_ms: int) -> list[Removal]:
     """Explain every offset's and group's tombstone, by partition and offset of the log.
 
-    ``entries`` may come in any order of partitions. With ``start_ms`` (a restart, say) tombstones
-    with an earlier timestamp are only history.
+    ``entries`` may come in any order of partitions.
     """
     history = History(rules, retention_ms)
     removals: list[Removal] = []
     ordered = sorted(entries, key=lambda entry: (entry.partition, entry.offset))
-    for (_, at_ms), write in groupby(ordered, key=lambda e: (e.partition, e.timestamp_ms)):
-        run = _Write(history, list(write))
-        if start_ms is None or at_ms >= start_ms:
-            removals += run.explain()
-        else:
-            run.skip()
+    for _, write in groupby(ordered, key=lambda e: (e.partition, e.timestamp_ms)):
+        removals += _Write(history, list(write)).explain()
     return removals
 
 
@@ -82,10 +75,6 @@ class _Write:
         self.entries = entries
         self.rows: dict[str, list[Removal]] = {}
         self.cleared_before: dict[str, int | None] = {}
-
-    def skip(self) -> None:
-        for entry in self.entries:
-            self.history.feed(entry)
 
     def explain(self) -> list[Removal]:
         for at, entry in enumerate(self.entries):
@@ -130,7 +119,7 @@ class _Write:
 
     def _group(self, entry: Entry, record: Record, rest: list[Entry]) -> None:
         group, history = record.key.group, self.history
-        if _goes_on(group, family(record), rest):
+        if _goes_on(group, TYPE_OF_RECORD[record.type], rest):
             self._add(entry, group, r.CAUSE_CONVERTED, None)
             return
         snapshot = history.snapshot(group)
@@ -155,15 +144,16 @@ class _Write:
         self._add(entry, group, r.CAUSE_GROUP_EMPTY, min(at, entry.timestamp_ms))
 
 
-def _goes_on(group: str, was: str | None, rest: list[Entry]) -> bool:
+def _goes_on(group: str, was: str, rest: list[Entry]) -> bool:
     """Whether the same write makes the group one of another type."""
-    for entry in rest:
-        record = entry.record
-        if isinstance(record, Record) and record.value is not None and record.key.group == group:
-            becomes = family(record)
-            if becomes is not None and becomes != was:
-                return True
-    return False
+    records = (entry.record for entry in rest if isinstance(entry.record, Record))
+    # An offset is of no type: any group has them.
+    return any(
+        record.value is not None
+        and record.key.group == group
+        and TYPE_OF_RECORD.get(record.type, was) != was
+        for record in records
+    )
 
 
 def _one_cause(rows: list[Removal]) -> list[Removal]:

@@ -17,11 +17,6 @@ TYPE_OF_RECORD = {
 }
 
 
-def family(record: Record) -> str | None:
-    """The type of group that a record belongs to; ``None`` for offsets, which any group has."""
-    return TYPE_OF_RECORD.get(record.type)
-
-
 class Members:
     """What a KIP-848, share or streams group is made of."""
 

@@ -159,13 +159,6 @@ def any_of(code: Ints, which: Bools) -> Bools:
     return np.asarray(found[code], dtype=np.bool_)
 
 
-def max_of(code: Ints, values: Ints) -> Ints:
-    """The greatest value of all rows with the same code."""
-    top = np.full(int(code.max(initial=0)) + 1, NONE, dtype=np.int64)
-    np.maximum.at(top, code, values)
-    return top[code]
-
-
 def extreme(size: int, code: Ints, values: Ints, *, least: bool = False) -> Ints:
     """The greatest, or least, value of each code; NONE where a code has no row."""
     result = np.full(size, MAX if least else NONE, dtype=np.int64)

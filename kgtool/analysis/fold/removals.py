@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, any_of, as_of, codes, max_of
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, any_of, as_of, codes, extreme
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.scene import Scene
 from kgtool.retention import rules as r
@@ -87,7 +87,8 @@ def _explained(scene: Scene, found: Removals) -> Removals:
     of_offset = np.where(has, np.where(was_due, EXPIRED, EXPLICIT), np.where(pending, EXPLICIT, -1))
     cause = np.where(own, of_group, of_offset)
     gone = (cause == EXPIRED) | (cause == GROUP_EMPTY)
-    moments = np.maximum(np.maximum(scene.states.since_ms(state), cleared), max_of(write, expires))
+    latest = extreme(int(write.max()) + 1, write, expires)[write]
+    moments = np.maximum(np.maximum(scene.states.since_ms(state), cleared), latest)
     of_own = np.where(moments > NONE, moments, found.at_ms)
     expires = np.where(own, np.where(cause == GROUP_EMPTY, of_own, NONE), expires)
     # Clocks of two coordinators may differ by more than the time between their records.

@@ -152,8 +152,3 @@ def _column(values: Any, kind: Any) -> Any:
     if values.dtype == np.int64:
         return arrow_ints(values, kind)
     return pa.array(values, kind)
-
-
-def choice(names: tuple[str, ...], code: Ints) -> Any:
-    """The names of these numbers as an Arrow array; null for -1."""
-    return words(code, names)

@@ -13,7 +13,7 @@ from kgtool.analysis import lacks
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, codes, extreme, ints, plus, words
 from kgtool.analysis.fold.offsets import transaction_ends
-from kgtool.analysis.fold.scene import Scene, choice
+from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.live import Live, topic_counts
 from kgtool.retention import rules as r
 
@@ -100,7 +100,7 @@ def orphans(scene: Scene, found: Live) -> Any:
         **scene.key_columns(found.key[rows]),
         "offset": pa.array(log.offsets.offset[stored]),
         "topic_id": words(log.offsets.topic_id[stored], log.topic_ids),
-        "reason": choice(REASONS, reason[rows]),
+        "reason": words(reason[rows], REASONS),
     }
     return scene.table("orphans", columns)
 
@@ -124,7 +124,7 @@ def upgrades(scene: Scene, found: Live) -> Any:
     some = np.unique(group)
     columns = {
         "group": log.groups.take(some),
-        "group_state": choice(rc.STATES, of.state[some]),
+        "group_state": words(of.state[some], rc.STATES),
         "live_offsets": np.bincount(group, minlength=size)[some],
         "lost_offsets": np.bincount(group[lost], minlength=size)[some],
         "lost_topics": topic_counts(scene, group[lost], found.key[rows[lost]])[some],

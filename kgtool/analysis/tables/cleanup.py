@@ -75,7 +75,6 @@ def _whole(scene: Scene, rows: list[dict[str, Any]], protocol: str | None) -> di
         "type": rows[0]["group_type"],
         "state": rows[0]["group_state"],
         "protocol_type": protocol,
-        "last_commit_ms": max(times, default=None),
         "last_used_ms": max([*times, *states]) if times else None,
         "all_subscribed": all(row["subscribed"] for row in rows),
         "offsets": sorted(rows, key=lambda row: (row["topic"], row["partition"])),

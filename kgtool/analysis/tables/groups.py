@@ -10,7 +10,7 @@ from kgtool.analysis import lacks
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
 from kgtool.analysis.fold.removals import EXPIRED, Removals
-from kgtool.analysis.fold.scene import Scene, choice
+from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.live import Live, topic_counts, unknown_group
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
@@ -37,8 +37,8 @@ def table(scene: Scene, found: Live, gone: Removals) -> Any:
     columns = {
         "group": log.groups,
         "family": scene.families,
-        "group_type": choice(rc.TYPES, np.where(unknown, -1, kind)),
-        "group_state": choice(rc.STATES, np.where(unknown, -1, state)),
+        "group_type": words(np.where(unknown, -1, kind), rc.TYPES),
+        "group_state": words(np.where(unknown, -1, state), rc.STATES),
         "protocol_type": words(np.where(unknown, -1, protocol[0]), protocol[1]),
         "members": np.where(unknown, NONE, members),
         "commits": hidden if missing & lacks.OFFSETS else commits,

@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import lacks, schema
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, words
-from kgtool.analysis.fold.scene import Judged, Scene, choice
+from kgtool.analysis.fold.scene import Judged, Scene
 from kgtool.retention import rules as r
 
 EXTRA: schema.Schema = (("log_partition", "int"), ("bytes", "bigint"))
@@ -66,12 +66,12 @@ def table(scene: Scene, found: Live) -> Any:
         "commit_timestamp_ms": pa.array(offsets.commit_ms[stored], mask=hidden),
         "expire_timestamp_ms": np.where(hidden, NONE, offsets.expire_ms[stored]),
         "topic_id": words(offsets.topic_id[stored], log.topic_ids),
-        "group_type": choice(rc.TYPES, np.where(here, seen.type, -1)),
-        "group_state": choice(rc.STATES, np.where(here, seen.state, -1)),
+        "group_type": words(np.where(here, seen.type, -1), rc.TYPES),
+        "group_state": words(np.where(here, seen.state, -1), rc.STATES),
         "state_since_ms": np.where(here & (not missing & lacks.STATE_TIMES), since, NONE),
         "subscribed": pa.array(subscribed == rc.YES, mask=subscribed == rc.UNKNOWN),
         "pending_transaction": pa.array(found.pending, mask=unmarked),
-        "rule": choice(r.RULES, np.where(rule, -1, found.judged.rule)),
+        "rule": words(np.where(rule, -1, found.judged.rule), r.RULES),
         "expires_at_ms": np.where(rule, NONE, found.judged.expires_ms),
         "log_partition": np.full(len(stored), scene.partition),
         "bytes": offsets.bytes[stored],

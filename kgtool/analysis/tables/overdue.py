@@ -13,7 +13,7 @@ import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, words
-from kgtool.analysis.fold.scene import Scene, choice
+from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.live import Live
 from kgtool.retention import rules as r
 
@@ -44,29 +44,30 @@ def table(scene: Scene, found: Live) -> Any:
     groups, since = groups[gone], since[gone]
     none = np.full(len(groups), NONE)
     of_group = states.of.at(states.latest[groups])
-    due = np.concatenate([expires[late], since])
+    due = _both(expires[late], since)
     stored = found.stored[late]
     here = seen.known[late]
     columns = {
         **scene.key_columns(np.append(found.key[late], np.full(len(groups), -1))),
-        "group": words(np.concatenate([found.group[late], groups]), log.groups),
-        "offset": np.concatenate([log.offsets.offset[stored], none]),
-        "commit_timestamp_ms": np.concatenate([log.offsets.commit_ms[stored], none]),
-        "group_type": choice(
-            rc.TYPES, np.concatenate([np.where(here, seen.type[late], -1), of_group.type])
+        "group": words(_both(found.group[late], groups), log.groups),
+        "offset": _both(log.offsets.offset[stored], none),
+        "commit_timestamp_ms": _both(log.offsets.commit_ms[stored], none),
+        "group_type": words(_both(np.where(here, seen.type[late], -1), of_group.type), rc.TYPES),
+        "group_state": words(
+            _both(np.where(here, seen.state[late], -1), of_group.state), rc.STATES
         ),
-        "group_state": choice(
-            rc.STATES, np.concatenate([np.where(here, seen.state[late], -1), of_group.state])
-        ),
-        "rule": choice(
-            _RULES, np.concatenate([found.judged.rule[late], np.full(len(groups), len(r.RULES))])
-        ),
+        "rule": words(_both(found.judged.rule[late], np.full_like(groups, len(r.RULES))), _RULES),
         "expires_at_ms": due,
         # null where a commit timestamp is so absurd that the difference does not fit
         "overdue_ms": np.where(due > -(2**62), plan.end_ms - plan.interval_ms - due, NONE),
         "log_partition": np.full(len(due), scene.partition),
     }
     return scene.table("overdue", columns)
+
+
+def _both(of_offsets: Ints, of_groups: Ints) -> Ints:
+    """What offsets have, then what groups have."""
+    return np.concatenate([of_offsets, of_groups])
 
 
 def _groups(scene: Scene, found: Live) -> tuple[Ints, Ints]:

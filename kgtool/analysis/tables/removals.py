@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import lacks
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
 from kgtool.analysis.fold.removals import CAUSES, EXPLICIT, Removals
-from kgtool.analysis.fold.scene import Scene, choice
+from kgtool.analysis.fold.scene import Scene
 
 FEWEST, MOMENTS = 10, 3
 """Early removals of one age, and times at which they came, that are no accident."""
@@ -90,7 +90,7 @@ def table(scene: Scene, found: Removals) -> Any:
             **scene.key_columns(found.key),
             "group": words(found.group, log.groups),
             "removed_at_ms": np.where(hidden, NONE, found.at_ms),
-            "cause": choice(CAUSES, np.where(blind, -1, found.cause)),
+            "cause": words(np.where(blind, -1, found.cause), CAUSES),
             "expires_at_ms": np.where(blind, NONE, found.expires_ms),
             "latency_ms": np.where(blind, NONE, latency(found)),
         },

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
-from kgtool.analysis.fold.scene import Plan, Scene, choice
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, summed, words
+from kgtool.analysis.fold.scene import Plan, Scene
 from kgtool.analysis.fold.whatif.played import Lives
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.schema import DAY
 from kgtool.retention import rules as r
 
 DAY_MS = 86_400_000
@@ -43,7 +44,7 @@ def losses(scene: Scene, scenario: Scenario, found: Lives) -> Any:
         "offset": pa.array(offset),
         "commit_timestamp_ms": pa.array(found.commit_ms[rows]),
         "lost_at_ms": until,
-        "rule": choice(r.RULES, found.rule[rows]),
+        "rule": words(found.rule[rows], r.RULES),
         "ahead": ahead,
         "committed_again_ms": found.again_ms[rows],
         "lag": lag,
@@ -139,44 +140,38 @@ def families(scene: Scene, scenario: Scenario, found: Lives) -> Any:
 
 def whatif(plan: Plan, sums: Any, by_day: Any) -> list[dict[str, Any]]:
     """Rows of ``schema.WHATIF`` of all partitions together, one for each scenario."""
+    nothing = {**dict.fromkeys(COUNTS, 0), "first": MAX, "last": NONE}
+    added = summed(sums, ["scenario"], least=("first",), most=("last",)).to_pylist()
+    found = {row["scenario"]: row for row in added}
+    days = summed(by_day, ["scenario", "day_ms"]).to_pylist()
     rows = []
     for number, scenario in enumerate(plan.wanted.scenarios):
-        mine = ints(sums["scenario"]) == number
-        first, last = ints(sums["first"])[mine], ints(sums["last"])[mine]
-        least, most = int(first.min(initial=MAX)), int(last.max(initial=NONE))
+        total = found.get(number, nothing)
         rows.append(
             {
                 "rules": scenario.rules.name,
                 "retention_ms": scenario.retention_ms,
                 "check_interval_ms": scenario.interval_ms,
-                **{name: int(ints(sums[name])[mine].sum()) for name in COUNTS},
-                "first_removal_ms": None if least == MAX else least,
-                "last_removal_ms": None if most == NONE else most,
-                "days": _days(by_day, number, plan.end_ms),
+                **{name: total[name] for name in COUNTS},
+                "first_removal_ms": None if total["first"] == MAX else total["first"],
+                "last_removal_ms": None if total["last"] == NONE else total["last"],
+                "days": _days([row for row in days if row["scenario"] == number], plan.end_ms),
             }
         )
     return rows
 
 
-def _days(by_day: Any, scenario: int, end_ms: int) -> list[dict[str, int]]:
+def _days(changes: list[dict[str, int]], end_ms: int) -> list[dict[str, int]]:
     """What went on each day, and what was there at its end; days without a change too."""
-    mine = ints(by_day["scenario"]) == scenario
-    if not mine.any():
+    if not changes:
         return []
-    day, code = np.unique(ints(by_day["day_ms"])[mine], return_inverse=True)
-    sums = {name: np.bincount(code, ints(by_day[name])[mine]).astype(np.int64) for name in _CHANGES}
+    known = {row["day_ms"]: row for row in changes}
     last = end_ms - end_ms % DAY_MS
-    start = int(day[0]) if day[0] >= last - MOST_DAYS * DAY_MS else last
-    every = np.union1d(day, np.arange(start, last + 1, DAY_MS))
-    place = np.searchsorted(every, day)
-    columns = {}
-    for name, values in sums.items():
-        columns[name] = np.zeros(len(every), dtype=np.int64)
-        columns[name][place] = values
-    live = [np.cumsum(columns[name]).tolist() for name in _CHANGES[2:]]
-    return [
-        dict(zip(("day_ms", *_CHANGES[:2], "live_offsets", "live_groups"), row, strict=True))
-        for row in zip(
-            every.tolist(), *(columns[name].tolist() for name in _CHANGES[:2]), *live, strict=True
-        )
-    ]
+    start = min(known) if min(known) >= last - MOST_DAYS * DAY_MS else last
+    rows, live, nothing = [], [0, 0], dict.fromkeys(_CHANGES, 0)
+    for day in sorted(known.keys() | set(range(start, last + 1, DAY_MS))):
+        removed_offsets, removed_groups, *change = (known.get(day, nothing)[n] for n in _CHANGES)
+        live = [there + more for there, more in zip(live, change, strict=True)]
+        found = (day, removed_offsets, removed_groups, *live)
+        rows.append(dict(zip(DAY, found, strict=True)))
+    return rows

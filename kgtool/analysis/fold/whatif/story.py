@@ -6,7 +6,7 @@ can find open are taken for what they come to: a commit where they end, or nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,27 +181,24 @@ def _follows(events: Events, begun: Ints, end: Ints) -> Bools:
     return np.asarray(place[end] == place[begun] + 1, dtype=np.bool_)
 
 
-class Puts(NamedTuple):
-    """Commits and deletions by key and position; one array entry each."""
+class Puts:
+    """Commits and deletions by key and position; one array entry each.
 
-    events: Events
-    runs: Runs
-    is_commit: Bools
-    commit_ms: Ints
-    offset: Ints
-    until_ms: Ints
-    """From then on the next one counts."""
-    again: Ints
-    """Index of the next commit of its key; -1: none."""
+    ``until_ms``: from then on the next one counts. ``again``: the index of the next commit of its
+    key; -1: none.
+    """
+
+    def __init__(self, events: Events, commit_ms: Ints, offset: Ints, until_ms: Ints) -> None:
+        self.events, self.commit_ms, self.offset, self.until_ms = (
+            events, commit_ms, offset, until_ms,
+        )  # fmt: skip
+        self.runs, self.is_commit = Runs(events.key), events.what == COMMIT
+        self.again = self.runs.first_behind(self.is_commit)
 
     def only(self, which: Bools) -> Puts:
         """Those for which it is set; ``until_ms`` stays that of the next one of all."""
-        events, is_commit = self.events.only(which), self.is_commit[which]
-        runs = Runs(events.key)
-        return Puts(
-            events, runs, is_commit, self.commit_ms[which], self.offset[which],
-            self.until_ms[which], runs.first_behind(is_commit),
-        )  # fmt: skip
+        columns = (self.commit_ms, self.offset, self.until_ms)
+        return Puts(self.events.only(which), *(column[which] for column in columns))
 
 
 def puts(scene: Scene, events: Events, end_ms: Ints) -> Iterator[Puts]:
@@ -221,15 +218,15 @@ def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
         swept = wipes.only(pairs[1])._replace(key=pairs[0], what=np.full(pairs.shape[1], FORGET))
         some = Events(*(np.concatenate(pair) for pair in zip(some, swept, strict=True)))
         some = some.only(np.lexsort((some.position, some.key)))
-    runs, is_commit = Runs(some.key), some.what == COMMIT
+    runs, offsets = Runs(some.key), scene.log.offsets
     until = runs.lead(some.clock_ms, NONE)
     until = np.where(until == NONE, end_ms[some.group], until)
-    offsets, at = scene.log.offsets, np.where(is_commit, some.row, 0)
+    at = np.where(some.what == COMMIT, some.row, 0)
     none = np.full(runs.size, NONE)
     commit_ms, offset = (
         (offsets.commit_ms[at], offsets.offset[at]) if len(offsets.key) else (none, none)
     )
-    return Puts(some, runs, is_commit, commit_ms, offset, until, runs.first_behind(is_commit))
+    return Puts(some, commit_ms, offset, until)
 
 
 def joined(parts: Sequence[Puts]) -> Puts:
@@ -237,17 +234,11 @@ def joined(parts: Sequence[Puts]) -> Puts:
     if len(parts) == 1:
         return parts[0]
 
-    def column(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
+    def both(columns: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        return (np.concatenate(each) for each in zip(*columns, strict=True))
 
-    events: list[Any] = [np.concatenate(each) for each in zip(*(p.events for p in parts),
-                                                              strict=True)]  # fmt: skip
-    both, is_commit = Events(*events), column("is_commit")
-    runs = Runs(both.key)
-    return Puts(
-        both, runs, is_commit, column("commit_ms"), column("offset"), column("until_ms"),
-        runs.first_behind(is_commit),
-    )  # fmt: skip
+    rest = both((part.commit_ms, part.offset, part.until_ms) for part in parts)
+    return Puts(Events(*both(part.events for part in parts)), *rest)
 
 
 def endangered(scenarios: Sequence[Scenario], happened: Puts) -> Bools:
