@@ -112,7 +112,7 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
         "whatif": [_scenario(row, analysis) for row in facts["whatif"]],
         "scenario_columns": [column(name) for name in _SCENARIO],
         "metrics": _columns(
-            _every_bucket(_buckets(analysis.metrics, bucket_ms), bucket_ms),
+            _buckets(analysis.metrics, bucket_ms),
             ("bucket_start_ms", *COUNTS),
         ),
         "tables": [
@@ -223,17 +223,10 @@ def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
 
 
 def _buckets(metrics: Any, bucket_ms: int) -> list[dict[str, Any]]:
+    """In order, and with those in which nothing happened, as far as they are not too many."""
     start = ints(metrics["bucket_start_ms"]) // bucket_ms * bucket_ms
     rows = metrics.select(COUNTS).add_column(0, "bucket_start_ms", pa.array(start))
-    found = summed(rows, ["bucket_start_ms"])
-    last = found.sort_by([("bucket_start_ms", "descending")]).slice(0, BUCKETS)
-    buckets: list[dict[str, Any]] = last.to_pylist()
-    return buckets
-
-
-def _every_bucket(rows: list[dict[str, Any]], bucket_ms: int) -> list[dict[str, Any]]:
-    """In order, and with those in which nothing happened, as far as they are not too many."""
-    known = {int(row["bucket_start_ms"]): row for row in rows}
+    known = {row["bucket_start_ms"]: row for row in summed(rows, ["bucket_start_ms"]).to_pylist()}
     if not known:
         return []
     last = max(known)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import NONE, Ints, ints, texts, words
+from kgtool.analysis.fold.arrays import NONE, Ints, ints, summed, texts, words
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.scene import Scene
@@ -53,18 +53,16 @@ def gaps(scene: Scene, gone: Removals) -> Any:
 def writers(scene: Scene) -> Any:
     """Rows of ``schema.WRITERS`` by group, and what its name folds into."""
     group, names, bucket, sums = _doubled(scene) if scene.plan.doubled else _counted(scene)
-    times, at = np.unique(bucket, return_inverse=True)
-    pair, code = np.unique(at * (len(names) + 1) + group, return_inverse=True)
-    which = pair % (len(names) + 1)
+    written = {"bucket_ms": bucket, "number": group, **dict(zip(_SUMS, sums, strict=True))}
+    rows = summed(pa.table(written), ["bucket_ms", "number"])
+    which = ints(rows["number"])
     families = pa.array([fold(name) for name in names.to_pylist()], pa.string())
     columns = {
-        "bucket_ms": times[pair // (len(names) + 1)] if len(pair) else pair,
+        **{name: ints(rows[name]) for name in ("bucket_ms", *_SUMS)},
         "family": families.take(pa.array(which)),
-        "groups": np.ones(len(pair), dtype=np.int64),
-        **{name: np.bincount(code, each, minlength=len(pair)).astype(np.int64)
-           for name, each in zip(_SUMS, sums, strict=True)},
+        "groups": np.ones(len(rows), dtype=np.int64),
         "group": words(which, names),
-    }  # fmt: skip
+    }
     return scene.table("writers", columns, (("group", "string"),))
 
 

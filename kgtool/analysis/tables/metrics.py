@@ -13,13 +13,23 @@ in any group is taken for the topic's deletion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.fold.arrays import Bools, Ints, Runs, any_of, as_of, codes, ints, texts, words
+from kgtool.analysis.fold.arrays import (
+    Bools,
+    Ints,
+    Runs,
+    any_of,
+    as_of,
+    codes,
+    ints,
+    summed,
+    texts,
+    words,
+)
 from kgtool.analysis.fold.removals import EXPIRED, EXPLICIT, Removals
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.groups import completed
@@ -27,34 +37,28 @@ from kgtool.analysis.tables.groups import completed
 AT_ONCE_MS = 10_000
 """A deleted topic's offsets go from all groups within that time."""
 COUNTS = ("offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances")
-CHANGES = (("topic", "string"), ("at_ms", "bigint"), ("change", "bigint"), ("groups", "bigint"))
-"""Where offsets came (``change`` above 0) and went; ``groups``: groups with any, likewise."""
-COUNTED = (("what", "int"), ("bucket_start_ms", "bigint"), ("count", "bigint"))
-"""``what`` is a place in COUNTS."""
-DELETED = (("topic", "string"), ("at_ms", "bigint"), ("count", "bigint"))
-"""Offsets that went by hand, if not because their topic did."""
 
 
 def changes(scene: Scene) -> Any:
-    """Rows of CHANGES, summed up for each topic and moment."""
-    log, past = scene.log, scene.history
+    """``topic, at_ms, change, groups``: where offsets came (``change`` above 0) and went.
+
+    ``groups``: groups with any, likewise. Added up for each topic and moment.
+    """
+    past = scene.history
     rows, change, at_ms, group = _steps(scene)
     order = np.lexsort((-change, past.position[rows], group))
     rows, change, at_ms, group = rows[order], change[order], at_ms[order], group[order]
     had = Runs(group).sum_before(change)
     of_groups = np.where((had == 0) & (change == 1), 1, 0)
     of_groups -= (had + change == 0) & (change == -1)
-    topic = log.keys.topic[past.key[rows]]
-    code = codes(topic, at_ms)
-    _, first = np.unique(code, return_index=True)
-    return pa.table(
-        {
-            "topic": words(topic[first], log.topics),
-            "at_ms": at_ms[first],
-            "change": np.bincount(code, change).astype(np.int64),
-            "groups": np.bincount(code, of_groups).astype(np.int64),
-        }
-    )
+    return _by_topic(scene, past.key[rows], at_ms=at_ms, change=change, groups=of_groups)
+
+
+def _by_topic(scene: Scene, key: Ints, **columns: Ints) -> Any:
+    """Added up for each topic and moment."""
+    log = scene.log
+    found = summed(pa.table({"topic": log.keys.topic[key], **columns}), ["topic", "at_ms"])
+    return found.set_column(0, "topic", words(ints(found["topic"]), log.topics))
 
 
 def _steps(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
@@ -68,7 +72,10 @@ def _steps(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def counted(scene: Scene, gone: Removals) -> Any:
-    """Rows of COUNTED: all that this partition alone tells."""
+    """``what, bucket_start_ms, count``: all that this partition alone tells.
+
+    ``what`` is a place in COUNTS.
+    """
     bucket_ms = scene.plan.wanted.bucket_ms
     assert bucket_ms is not None
     log = scene.log
@@ -79,26 +86,22 @@ def counted(scene: Scene, gone: Removals) -> Any:
         at_ms, count = ints(log.counts["timestamp_ms"]), ints(log.counts["commits"])
     expired = gone.at_ms[~gone.own & (gone.cause == EXPIRED)]
     rebalanced = log.own.at_ms[completed(scene)]
-    parts = [(0, at_ms, count), (1, expired, np.ones_like(expired)),
-             (3, rebalanced, np.ones_like(rebalanced))]  # fmt: skip
-    return _table(parts, bucket_ms)
-
-
-def _table(parts: Iterable[tuple[int, Ints, Ints]], bucket_ms: int) -> Any:
-    rows = []
-    for what, at_ms, count in parts:
-        at_ms, count = at_ms[count > 0], count[count > 0]
-        bucket, code = np.unique(at_ms // bucket_ms, return_inverse=True)
-        total = np.bincount(code, count, minlength=len(bucket)).astype(np.int64)
-        start = bucket * bucket_ms
-        rows.append(pa.table({"what": np.full(len(bucket), what, np.int32),
-                              "bucket_start_ms": start, "count": total}))  # fmt: skip
-    return pa.concat_tables(rows)
+    parts = [
+        (0, at_ms[count > 0], count[count > 0]),
+        (1, expired, np.ones_like(expired)),
+        (3, rebalanced, np.ones_like(rebalanced)),
+    ]
+    rows = [
+        pa.table({"what": np.full(len(at), what, np.int32),
+                  "bucket_start_ms": at // bucket_ms * bucket_ms, "count": number})
+        for what, at, number in parts
+    ]  # fmt: skip
+    return summed(pa.concat_tables(rows), ["what", "bucket_start_ms"])
 
 
 def deleted(scene: Scene, gone: Removals) -> Any:
-    """Rows of DELETED: what went by hand, and not because its group did."""
-    log, rules, own = scene.log, scene.plan.rules, gone.own
+    """``topic, at_ms, count``: offsets that went by hand, and not because their group did."""
+    rules, own = scene.plan.rules, gone.own
     found: Bools = np.zeros(len(own), dtype=np.bool_)
     if rules.reads_subscriptions and len(own):  # before 2.4 there was no OffsetDelete
         with_group = any_of(codes(gone.group, gone.at_ms), own)
@@ -106,16 +109,7 @@ def deleted(scene: Scene, gone: Removals) -> Any:
         if not rules.new_coordinator:
             found &= ~_emptied(scene, gone)
     rows = np.flatnonzero(found)
-    topic, at_ms = log.keys.topic[gone.key[rows]], gone.at_ms[rows]
-    code = codes(topic, at_ms)
-    _, first = np.unique(code, return_index=True)
-    return pa.table(
-        {
-            "topic": words(topic[first], log.topics),
-            "at_ms": at_ms[first],
-            "count": np.bincount(code, minlength=0).astype(np.int64) if len(rows) else at_ms,
-        }
-    )
+    return _by_topic(scene, gone.key[rows], at_ms=gone.at_ms[rows], count=np.ones_like(rows))
 
 
 def _emptied(scene: Scene, gone: Removals) -> Bools:
@@ -138,7 +132,7 @@ def _left(code: Ints, at_ms: Ints, change: Ints, asked: Ints, asked_ms: Ints) ->
 def metrics(counts: Any, removed: Any, came_and_went: Any, bucket_ms: int) -> dict[str, Any]:
     """Columns of ``schema.METRICS`` of all partitions together.
 
-    ``came_and_went`` has the rows of CHANGES of every topic that is among ``removed``; None: no
+    ``came_and_went`` has the rows of ``changes`` of every topic that is among ``removed``; None: no
     topic is.
     """
     at_ms, number = np.zeros((2, 0), dtype=np.int64)

@@ -143,12 +143,10 @@ def curve(changes: Any, end_ms: int) -> Any:
     first = int(at_ms.min(initial=MAX))
     # A day at most: up to that each step divides the next, so every longer span's is made of it.
     step = min(step_ms(end_ms - first), DAY_MS) if len(rows) else 1
-    start, code = np.unique(at_ms // step * step, return_inverse=True)
-    sums = {
-        name: np.bincount(code, ints(changes[name])[rows], minlength=len(start)).astype(np.int64)
-        for name in ("change", "groups")
-    }
-    return pa.table({"start_ms": start, **sums, "first_ms": np.full(len(start), first)})
+    steps = {"start_ms": at_ms // step * step}
+    steps |= {name: ints(changes[name])[rows] for name in ("change", "groups")}
+    found = summed(pa.table(steps), ["start_ms"])
+    return found.append_column("first_ms", pa.array(np.full(len(found), first)))
 
 
 def step_ms(span_ms: int) -> int:

@@ -108,21 +108,13 @@ def days(scene: Scene, number: int, found: Lives) -> Any:
     rows = np.flatnonzero((at_ms != NONE) & (at_ms <= end_ms))
     role, expired = (np.concatenate([each, each])[rows] for each in (found.role, found.expired))
     went, change = went[rows], np.where(went[rows], -1, 1)
-    day, code = np.unique(at_ms[rows] // DAY_MS * DAY_MS, return_inverse=True)
-    sums = {
-        "removed_offsets": (role == OFFSET) & expired & went,
-        "removed_groups": (role == TOMBSTONE) & went,
-        "offset_change": np.where(role == OFFSET, change, 0),
-        "group_change": np.where(role == GROUP, change, 0),
-    }
-    return pa.table(
-        {
-            "scenario": np.full(len(day), number),
-            "day_ms": day,
-            **{name: np.bincount(code, each, minlength=len(day)).astype(np.int64)
-               for name, each in sums.items()},
-        }
-    )  # fmt: skip
+    offset, group = (np.where(role == each, change, 0) for each in (OFFSET, GROUP))
+    sums = ((role == OFFSET) & expired & went, (role == TOMBSTONE) & went, offset, group)
+    columns = {name: each.astype(np.int64) for name, each in zip(_CHANGES, sums, strict=True)}
+    columns |= {
+        "scenario": np.full(len(rows), number), "day_ms": at_ms[rows] // DAY_MS * DAY_MS,
+    }  # fmt: skip
+    return summed(pa.table(columns), ["scenario", "day_ms"])
 
 
 def families(scene: Scene, scenario: Scenario, found: Lives) -> Any:

@@ -182,13 +182,15 @@ class _Keys(NamedTuple):
     free: Bools
     """... and whether offsets of the topic are free then."""
 
+    def _windows(self, which: Bools, interval_ms: int) -> Windows:
+        """When checks come in those states, by pair."""
+        states, some = self.states, self.state[which]
+        return _windows(self.of[which], states.clock_ms[some], states.until_ms[some], interval_ms)
+
     def last(self, told: Judged, interval_ms: int, from_ms: Ints, until_ms: Ints) -> Ints:
         """The last check between two moments that finds each without protection; or NEVER."""
-        states, which = self.states, self.free & (told.rule[self.state] == _COMMIT)
-        some = self.state[which]
-        windows = _windows(
-            self.of[which], states.clock_ms[some], states.until_ms[some], interval_ms
-        )
+        which = self.free & (told.rule[self.state] == _COMMIT)
+        windows = self._windows(which, interval_ms)
         found = as_of(windows.key, windows.first, self.pair, until_ms, before=True)
         if not len(windows.key):
             return np.full(len(found), NEVER)
@@ -204,10 +206,7 @@ class _Keys(NamedTuple):
         dated = self.free & (rule == _EMPTY_SINCE)
         timed = self.free & (rule == _COMMIT)
         for rows, which in ((np.flatnonzero(own), dated | timed), (np.flatnonzero(~own), timed)):
-            some = self.state[which]
-            windows = _windows(
-                self.of[which], states.clock_ms[some], states.until_ms[some], interval
-            )
+            windows = self._windows(which, interval)
             found[rows] = windows.next(self.pair[rows], start[rows], interval)
         dates = shared(scenario, states, told).next(self.group, clock_ms, interval)
         by_date = ~own & (dates < found)
