@@ -66,7 +66,6 @@ class Own(NamedTuple):
     bytes: Ints
     generation: Ints
     members: Ints
-    since_ms: Ints
     key: Ints
     """Which of a group's own keys it is."""
     detail: Any
@@ -223,8 +222,7 @@ def _own(rows: Any, group: Ints) -> Own:
     return Own(
         ints(rows["log_offset"]), ints(rows["timestamp_ms"]), group, key_type,
         bools(rows["tombstone"]), ints(rows["bytes"]), ints(detail.field("generation")),
-        ints(detail.field("members")), ints(detail.field("state_since_ms")),
-        codes(group, key_type, member, regex), detail,
+        ints(detail.field("members")), codes(group, key_type, member, regex), detail,
     )  # fmt: skip
 
 

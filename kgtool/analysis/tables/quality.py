@@ -10,61 +10,52 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import schema
 from kgtool.analysis.fold.log import UNREAD_BATCHES
 
-_FIELDS = ("path", "partition", "reason", "records", "bytes", "position", "damage", "log_offset",
-           "offset")  # fmt: skip
-
-_Reasons = dict[str | None, list[dict[str, Any]]]
+_TOLD = (
+    ("records", "sum"), ("bytes", "sum"), ("position", "min"), ("damage", "any"),
+    ("log_offset", "min"), ("offset", "max"), ("partition", "min"), ("partition", "max"),
+)  # fmt: skip
 
 
 def quality(notes: Any) -> Any:
     """Rows of ``schema.RECORDS`` of the kind quality → an Arrow table of ``schema.QUALITY``."""
-    files: dict[str, _Reasons] = {}
-    for note in notes.select(_FIELDS).to_pylist():
-        of_file = files.setdefault(note["path"], defaultdict(list))
-        of_file[note["reason"]].append(note)
-    rows = [_row(path, of_file) for path, of_file in files.items()]
+    files: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for part in notes.group_by(["path", "reason"]).aggregate(list(_TOLD)).to_pylist():
+        files[part["path"]].append(part)
+    rows = [_row(path, parts) for path, parts in files.items()]
     return pa.Table.from_pylist(rows, schema=schema.arrow(schema.QUALITY))
 
 
-def _row(path: str, by_reason: _Reasons) -> dict[str, Any]:
-    size = total = skipped = 0
-    problems, firsts, lasts = [], [], []
-    for reason, notes in by_reason.items():
-        records, length = (_sum(notes, name) for name in ("records", "bytes"))
-        if reason is None or reason in UNREAD_BATCHES:
-            total += records or 0
-        # Bytes of batches within a chunk are counted with the chunk.
-        if reason is None or reason not in UNREAD_BATCHES:
-            size += length or 0
-        firsts += [note["log_offset"] for note in notes if note["log_offset"] is not None]
-        lasts += [note["offset"] for note in notes if note["offset"] is not None]
-        if reason is not None:
-            skipped += records or 0
-            problems.append(
-                {
-                    "reason": reason,
-                    "records": records,
-                    "bytes": length,
-                    "position": min((note["position"] for note in notes), default=None),
-                    "damage": any(note["damage"] for note in notes),
-                }
-            )
-    partitions = {note["partition"] for notes in by_reason.values() for note in notes}
+def _row(path: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """A file, of what was read (reason None) and of what was not."""
+    unread = [part for part in parts if part["reason"] is not None]
+    batches = [part for part in parts if part["reason"] in (None, *UNREAD_BATCHES)]
+    # Bytes of batches within a chunk are counted with the chunk.
+    chunks = [part for part in parts if part["reason"] not in UNREAD_BATCHES]
+    total = sum(part["records_sum"] or 0 for part in batches)
+    skipped = sum(part["records_sum"] or 0 for part in unread)
+    first, last = ([part[name] for part in parts if part[name] is not None]
+                   for name in ("log_offset_min", "offset_max"))  # fmt: skip
+    partitions = {part[name] for part in parts for name in ("partition_min", "partition_max")}
     one = partitions.pop() if len(partitions) == 1 else -1
+    problems = [
+        {
+            "reason": part["reason"],
+            "records": part["records_sum"],
+            "bytes": part["bytes_sum"],
+            "position": part["position_min"],
+            "damage": part["damage_any"],
+        }
+        for part in unread
+    ]
     return {
         "path": path,
         "partition": one if one >= 0 else None,
-        "bytes": size,
+        "bytes": sum(part["bytes_sum"] or 0 for part in chunks),
         "records": total,
         "decoded": total - skipped,
         "skipped": skipped,
         "damaged": any(problem["damage"] for problem in problems),
-        "first_offset": min(firsts, default=None),
-        "last_offset": max(lasts, default=None),
+        "first_offset": min(first, default=None),
+        "last_offset": max(last, default=None),
         "problems": sorted(problems, key=lambda each: (each["reason"], each["position"] or 0)),
     }
-
-
-def _sum(notes: list[dict[str, Any]], name: str) -> int | None:
-    values = [note[name] for note in notes if note[name] is not None]
-    return sum(values) if values else None
