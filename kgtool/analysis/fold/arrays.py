@@ -196,9 +196,7 @@ def bools(column: Any) -> Bools:
 def arrow_ints(values: Ints, kind: Any = None) -> Any:
     """An Arrow array; null where it is NONE."""
     missing = values == NONE
-    kind = kind or pa.int64()
-    plain = np.where(missing, 0, values) if missing.any() else values
-    return pa.array(plain, mask=missing if missing.any() else None).cast(kind)
+    return pa.array(values, mask=missing if missing.any() else None).cast(kind or pa.int64())
 
 
 def words(code: NDArray[Any], texts: Any) -> Any:
