@@ -116,20 +116,14 @@ def _reset(
     if given["from_file"] is not None and (topics or given["all_topics"]):
         ignored = "--topic" if topics else "--all-topics"
         output.note(f"Note: {ignored} is ignored: the file of --from-file says what is reset.")
-    wait = given["wait_empty"]
     names = given.get("group", selection.groups)
     return Reset(
         strategy=_strategy(output, selection, given),
         topics=topics,
-        execute=given["execute"],
-        export=given["export"],
         has_one_group=len(names) == 1 and not selection.needs_listing,
-        create=given["create"],
-        force=given["force"],
-        all_or_nothing=given["all_or_nothing"],
-        wait_seconds=timespec.waiting_seconds(wait),
-        yes=given["yes"],
+        wait_seconds=timespec.waiting_seconds(given["wait_empty"]),
         is_kafka_form=is_kafka_form,
+        **{name: value for name, value in given.items() if name in Reset._fields},
     )
 
 

@@ -15,7 +15,6 @@ from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator, by_checkpoints, by_time
 from kgtool.cli.commands.undo import living_options
-from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, chooser
@@ -90,8 +89,8 @@ def command(
         source: Callable[[], Iterable[GroupWish]] = partial(wishes, backup, selecting)
         if by_time or checkpoints is not None:
             source = _translated(session, output, backup, source, checkpoints)
-        work = PutBack(session, output, options, source, lambda: Change(session, output))
-        work.run("Restore {}?")
+        work = PutBack(session, output, options, source)
+        work.run()
     if not work.done and not work.failed and not output.errors:
         output.note("The file has no offsets for this selection: there is nothing to restore.")
     return output.finish()

@@ -16,7 +16,7 @@ from kgtool.changes.journal.remote import Copy, fetch
 from kgtool.changes.restore.decide import Policy
 from kgtool.changes.restore.from_journal import check, mark_undone, not_covered, wishes
 from kgtool.cli.flows import configs
-from kgtool.cli.flows.change import Change, folder, now_ms
+from kgtool.cli.flows.change import folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import change_options, open_session
@@ -155,14 +155,8 @@ def _undo(session: Session, output: Output, entry: history.Entry, options: Optio
         output.note(escape(warning))
     if history.is_about_configs(entry.path):
         return _undo_configs(session, output, entry, options, is_lost)
-    work = PutBack(
-        session,
-        output,
-        options,
-        lambda: wishes(entry.path),
-        lambda: Change(session, output, undoes=entry.id),
-    )
-    work.run("Restore {}?")
+    work = PutBack(session, output, options, lambda: wishes(entry.path), entry.id)
+    work.run()
     if not work.done and not work.failed:
         output.note("There is nothing to restore.")
     if not (options.dry_run or work.failed or is_lost):

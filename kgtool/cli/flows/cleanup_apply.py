@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import show_table
+from kgtool.client.ops import cut
 from kgtool.columns import keys, shown
 from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
 from kgtool.errors import ConfigError
@@ -156,13 +157,12 @@ class Apply:
             self._journals.append(change.journal_id)
             self._change = change
 
-    def _parts(self, left: Sequence[PlanItem]) -> Iterator[list[PlanItem]]:
+    def _parts(self, left: Sequence[PlanItem]) -> list[list[PlanItem]]:
         """Cut the work into parts: no more at once than the rate lets pass."""
         size = steps.GROUPS_AT_ONCE
         if self._options.rate is not None:
             size = max(1, min(size, int(self._options.rate)))
-        for start in range(0, len(left), size):
-            yield list(left[start : start + size])
+        return cut(left, size)
 
     def _apply(
         self, items: Sequence[PlanItem], change: Change, progress: Progress

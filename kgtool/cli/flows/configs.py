@@ -16,6 +16,7 @@ from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import preview, show_table
+from kgtool.client.ops import grouped
 from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS_ALTER
 from kgtool.errors import KgError
@@ -78,14 +79,9 @@ class Work:
     """One action that changes configs, from the check to the last row."""
 
     def __init__(
-        self,
-        session: Session,
-        output: Output,
-        *,
-        dry_run: bool,
-        yes: bool,
+        self, session: Session, output: Output, *, dry_run: bool, yes: bool,
         undoes: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._session = session
         self._output = output
         self._dry_run = dry_run
@@ -134,9 +130,8 @@ class Work:
             def work(part: list[str]) -> list[list[Item]]:
                 """Change some groups; return the items of each."""
                 going = [one for one in open_ if one.group in part]
-                agreed: dict[str, dict[str, str | None]] = {}
-                for one in going:
-                    agreed.setdefault(one.group, {})[one.name] = one.old
+                old = grouped((one.group, (one.name, one.old)) for one in going)
+                agreed = {group: dict(values) for group, values in old.items()}
                 written: set[tuple[str, str]] = set()
 
                 def before(sent: Wanted) -> None:
@@ -184,11 +179,9 @@ class Work:
 
 
 def _wanted(items: Sequence[Item]) -> dict[str, dict[str, str | None]]:
-    wanted: dict[str, dict[str, str | None]] = {}
-    for one in items:
-        if one.status == PENDING:
-            wanted.setdefault(one.group, {})[one.name] = one.new
-    return wanted
+    going = [one for one in items if one.status == PENDING]
+    wanted = grouped((one.group, (one.name, one.new)) for one in going)
+    return {group: dict(values) for group, values in wanted.items()}
 
 
 def _outcome(one: Item, answers: Mapping[tuple[str, str], KgError | None], good: str) -> Item:

@@ -59,17 +59,20 @@ Source = Callable[[], Iterable[GroupWish]]
 
 
 class PutBack:
-    """One ``undo`` or ``restore``, from the first look to the last row."""
+    """One ``undo`` or ``restore``, from the first look to the last row.
+
+    :param undoes: the id of the journal that is taken back.
+    """
 
     def __init__(
         self, session: Session, output: Output, options: Options, source: Source,
-        change: Callable[[], Change],
+        undoes: str | None = None,
     ) -> None:  # fmt: skip
         self._session = session
         self._output = output
         self._options = options
         self._source = source
-        self._new_change = change
+        self._undoes = undoes
         self._putter = Putter(session, options.policy, verify=options.verify)
         self._plan = Plan()
         self._wait_until: float | None = None
@@ -79,12 +82,12 @@ class PutBack:
         self.failed = 0
         self.journal_id: str | None = None
 
-    def run(self, question: str) -> None:
-        """Do all of it. ``question`` is what is asked; ``{}`` stands for the offsets."""
+    def run(self) -> None:
+        """Do all of it."""
         with self._table:
-            self._run(question)
+            self._run()
 
-    def _run(self, question: str) -> None:
+    def _run(self) -> None:
         total = 0
         with Meter(self._output, "Looking") as meter:
             for part in self._parts():
@@ -106,11 +109,11 @@ class PutBack:
             self._only_report(skip=True)
             return
         consent.ask(
-            self._session, self._output, question.format(self._plan.words), self._options.yes,
+            self._session, self._output, f"Restore {self._plan.words}?", self._options.yes,
             groups=self._plan.groups, offsets=self._plan.count,
         )  # fmt: skip
         self._meter = Meter(self._output, "Restoring", total)
-        with self._new_change() as change, self._meter:
+        with Change(self._session, self._output, undoes=self._undoes) as change, self._meter:
             self._change(change, total)
         self._table.flush()  # before the journal's line, which is what to type next
         self.journal_id = change.journal_id
