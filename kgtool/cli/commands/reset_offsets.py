@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from kgtool.changes.reset.targets import Strategy
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
+from kgtool.cli.flows.change import now_ms
 from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.declare import added, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
@@ -128,7 +128,6 @@ def _reset(
 
 
 def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) -> Strategy:
-    now_ms = time.time_ns() // 1_000_000
     for kind in ("to-earliest", "to-latest", "to-current"):
         if given[kind.replace("-", "_")]:
             return Strategy(kind)
@@ -138,9 +137,9 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
             return Strategy(kind, timespec.parse_long(text, kind))
     if given["to_datetime"] is not None:
         _warn_of_seconds(output, given["to_datetime"])
-        return Strategy("to-datetime", timespec.time_ms(given["to_datetime"], now_ms))
+        return Strategy("to-datetime", timespec.time_ms(given["to_datetime"], now_ms()))
     if given["by_duration"] is not None:
-        return Strategy("to-datetime", timespec.before_ms(given["by_duration"], now_ms))
+        return Strategy("to-datetime", timespec.before_ms(given["by_duration"], now_ms()))
     if given["like"] is not None:
         return Strategy("like", like=given["like"])
     is_single = len(selection.groups) == 1 and not selection.needs_listing

@@ -61,19 +61,17 @@ def get_output(ctx: click.Context) -> Output:
     return output
 
 
-def _set_output(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        get_output(ctx).format = value
+def _kept(attribute: str, read: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
+    """Let an option's value be remembered in the run's output, and not be the command's.
 
+    :param read: what is remembered of the value; may refuse it.
+    """
 
-def _set_color(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value:
-        get_output(ctx).use_color = False
+    def keep(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value is not None and value is not False:
+            setattr(get_output(ctx), attribute, read(value))
 
-
-def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value:
-        get_output(ctx).is_debug = True
+    return {"expose_value": False, "callback": keep}
 
 
 def _instead(function: F, wrapper: Callable[..., Any]) -> F:
@@ -106,11 +104,11 @@ def output_params(function: F) -> F:
     return added(
         function,
         flag("--debug", "Show tracebacks, and every message to and from brokers.",
-             expose_value=False, callback=_set_debug),
+             **_kept("is_debug")),
         flag("--no-color", "Never use colours (also NO_COLOR).",
-             expose_value=False, callback=_set_color),
-        click.option("--output", type=Named(FORMATS), expose_value=False,
-                     callback=_set_output, help="The format of the results (default: text)."),
+             **_kept("use_color", lambda _: False)),
+        option("--output", None, "The format of the results (default: text).",
+               type=Named(FORMATS), **_kept("format")),
     )  # fmt: skip
 
 
@@ -152,18 +150,13 @@ def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> 
     """Combine the options behind the command with those before it, the environment and files."""
     from kgtool import config
 
-    chosen = {name: _given_before(ctx, name, value) for name, value in given.items()}
-    settings = config.settings(
-        chosen["bootstrap_server"],
-        chosen["command_config"],
-        chosen["timeout"],
-        context=chosen["context"],
-    )
-    if settings is None and required:
-        raise no_cluster()
-    output = get_output(ctx)
+    server, file, name, timeout = (_given_before(ctx, each, given[each]) for each in CONNECTION)
+    settings = config.settings(server, file, timeout, context=name)
     if settings is None:
+        if required:
+            raise no_cluster()
         return None
+    output = get_output(ctx)
     for note in settings.notes:
         output.note(f"Warning: {escape(note)}")
     if output.is_debug:
@@ -281,18 +274,11 @@ def group_arguments(function: F) -> F:
     return added(_instead(function, wrapper), _GROUP, argument)
 
 
-def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Remember what is said of a change; the door asks for it."""
-    if value is not None and param.name is not None:
-        setattr(get_output(ctx), param.name, value)
-
-
-def _keep_copy(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+def _url(text: str) -> str:
     """Refuse what is no URL before anything is asked."""
-    if value is not None:
-        from kgtool.changes.journal.remote import check_url
+    from kgtool.changes.journal.remote import check_url
 
-        _keep(ctx, param, check_url(value))
+    return check_url(text)
 
 
 def consent_options(function: F) -> F:
@@ -300,10 +286,10 @@ def consent_options(function: F) -> F:
     return added(
         function,
         option("--journal-copy", "URL", "Keep the journal there too: s3://...",
-               expose_value=False, callback=_keep_copy),
-        option("--reason", "TEXT", "Why: kept in the journal.", expose_value=False, callback=_keep),
+               **_kept("journal_copy", _url)),
+        option("--reason", "TEXT", "Why: kept in the journal.", **_kept("reason")),
         option("--confirm", "CLUSTER_ID", "The cluster's id, if it is protected.",
-               expose_value=False, callback=_keep),
+               **_kept("confirm")),
         flag("--yes", "Do not ask."),
     )  # fmt: skip
 
@@ -313,9 +299,9 @@ def change_params(function: F) -> F:
     return consent_options(added(
         function,
         option("--max-delete", "N", "Refuse to change more than N groups.",
-               type=Number(0), expose_value=False, callback=_keep),
+               type=Number(0), **_kept("max_delete")),
         option("--canary", "N", "N groups first; stop if one fails.",
-               type=Number(1), expose_value=False, callback=_keep),
+               type=Number(1), **_kept("canary")),
         flag("--dry-run", "Show what would be done, and do nothing."),
     ))  # fmt: skip
 
