@@ -115,7 +115,7 @@ def arranged(found: Sequence[Row], view: View) -> list[Row]:
     rows: list[Row] = list(found)
     if view.by is not None:
         sums = summed(found, view.by)
-        rows = [row for row in sums if view.lag is None or view.lag.holds(row["lag"])]
+        rows = [row for row in sums if view.lag is None or view.lag(row["lag"])]
     elif view.totals:
         rows = list(totals(found))
     return columns.sort(rows, view.sort, lambda row: row) if view.sort is not None else rows

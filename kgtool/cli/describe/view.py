@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import columns as columns_of
@@ -30,30 +31,22 @@ _IDENTITY = ("group", "topic", "partition", "consumer_id")
 _RANGE = re.compile(r"\s*(>=|<=|>|<|=)\s*(\d{1,19})\s*", re.ASCII)
 
 
-class LagRange(NamedTuple):
-    """The value of ``--lag``: ``>1000``, ``>=10``, ``<5``, ``=0``."""
+_SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+          "=": operator.eq}  # fmt: skip
+LagTest = Callable[[int | None], bool]
 
-    sign: str
-    limit: int
 
-    @classmethod
-    def parse(cls, text: str | None) -> LagRange | None:
-        """Read it; UsageError for anything else."""
-        if text is None:
-            return None
-        found = _RANGE.fullmatch(text)
-        if found is None:
-            raise UsageError(
-                f"--lag takes a comparison such as '>1000', '>=10', '<5' or '=0', not '{text}'."
-            )
-        return cls(found[1], int(found[2]))
-
-    def holds(self, lag: int | None) -> bool:
-        """Whether a lag is in the range; an unknown one never is."""
-        if lag is None:
-            return False
-        sides = {">": lag > self.limit, "<": lag < self.limit, "=": lag == self.limit}
-        return any(sides[letter] for letter in self.sign)
+def _lag_test(text: str | None) -> LagTest | None:
+    """Read ``--lag``: ``>1000``, ``>=10``, ``<5``, ``=0``. An unknown lag never is in the range."""
+    if text is None:
+        return None
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"--lag takes a comparison such as '>1000', '>=10', '<5' or '=0', not '{text}'."
+        )
+    compare, limit = _SIGNS[found[1]], int(found[2])
+    return lambda lag: lag is not None and bool(compare(lag, limit))
 
 
 class View(NamedTuple):
@@ -63,7 +56,7 @@ class View(NamedTuple):
     verbose: bool = False
     topics: tuple[TopicSpec, ...] = ()
     lagging: bool = False
-    lag: LagRange | None = None
+    lag: LagTest | None = None
     by: str | None = None
     """``group`` or ``topic``: one row each."""
     time_lag: bool = False
@@ -91,7 +84,7 @@ class View(NamedTuple):
     def shows(self, row: Any) -> bool:
         """Whether a row of offsets is shown; ``--lag`` with ``--by`` is about the sums."""
         is_lagging = not self.lagging or (row.lag or 0) > 0
-        return is_lagging and (self.lag is None or self.by is not None or self.lag.holds(row.lag))
+        return is_lagging and (self.lag is None or self.by is not None or self.lag(row.lag))
 
     @property
     def is_kafkas(self) -> bool:
@@ -166,7 +159,7 @@ def make(
     known = _KNOWN[f"by {by}" if by is not None else "totals" if given["totals"] else name]
     columns, sort = given["columns"], given["sort"]
     view = View(
-        name, given["verbose"], topics, given["lagging"], LagRange.parse(given["lag"]), by,
+        name, given["verbose"], topics, given["lagging"], _lag_test(given["lag"]), by,
         given["time_lag"], given["read_committed"], given["expiry"], given["totals"],
         columns_of.parse(columns, known, "--columns") if columns is not None else (),
         columns_of.parse(sort, known, "--sort")[0] if sort is not None else None,
