@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 DAY_MS = 86_400_000
 
 
-def moment(ms: int) -> str:
-    """Write a time, in ms since the epoch, in UTC and to the second.
+def moment(ms: int, precision: str = "seconds") -> str:
+    """Write a time, in ms since the epoch, in UTC and to the second, or the ``milliseconds``.
 
-    >>> moment(1700000300999)
-    '2023-11-14T22:18:20Z'
+    >>> moment(1700000300999), moment(1700000300000, "milliseconds")
+    ('2023-11-14T22:18:20Z', '2023-11-14T22:18:20.000Z')
     """
-    from datetime import datetime, timezone
+    from datetime import datetime, timedelta
 
     try:
-        return datetime.fromtimestamp(ms // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
+        return (datetime(1970, 1, 1) + timedelta(milliseconds=ms)).isoformat("T", precision) + "Z"
+    except OverflowError:
         return str(ms)  # no calendar reaches there, but a client may have committed it
 
 

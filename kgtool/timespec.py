@@ -211,16 +211,3 @@ def waiting_seconds(text: str | None) -> float:
     if text is None:
         return 0.0
     return span_ms(text, "wait-empty", bare_ms=1000, least_ms=0) / 1000
-
-
-def shown_time(moment_ms: int) -> str:
-    """Return ms since the epoch as ISO 8601 in UTC, or as the number where no calendar reaches.
-
-    >>> shown_time(1700000300000)
-    '2023-11-14T22:18:20.000Z'
-    """
-    try:
-        moment = _EPOCH + timedelta(milliseconds=moment_ms)
-    except OverflowError:
-        return str(moment_ms)
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

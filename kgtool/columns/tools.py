@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from kgtool.columns import NAME, Column, Row, Text, machine, shown, written
 from kgtool.columns.changes import ERROR
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
-from kgtool.timespec import shown_time
+from kgtool.text import moment
 
 # -- coordinator ----------------------------------------------------------------------------------
 
@@ -76,7 +77,8 @@ PEEK = (
     Column("offset", "OFFSET", json="integer"),
     Column("committed_offset", json="integer"),
     Column("is_next", text=lambda row: "->" if row["is_next"] else "", json="boolean"),
-    Column("timestamp_ms", "TIME", text=written("timestamp_ms", shown_time), json="integer?"),
+    Column("timestamp_ms", "TIME", json="integer?",
+           text=written("timestamp_ms", partial(moment, precision="milliseconds"))),
     Column("timestamp_type"),
     Column("leader_epoch", json="integer?"),
     Column("key", "KEY", NAME, _decoded("key"), json="any"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kgtool import timespec
 from kgtool.errors import UsageError
+from kgtool.text import moment as shown
 
 T = 1_700_000_300_000  # 2023-11-14T22:18:20Z
 DAY = 86_400_000
@@ -98,7 +99,7 @@ def test_agrees_with_pythons_own_reader(moment: datetime, shift: int, precision:
     exact = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=timezone.utc)
     milliseconds = -(-exact // timedelta(milliseconds=1))
     assert timespec.time_ms(text, 0) == milliseconds
-    assert timespec.time_ms(timespec.shown_time(milliseconds), 0) == milliseconds
+    assert timespec.time_ms(shown(milliseconds, "milliseconds"), 0) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,12 @@ def test_seconds_in_the_place_of_milliseconds_are_noticed() -> None:
 
 @pytest.mark.parametrize(
     ("moment_ms", "text"),
-    [(T, "2023-11-14T22:18:20.000Z"), (-1, "1969-12-31T23:59:59.999Z"), (2**62, str(2**62))],
+    [
+        (T, "2023-11-14T22:18:20.000Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"),  # was a year 1 of one digit
+        (2**62, str(2**62)),
+    ],
 )
 def test_times_are_shown_in_utc(moment_ms: int, text: str) -> None:
-    assert timespec.shown_time(moment_ms) == text
+    assert shown(moment_ms, "milliseconds") == text

@@ -23,7 +23,7 @@ from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file
 from kgtool.config import Settings
 from kgtool.model import TopicSpec
-from kgtool.text import escape
+from kgtool.text import escape, moment
 
 _STRATEGY_OPTIONS = (
     flag("--to-earliest", "To the start of the log."),
@@ -151,5 +151,5 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
 
 def _warn_of_seconds(output: Output, text: str) -> None:
     if timespec.may_be_seconds(text):
-        when = timespec.shown_time(int(text))
+        when = moment(int(text), "milliseconds")
         output.note(f"Warn: {text} is taken as milliseconds since the epoch: {when}.")

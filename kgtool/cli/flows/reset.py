@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kgtool import timespec
 from kgtool.changes.reset.execute import execute_resets, look_again, settle, skip
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import members
@@ -29,7 +28,7 @@ from kgtool.config import Settings
 from kgtool.model import GroupDescription, TopicSpec, has_failed
 from kgtool.net.session import Session
 from kgtool.queries.offsets.adaptive_batches import Waves
-from kgtool.text import counted, escape
+from kgtool.text import counted, escape, moment
 
 
 class Reset(NamedTuple):
@@ -145,8 +144,8 @@ class _Run:
             return
         when = reset.strategy.timestamp_ms
         if when is not None:
-            moment = timespec.shown_time(when)
-            output.note_once(f"Looking for the first records at or after {moment}.")
+            shown_time = moment(when, "milliseconds")
+            output.note_once(f"Looking for the first records at or after {shown_time}.")
         if is_change:
             output.note_once("Committed offsets to reset:")
             if rows := reset_report.table_rows(wave):

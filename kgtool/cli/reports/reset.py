@@ -18,8 +18,7 @@ from kgtool.client.ops import grouped
 from kgtool.columns import Row
 from kgtool.columns.changes import RESET
 from kgtool.protocol import codes
-from kgtool.text import counted, escape, listed
-from kgtool.timespec import shown_time
+from kgtool.text import counted, escape, listed, moment
 
 if TYPE_CHECKING:
     from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
@@ -120,7 +119,8 @@ def _warning(row: ResetRow, strategy: Strategy) -> str:
         where = f"Partition {row.partition} from topic {row.topic}"
         if row.log is not None and row.log.start.offset == row.log.end.offset:
             return f"Warn: {where} is empty. {end}"
-        return f"Warn: {where} has no record at or after {shown_time(strategy.number)}. {end}"
+        when = moment(strategy.number, "milliseconds")
+        return f"Warn: {where} has no record at or after {when}. {end}"
     which = "higher than latest" if row.clamp == "end" else "lower than earliest"
     return (
         f"Warn: New offset ({row.asked}) is {which} offset for topic partition {row.at}. "
