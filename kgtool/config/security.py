@@ -158,9 +158,7 @@ def _store(properties: Properties, role: str, where: str) -> Store:
 
 def _trust_store(properties: Properties, where: str) -> Store | None:
     store = _store(properties, "truststore", where)
-    if store.certificates is not None:
-        _need_pem(store, "ssl.truststore.certificates", where)
-    _check(store, where)
+    _check(store, "ssl.truststore.certificates" if store.certificates else None, where)
     return store if store.location or store.certificates else None
 
 
@@ -173,9 +171,7 @@ def _key_store(properties: Properties, where: str) -> Store | None:
         if key is None:
             given, missing = missing, given
         raise ConfigError(f"{where} has {given}, but no {missing}: a PEM key store needs both.")
-    if key is not None:
-        _need_pem(store, "ssl.keystore.key", where)
-    _check(store, where)
+    _check(store, "ssl.keystore.key" if key else None, where)
     if store.location and store.type != "PEM" and store.password is None:
         raise ConfigError(
             f"{where} has ssl.keystore.location, but no ssl.keystore.password.",
@@ -184,14 +180,12 @@ def _key_store(properties: Properties, where: str) -> Store | None:
     return store if store.location or key is not None else None
 
 
-def _need_pem(store: Store, key: str, where: str) -> None:
-    if store.type != "PEM":
-        raise ConfigError(f"{where} has {key}: that needs ssl.{store.role}.type=PEM.")
-    if store.location is not None:
-        raise ConfigError(f"{where} has both {key} and ssl.{store.role}.location: give one.")
-
-
-def _check(store: Store, where: str) -> None:
+def _check(store: Store, pem: str | None, where: str) -> None:
+    """Refuse what does not go together; ``pem``: the property that holds PEM itself, if any."""
+    if pem and store.type != "PEM":
+        raise ConfigError(f"{where} has {pem}: that needs ssl.{store.role}.type=PEM.")
+    if pem and store.location is not None:
+        raise ConfigError(f"{where} has both {pem} and ssl.{store.role}.location: give one.")
     if store.password is None:
         return
     if store.type == "PEM":

@@ -87,11 +87,11 @@ def kafka_table(waves: Iterable[Sequence[KafkaRow]], groups: Sequence[str]) -> I
 
 def csv(resets: Sequence[GroupReset], with_group: bool, for_terminal: bool = False) -> str:
     """Return ``--export``: lines that ``--from-file`` reads, names as they are in a file."""
-    rows = [
+    known = (
         (escape(row.group) if for_terminal else row.group, row.at, row.new_offset)
         for row in _done(resets)
-    ]
-    known = [(group, at, offset) for group, at, offset in rows if offset is not None]
+        if row.new_offset is not None
+    )
     return reset_file.export(known, with_group)
 
 
