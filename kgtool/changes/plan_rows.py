@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.errors import KgError
-from kgtool.model import ItemError, Target
+from kgtool.model import CommittedOffset, ItemError, Target, same_commit
 
 Row = TypeVar("Row")
 Group = TypeVar("Group")
@@ -35,3 +36,18 @@ def each_open(group: Group, change: Callable[[Any], Any]) -> Group:
     known: Any = group
     done: Group = known._replace(rows=[change(row) if row.is_open else row for row in known.rows])
     return done
+
+
+def compared(
+    row: Row, old: CommittedOffset | None, now: CommittedOffset | KgError | None,
+    pending: KgError | None,
+) -> Row:  # fmt: skip
+    """Return a row as it is where its offset is what the plan has shown, else failed.
+
+    :param pending: why it is left alone where a transaction is about to change it, if it is.
+    """
+    if isinstance(now, KgError):
+        return failed(row, now)
+    if pending is not None and now is not None and now.is_pending:
+        return failed(row, pending)
+    return row if same_commit(now, old) else failed(row, changed_meanwhile(old, now))

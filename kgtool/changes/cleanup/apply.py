@@ -271,13 +271,8 @@ class Part:
         if not self._half:
             return {}
         left = {group: kept for group, kept in self._half.items() if kept}
-        done = dict.fromkeys(self._half, None) | self._session.run(
-            execute.restore(self._session.cluster, left)
-        )
-        rows = {
-            group: GroupDeletion(group, "failed" if error else "rebuilt", error)
-            for group, error in done.items()
-        }
+        rows = {group: GroupDeletion(group, "rebuilt") for group in self._half}
+        rows |= self._session.run(execute.restore(self._session.cluster, left))
         change.results(rows.values())
         return rows
 

@@ -106,22 +106,17 @@ def remove_groups(
     )
     rows = {row.group: row for row in deleted}
     again = {group: kept for group, kept in restored.items() if rows[group].error is None}
-    errors = yield from restore(cluster, again)
-    for group in again:
-        error = errors[group]
-        status = "rebuilt" if error is None else "failed"
-        rows[group] = GroupDeletion(group, status, error)
-    return rows
+    return rows | (yield from restore(cluster, again))
 
 
-def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str, ItemError | None]]:
-    """Commit what groups had, and verify it; None where all of it is there."""
+def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str, GroupDeletion]]:
+    """Commit what deleted groups had, and verify it: ``rebuilt`` where all of it is there."""
     writes = {g: {p: Write(None, value) for p, value in kept.items()} for g, kept in groups.items()}
     outcomes = yield from write_offsets(cluster, writes)
-    found: dict[str, ItemError | None] = {}
+    found: dict[str, GroupDeletion] = {}
     for group in groups:
         failed = [(p, error) for p, error in outcomes[group].items() if error is not None]
-        found[group] = None
+        found[group] = GroupDeletion(group, "rebuilt")
         if failed:
             partition, error = failed[0]
             lost = NotRestored(
@@ -129,7 +124,8 @@ def restore(cluster: Cluster, groups: Mapping[str, Kept]) -> Operation[dict[str,
                 f"restored: {partition}: {error.message}",
                 hint="kgtool undo restores them.",
             )
-            found[group] = ItemError.of(lost, Target(group=group))
+            gone = ItemError.of(lost, Target(group=group))
+            found[group] = GroupDeletion(group, "failed", gone)
     return found
 
 

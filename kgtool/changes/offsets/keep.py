@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
-from kgtool.changes.offsets.verify import Write, changed_meanwhile
+from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import each_open, failed, open_rows
+from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
 from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -29,7 +29,6 @@ from kgtool.model import (
     ItemError,
     Target,
     TopicPartition,
-    same_commit,
 )
 from kgtool.queries.cluster.transactions import pending_error
 from kgtool.queries.groups.describe import describe_with_type
@@ -246,17 +245,12 @@ def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgErro
     if error is not None:
         why = error
         return each_open(group, lambda row: failed(row, why._replace(target=Target(*row[:3]))))
-    return each_open(group, lambda row: _compared(row, found.get(row.at)))
 
+    def compare(row: KeepRow) -> KeepRow:
+        pending = _pending(row.group) if row.how == COMMIT else None
+        return compared(row, row.value, found.get(row.at), pending)
 
-def _compared(row: KeepRow, value: CommittedOffset | KgError | None) -> KeepRow:
-    if isinstance(value, KgError):
-        return failed(row, value)
-    if row.how == COMMIT and value is not None and value.is_pending:
-        return failed(row, _pending(row.group))
-    if not same_commit(value, row.value):
-        return failed(row, changed_meanwhile(row.value, value))
-    return row
+    return each_open(group, compare)
 
 
 Errors = dict[tuple[str, TopicPartition], "KgError | None"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kgtool.changes.offsets.commit import Outcome
-from kgtool.changes.offsets.verify import Write, changed_meanwhile
+from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import each_open, failed, open_rows
+from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
 from kgtool.changes.reset.rows import refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRow
 from kgtool.changes.snapshot import BeforeChange, GroupChange, OffsetImage, image_of
@@ -25,7 +25,6 @@ from kgtool.model import (
     Target,
     TopicPartition,
     has_failed,
-    same_commit,
 )
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
@@ -108,21 +107,11 @@ def _checked(
     if error is not None:
         return each_open(reset, lambda row: failed(row, error))._replace(error=error)
     assert not isinstance(committed, KgError)
-    return each_open(reset, lambda row: _compared(row, committed, force))
-
-
-def _compared(row: ResetRow, committed: Committed, force: bool) -> ResetRow:
-    value = committed.get(row.at)
-    if isinstance(value, KgError):
-        return failed(row, value)
-    if value is not None and value.is_pending and not force:
-        return failed(row, ChangedMeanwhile(
-            "A transaction has begun to change this offset since the plan was made.",
-            hint="Wait until it has ended, or give --force.",
-        ))  # fmt: skip
-    if not same_commit(value, row.old):
-        return failed(row, changed_meanwhile(row.old, value))
-    return row
+    pending = None if force else ChangedMeanwhile(
+        "A transaction has begun to change this offset since the plan was made.",
+        hint="Wait until it has ended, or give --force.",
+    )  # fmt: skip
+    return each_open(reset, lambda row: compared(row, row.old, committed.get(row.at), pending))
 
 
 # ---------------------------------------------------------------------------------------------
