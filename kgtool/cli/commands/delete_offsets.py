@@ -97,7 +97,6 @@ class _Run(NamedTuple):
     output: Output
     topics: Sequence[TopicSpec]
     force: bool
-    is_kafka_form: bool = False
 
     def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed]:
         """Show on stderr the offsets that are about to go; report, if nothing more is to come."""
@@ -118,12 +117,14 @@ class _Run(NamedTuple):
                 agreed.update(plan.agreed)
                 members.update({g: n for g, n in plan.members.items() if agreed[g].offsets})
                 waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
-        if not (dry_run or self.is_kafka_form) and any(one.offsets for one in agreed.values()):
+        if not (dry_run or self.output.is_kafka_form) and any(
+            one.offsets for one in agreed.values()
+        ):
             self._warn(members)
         return agreed
 
     def _show(self, plan: OffsetsPlan) -> None:
-        if self.is_kafka_form:
+        if self.output.is_kafka_form:
             return
         from kgtool.changes.offsets.delete import ends_of
 
@@ -196,7 +197,21 @@ class _Run(NamedTuple):
             yield from map(has_failed, done.values())
 
     def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
-        _report(self.output, results, is_kafka_form=self.is_kafka_form, is_dry=is_dry)
+        output = self.output
+        for result in results:
+            _headline(output, result, is_dry)
+            if output.is_kafka_form:
+                output.text(kafka_tables.offset_deletions(result.rows), end="")
+            elif result.rows:
+                output.text("\n" + _table(result.rows), end="")
+            if result.error is not None:  # said once, for the whole group
+                first, *others = list(map(rows.deletion, result.rows)) or [_empty(result)]
+                output.failed(result.error, row=first, quiet=True)
+                for shown in others:
+                    output.row(shown)
+                continue
+            for row in result.rows:
+                output.item(rows.deletion(row), row.error, quiet=True)
 
 
 def kafka_form(
@@ -205,7 +220,7 @@ def kafka_form(
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
     with open_session(settings) as session:
         groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
-        run = _Run(session, output, given["topic"], given["force"], is_kafka_form=True)
+        run = _Run(session, output, given["topic"], given["force"])
         if given["dry_run"]:
             going, count = _count(run.plan(groups, dry_run=True))
             consent.foretell(session, output, going, count, removes=True)
@@ -213,25 +228,6 @@ def kafka_form(
         change = run.delete(groups)
     change.say()
     return output.finish()
-
-
-def _report(
-    output: Output, results: Iterable[GroupOffsetDeletions], *, is_kafka_form: bool, is_dry: bool
-) -> None:
-    for result in results:
-        _headline(output, result, is_dry)
-        if is_kafka_form:
-            output.text(kafka_tables.offset_deletions(result.rows), end="")
-        elif result.rows:
-            output.text("\n" + _table(result.rows), end="")
-        if result.error is not None:  # said once, for the whole group
-            first, *others = list(map(rows.deletion, result.rows)) or [_empty(result)]
-            output.failed(result.error, row=first, quiet=True)
-            for shown in others:
-                output.row(shown)
-            continue
-        for row in result.rows:
-            output.item(rows.deletion(row), row.error, quiet=True)
 
 
 def _empty(result: GroupOffsetDeletions) -> dict[str, object]:

@@ -14,7 +14,7 @@ from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
 from kgtool.cli.flows.change import now_ms
 from kgtool.cli.flows.reset import Reset, run
-from kgtool.cli.options.declare import added, declare, flag, option, repeatable
+from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, group_options
 from kgtool.cli.options.types import Name, TopicSpecType
@@ -24,24 +24,6 @@ from kgtool.cli.reports import reset_file
 from kgtool.config import Settings
 from kgtool.model import TopicSpec
 from kgtool.text import escape, moment
-
-_STRATEGY_OPTIONS = (
-    flag("--to-earliest", "To the start of the log."),
-    flag("--to-latest", "To the end of the log."),
-    flag("--to-current", "To where it is; partitions never committed are skipped."),
-    option("--to-offset", "N", "To this offset, clamped to the log."),
-    option("--shift-by", "N", "By N records (negative: back), clamped to the log."),
-    option("--to-datetime", "TIME", "To the first record from this time on: 2023-11-14T22:18:20Z "
-           "(no zone: UTC), 1700000300000 (ms since the epoch), now-2h30m."),
-    option("--by-duration", "DURATION", "To the first record newer than DURATION: 1d12h, P1D."),
-    option("--from-file", "FILE", "To the offsets of a CSV file (see --export).",
-           type=click.Path()),
-    option("--like", "GROUP", "To where another group is: all of it, or --topic.", type=Name()),
-)  # fmt: skip
-
-
-def _strategy_options(function: Any) -> Any:
-    return added(function, *reversed(_STRATEGY_OPTIONS))
 
 
 @declare(
@@ -56,7 +38,17 @@ def _strategy_options(function: Any) -> Any:
 @repeatable("--topic", "TOPIC[:0,1]", "A topic, or some of its partitions; repeatable.",
             type=TopicSpecType())  # fmt: skip
 @flag("--all-topics", "Every partition with a committed offset.")
-@_strategy_options
+@flag("--to-earliest", "To the start of the log.")
+@flag("--to-latest", "To the end of the log.")
+@flag("--to-current", "To where it is; partitions never committed are skipped.")
+@option("--to-offset", "N", "To this offset, clamped to the log.")
+@option("--shift-by", "N", "By N records (negative: back), clamped to the log.")
+@option("--to-datetime", "TIME", "To the first record from this time on: 2023-11-14T22:18:20Z "
+        "(no zone: UTC), 1700000300000 (ms since the epoch), now-2h30m.")  # fmt: skip
+@option("--by-duration", "DURATION", "To the first record newer than DURATION: 1d12h, P1D.")
+@option("--from-file", "FILE", "To the offsets of a CSV file (see --export).",
+        type=click.Path())  # fmt: skip
+@option("--like", "GROUP", "To where another group is: all of it, or --topic.", type=Name())
 @flag("--execute", "Do it; without it, this is a dry run.")
 @flag("--export", "Print CSV that --from-file reads.")
 @flag("--create", "Create missing groups.")
@@ -72,7 +64,7 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     """
     selection.check("reset-offsets")
     kafka_refusals.check_reset(_names(selection, given))
-    reset = _reset(output, selection, given, is_kafka_form=False)
+    reset = _reset(output, selection, given)
     if reset.execute:
         consent.require(reset.yes, dry_run=False)
     elif not (given["dry_run"] or reset.export) and output.is_text and consent.is_interactive():
@@ -86,7 +78,7 @@ def kafka_form(
     """Reset as ``kafka-consumer-groups.sh --reset-offsets`` does: without asking."""
     if not given["execute"] and not given["dry_run"]:
         output.note(reset_report.NO_EXECUTE)
-    reset = _reset(output, selection, given, is_kafka_form=True)
+    reset = _reset(output, selection, given)
     return run(settings, output, selection, reset)
 
 
@@ -103,9 +95,7 @@ def _names(selection: Selection, given: Mapping[str, Any]) -> set[str]:
 # What is asked for
 
 
-def _reset(
-    output: Output, selection: Selection, given: Mapping[str, Any], *, is_kafka_form: bool
-) -> Reset:
+def _reset(output: Output, selection: Selection, given: Mapping[str, Any]) -> Reset:
     """Read the options' values; nothing has been sent yet.
 
     :raises UsageError: a value can't be understood.
@@ -122,7 +112,6 @@ def _reset(
         topics=topics,
         has_one_group=len(names) == 1 and not selection.needs_listing,
         wait_seconds=timespec.waiting_seconds(given["wait_empty"]),
-        is_kafka_form=is_kafka_form,
         **{name: value for name, value in given.items() if name in Reset._fields},
     )
 

@@ -46,7 +46,6 @@ class Reset(NamedTuple):
     all_or_nothing: bool
     wait_seconds: float
     yes: bool
-    is_kafka_form: bool
     asks: bool = False
     """Somebody can be asked after the preview: without ``--execute``, on a terminal."""
 
@@ -132,13 +131,13 @@ class _Run:
                 waves.learn(len(names), sum(len(group.rows) for group in wave))
                 self._show(wave, is_change=bool(going) and reset.is_wanted)
                 meter.add(len(names))
-        if self._going and reset.is_wanted and not (self._is_off or reset.is_kafka_form):
+        if self._going and reset.is_wanted and not (self._is_off or self._output.is_kafka_form):
             self._output.note(WAY_BACK)
 
     def _show(self, wave: Sequence[GroupReset], *, is_change: bool) -> None:
         """Say on stderr what is about to happen, before anything is written."""
         reset, output = self._reset, self._output
-        if reset.is_kafka_form or (reset.export and not is_change):
+        if output.is_kafka_form or (reset.export and not is_change):
             for line in reset_report.notes(wave, reset.strategy):
                 output.note(escape(line))
             return
@@ -156,7 +155,7 @@ class _Run:
                     output.note(escape(said))
 
     def _ask(self) -> None:
-        if not self._reset.is_kafka_form:
+        if not self._output.is_kafka_form:
             question = f"Reset {counted(self._offsets, 'committed offset')}?"
             consent.ask(
                 self._session, self._output, question, self._reset.yes, groups=self._going,
@@ -174,7 +173,8 @@ class _Run:
             return
         work = self._work(change)
         total = len(self._groups if reset.all_or_nothing else self._going)
-        course = Course(self._session, self._output, total, yes=reset.yes or reset.is_kafka_form)
+        is_silent = reset.yes or self._output.is_kafka_form
+        course = Course(self._session, self._output, total, yes=is_silent)
         with Meter(self._output, "Resetting", total) as meter:
             for wave in self._plan:
                 going = [g for g in wave if reset.all_or_nothing or g.group in self._going]
@@ -227,7 +227,7 @@ class _Run:
         if reset.export:
             lines = reset_report.csv(wave, not reset.has_one_group, sys.stdout.isatty())
             output.text(lines, end="")
-        elif reset.is_kafka_form:
+        elif output.is_kafka_form:
             rows = reset_report.kafka_rows(wave)
             self._kafka_rows.add(rows)
             self._has_table |= bool(rows)
@@ -238,11 +238,11 @@ class _Run:
         reset, output = self._reset, self._output
         self._table.flush()
         if reset.export:
-            output.text("", end="\n" if reset.is_kafka_form else "")
-        elif reset.is_kafka_form and (self._has_table or self._goes_on()):
+            output.text("", end="\n" if output.is_kafka_form else "")
+        elif output.is_kafka_form and (self._has_table or self._goes_on()):
             for text in reset_report.kafka_table(self._kafka_rows, self._groups):
                 output.text(text, end="")
-        if not reset.is_kafka_form and not reset.execute:
+        if not output.is_kafka_form and not reset.execute:
             output.note("Dry run: nothing was changed; --execute does it.")
 
     def _goes_on(self) -> bool:
