@@ -54,9 +54,8 @@ def command() -> None:
 @option("--password", "REF", "Where the password is: env:NAME, file:PATH, keyring:SERVICE/USER.")
 @repeatable("--secret secrets", "KEY=REF",
             "A secret property, such as ssl.keystore.password; repeatable.")  # fmt: skip
-@click.option("--protected/--not-protected", default=None,
-              help="Ask twice before changing this cluster, and require --confirm with --yes "
-                   "(default: names starting with prod).")  # fmt: skip
+@flag("--protected/--not-protected", "Ask twice before changing this cluster, and require "
+      "--confirm with --yes (default: names starting with prod).", default=None)  # fmt: skip
 @option("--cluster-id", "ID", "The cluster's id (default: learned at first use).")
 @option("--policy", "FILE", "A TOML file that limits what may be changed on the cluster.",
         type=click.Path())  # fmt: skip

@@ -16,7 +16,7 @@ from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator, by_checkpoints, by_time
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.flows.restore import Options, PutBack
-from kgtool.cli.options.declare import declare, flag, option, repeatable
+from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, chooser
 from kgtool.cli.options.shared import change_options, name_options, open_session, topics_option
 from kgtool.cli.output.output import Output
@@ -34,7 +34,7 @@ from kgtool.net.session import Session
     "kgtool restore offsets.jsonl --group billing --topic orders",
     "kgtool restore offsets.jsonl --group billing --map-group billing=billing-eu",
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @name_options
 @topics_option("Only this topic of the file, or some of its partitions; repeatable.")
 @repeatable("--map-group", "OLD=NEW", "Give the offsets of group OLD to group NEW; repeatable.")
@@ -42,15 +42,9 @@ from kgtool.net.session import Session
 @flag("--other-cluster", "The file is from another cluster, as in a migration.")
 @flag("--by-time", "By the times of a backup --times: may repeat records, skips none.")
 @option("--checkpoints", "TOPIC", "By MirrorMaker's checkpoints: SOURCE.checkpoints.internal.")
-@click.option(
-    "--create/--no-create", default=True, show_default=True, help="Create missing groups."
-)
-@click.option(
-    "--verify/--no-verify",
-    default=True,
-    show_default=True,
-    help="Read back what was written, and compare.",
-)
+@flag("--create/--no-create", "Create missing groups.", default=True, show_default=True)
+@flag("--verify/--no-verify", "Read back what was written, and compare.",
+      default=True, show_default=True)  # fmt: skip
 @flag("--force", "Even if the cluster or topic differs, or the offset is out of range.")
 @living_options
 @change_options()
