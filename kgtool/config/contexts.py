@@ -40,7 +40,8 @@ from kgtool.errors import ConfigError, UsageError, WrongCluster
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_SECURITY = "org.apache.kafka.common.security"
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+"""Nobody asks which one it is: the mechanism decides."""
 _TEXTS = ("bootstrap", "command_config", "user", "policy")
 _HEAD = "# Written by `kgtool context`; comments are not kept. Secrets are references only.\n"
 
@@ -268,10 +269,8 @@ def properties_of(context: Context, file: Properties, environ: Mapping[str, str]
     if context.user is not None and password is not None:
         from kgtool.config.jaas import jaas_line
 
-        is_scram = (merged.value("sasl.mechanism") or "").startswith("SCRAM")
-        module = f"{_SECURITY}.{'scram.Scram' if is_scram else 'plain.Plain'}LoginModule"
         options = {"username": context.user, "password": password}
-        merged["sasl.jaas.config"] = jaas_line(module, options)
+        merged["sasl.jaas.config"] = jaas_line(_MODULE, options)
     return merged
 
 

@@ -210,6 +210,15 @@ def test_the_first_cluster_is_remembered_and_another_one_refused() -> None:
     assert load().get("a").cluster_id == "one"
 
 
+def test_a_cluster_that_does_not_tell_its_id_is_neither_refused_nor_remembered() -> None:
+    put(Context("a", "a:1"))
+    load().get("a").check(None)
+    assert load().get("a").cluster_id is None
+    load().get("a").check("one")
+    load().get("a").check(None)
+    assert load().get("a").cluster_id == "one"
+
+
 def test_the_first_one_stays_if_two_are_at_it() -> None:
     put(Context("a", "a:1"))
     both = [load().get("a"), load().get("a")]
