@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 
 from kgtool.analysis.decode.lockstep import Bools, Ints, View
 
 NEWEST_VALUE = 4
-_PRIMES = (np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F))
 
 
 class Keys(NamedTuple):
@@ -84,71 +82,33 @@ def read_keys(view: View, at: Ints, size: Ints) -> Keys:
 
 def distinct(view: View, at: Ints, size: Ints) -> tuple[Ints, Ints]:
     """(code of each byte range, first place of each code): equal bytes, equal code."""
-    hashes = _hash(view, at, size)
-    codes = pa.array(hashes).dictionary_encode()
+    codes = _ranges(view, at, size).dictionary_encode()
     code = codes.indices.to_numpy().astype(np.int64)
     first = np.zeros(len(codes.dictionary), dtype=np.int64)
-    places = np.arange(len(code))
-    first[code[::-1]] = places[::-1]
-    if not _equal(view, at, size, at[first][code], size[first][code]):
-        # Two keys with one hash: rare beyond belief, but a wrong table would be worse.
-        data = view.bytes.tobytes()
-        ranges = zip(at.tolist(), size.tolist(), strict=True)
-        seen: dict[bytes, int] = {}
-        code = np.array([seen.setdefault(data[a : a + s], len(seen)) for a, s in ranges])
-        first = np.zeros(len(seen), dtype=np.int64)
-        first[code[::-1]] = places[::-1]
+    first[code[::-1]] = np.arange(len(code))[::-1]
     return code, first
-
-
-def _words(view: View, at: Ints, size: Ints, step: int) -> NDArray[np.uint64]:
-    """The ``step``-th 8 bytes of each range, zero behind its end."""
-    word = view.i64(at + 8 * step).view(np.uint64)
-    missing = np.clip(8 * (step + 1) - size, 0, 7).astype(np.uint64)
-    shift = missing * np.uint64(8)
-    kept: NDArray[np.uint64] = (word >> shift) << shift
-    return kept
-
-
-def _hash(view: View, at: Ints, size: Ints) -> NDArray[np.uint64]:
-    result = size.astype(np.uint64) * _PRIMES[1]
-    step, running = 0, np.flatnonzero(size > 0)
-    while running.size:
-        word = _words(view, at[running], size[running], step)
-        mixed = (result[running] ^ word) * _PRIMES[0]
-        result[running] = (mixed ^ (mixed >> np.uint64(29))) * _PRIMES[1]
-        step += 1
-        running = running[size[running] > 8 * step]
-    folded: NDArray[np.uint64] = result ^ (result >> np.uint64(32))
-    return folded
-
-
-def _equal(view: View, at: Ints, size: Ints, other: Ints, other_size: Ints) -> bool:
-    if not np.array_equal(size, other_size):
-        return False
-    step, running = 0, np.flatnonzero((at != other) & (size > 0))
-    while running.size:
-        left = _words(view, at[running], size[running], step)
-        if not np.array_equal(left, _words(view, other[running], size[running], step)):
-            return False
-        step += 1
-        running = running[size[running] > 8 * step]
-    return True
 
 
 def strings(view: View, at: Ints, size: Ints) -> Any:
     """UTF-8 strings of ``size`` bytes at ``at`` as an Arrow array; bad bytes become U+FFFD."""
-    bounds = np.zeros(len(size) + 1, dtype=np.int64)
-    np.cumsum(size, out=bounds[1:])
-    source = np.arange(bounds[-1]) + np.repeat(at - bounds[:-1], size)
-    data = pa.py_buffer(view.bytes[source])
-    array = pa.LargeStringArray.from_buffers(len(size), pa.py_buffer(bounds), data)
+    array = _ranges(view, at, size)
     try:
-        array.validate(full=True)
+        return array.cast(pa.string())
     except pa.ArrowInvalid:
-        raw = array.cast(pa.large_binary()).to_pylist()
+        raw = array.to_pylist()
         return pa.array([value.decode(errors="replace") for value in raw], pa.string())
-    return array.cast(pa.string())
+
+
+def _ranges(view: View, at: Ints, size: Ints) -> Any:
+    """The bytes of each range, which must not overlap, as an Arrow array."""
+    order = np.argsort(at, kind="stable")
+    bounds = np.append(np.stack((at, at + size), axis=1)[order], view.size)
+    # Without a copy: every other value is what lies between two ranges.
+    data = [None, pa.py_buffer(bounds), pa.py_buffer(view.bytes)]
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * len(at), data)
+    place = np.empty_like(at)
+    place[order] = 2 * np.arange(len(at))
+    return array.take(pa.array(place))
 
 
 def read_values(view: View, at: Ints, size: Ints) -> Values:
@@ -195,11 +155,9 @@ def _topic_id(view: View, at: Ints, ends: Ints, tagged: Bools) -> tuple[Ints, In
 
 def topic_ids(view: View, at: Ints) -> Any:
     """Kafka's spelling (unpadded URL-safe base64) of the ids at these positions; null for -1."""
-    result: NDArray[np.object_] = np.full(len(at), None, dtype=object)
-    present = np.flatnonzero(at >= 0)
-    if present.size:
-        code, first = distinct(view, at[present], np.full(len(present), 16, dtype=np.int64))
-        raw = [view.bytes[p : p + 16].tobytes() for p in at[present][first].tolist()]
-        text = [base64.urlsafe_b64encode(value).decode().rstrip("=") for value in raw]
-        result[present] = np.array(text, dtype=object)[code]
-    return pa.array(result, pa.string())
+    present = at >= 0
+    ids = _ranges(view, np.maximum(at, 0), np.where(present, 16, 0)).dictionary_encode()
+    texts = [
+        base64.urlsafe_b64encode(raw).decode().rstrip("=") for raw in ids.dictionary.to_pylist()
+    ]
+    return pa.array(texts, pa.string()).take(pa.array(ids.indices.to_numpy(), mask=~present))
