@@ -39,8 +39,8 @@ null where a subscription is not known."""
 
 RECORDS: Final = (
     *_columns("""
-        kind string, partition int, log_offset bigint, base_offset bigint, timestamp_ms bigint,
-        key_type int, group string, tombstone boolean
+        kind string, partition int, log_offset bigint, timestamp_ms bigint, key_type int,
+        group string, tombstone boolean
     """),
     # offsets: null producer_id is an ordinary commit; commits counts the records that the row
     # stands for (superseded ones are dropped while decoding), first_ms is when the first of those

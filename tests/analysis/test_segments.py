@@ -48,7 +48,6 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[Note]]:
             found.append(
                 {
                     "offset": int(decoded.log_offset[i]),
-                    "baseOffset": int(decoded.base_offset[i]),
                     "timestamp": int(decoded.timestamp_ms[i]),
                     "producerId": int(decoded.producer_id[i]),
                     "transactional": bool(decoded.transactional[i]),

@@ -32,7 +32,6 @@ class Decoded(NamedTuple):
     view: View
     """Where the keys and values lie."""
     log_offset: Ints
-    base_offset: Ints
     timestamp_ms: Ints
     producer_id: Ints
     transactional: Bools
@@ -90,7 +89,6 @@ def read_chunk(chunk: Chunk) -> tuple[Decoded, list[Note]]:
     decoded = Decoded(
         view=view,
         log_offset=headers.base_offset[batch] + records.offset_delta,
-        base_offset=headers.base_offset[batch],
         timestamp_ms=np.where(appended, headers.max_timestamp[batch], own_time),
         producer_id=headers.producer_id[batch],
         transactional=(attributes & TRANSACTIONAL) != 0,

@@ -37,7 +37,6 @@ def batches(source: Source, kind: str, records: Decoded, columns: dict[str, Any]
     index = columns["index"]
     if len(index):
         columns["log_offset"] = records.log_offset[index]
-        columns["base_offset"] = records.base_offset[index]
         columns["timestamp_ms"] = records.timestamp_ms[index]
         yield rows(source, kind, len(index), columns)
 

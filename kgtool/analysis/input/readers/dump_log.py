@@ -64,7 +64,7 @@ _ERROR = 'Exception in thread "'
 _INVALID_END = re.compile(r"^Found \d+ invalid bytes at the end of", re.MULTILINE)
 _HEADING = re.compile(r"Dumping |(?:Log s|S)tarting offset: |Found |Mismatches in ")
 _decode = json.JSONDecoder().raw_decode
-_SHARED = {"baseOffset": "0", "producerId": "-1", "isTransactional": "false", "isvalid": "true"}
+_SHARED = {"producerId": "-1", "isTransactional": "false", "isvalid": "true"}
 
 
 def read_units(part: Iterable[Unit], into: Collected, end: int) -> None:
@@ -106,10 +106,8 @@ def _read_record(line: str, batch: dict[str, str], position: int, into: Collecte
     log_offset = int(fields["offset"])
     at_ms = [int(fields[name]) for name in _TIMES if name in fields][0]
     size = int(fields["valueSize"] if "valueSize" in fields else fields["valuesize"])
-    is_alone = batch is _SHARED  # before 2.2 a record's line has what is its batch's
-    shared = fields if is_alone else batch
+    shared = fields if batch is _SHARED else batch  # before 2.2 its line has what is its batch's
     about: dict[str, Any] = {
-        "base_offset": log_offset if is_alone else int(batch["baseOffset"]),
         "producer_id": int(shared.get("producerId", -1)),
         "transactional": shared.get("isTransactional") == "true",
     }

@@ -155,7 +155,6 @@ def _decoded(rows: Any) -> Decoded:
     return Decoded(
         view=View(np.concatenate([keys, values])),
         log_offset=offset,
-        base_offset=offset,
         timestamp_ms=rows["timestamp_ms"].to_numpy().astype(np.int64),
         producer_id=np.full(len(offset), -1, dtype=np.int64),
         transactional=nothing,

@@ -43,7 +43,7 @@ _int32 = struct.Struct(">i").pack
 _int64 = struct.Struct(">q").pack
 _head = struct.Struct(">hq").pack
 _head_3 = struct.Struct(">hqi").pack
-_COLUMNS = 8
+_COLUMNS = 7
 _LIMIT = 1 << 63
 
 
@@ -61,18 +61,16 @@ class Collected:
 
     def add(
         self, log_offset: int, timestamp_ms: int, key: bytes, value: bytes | None,
-        *, base_offset: int | None = None, producer_id: int = -1, transactional: bool = False,
-        control: bool = False,
+        *, producer_id: int = -1, transactional: bool = False, control: bool = False,
     ) -> None:  # fmt: skip
         """Take a record; ``value`` None is a tombstone. ValueError for a number beyond 64 bits."""
-        base_offset = log_offset if base_offset is None else base_offset
-        for number in (log_offset, base_offset, timestamp_ms, producer_id):
+        for number in (log_offset, timestamp_ms, producer_id):
             if not -_LIMIT <= number < _LIMIT:
                 raise ValueError(f"{number} is not a 64-bit number")
         self._parts.append(key if value is None else key + value)
         self._rows.append(
             (
-                log_offset, base_offset, timestamp_ms, producer_id, transactional, control,
+                log_offset, timestamp_ms, producer_id, transactional, control,
                 len(key), -1 if value is None else len(value),
             )
         )  # fmt: skip
@@ -104,14 +102,13 @@ class Collected:
     def decoded(self) -> Decoded:
         """What was collected, as a chunk of a segment would be read."""
         table = np.array(self._rows, dtype=np.int64).reshape(-1, _COLUMNS)
-        log_offset, base_offset, at_ms, producer, transactional, control, key, value = table.T
+        log_offset, at_ms, producer, transactional, control, key, value = table.T
         sizes = key + np.maximum(value, 0)
         ends = np.cumsum(sizes)
         key_at = ends - sizes
         return Decoded(
             view=View(b"".join(self._parts)),
             log_offset=log_offset,
-            base_offset=base_offset,
             timestamp_ms=at_ms,
             producer_id=producer,
             transactional=transactional.astype(np.bool_),
