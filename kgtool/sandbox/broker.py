@@ -193,7 +193,7 @@ def start_node(
     processes.spawn(command(java, class_path, folder, flags), folder, folder / "console.log")
 
 
-def last_words(folder: Path, lines: int = 5) -> str:
+def last_words(folder: Path) -> str:
     """What a process's logs say about why it died: the first errors and their causes.
 
     What comes after them is only the noise of its shutting down.
@@ -201,7 +201,7 @@ def last_words(folder: Path, lines: int = 5) -> str:
     text = "\n".join(_tail(folder / name) for name in ("server.log", "console.log"))
     plain = [_PREFIX.sub("", line).strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in plain if _TELLING.search(line) and not line.startswith("at ")]
-    chosen = list(dict.fromkeys(errors))[:lines] or plain[-lines:]
+    chosen = list(dict.fromkeys(errors))[:5] or plain[-5:]
     return "\n".join(f"  {line[:300]}" for line in chosen)
 
 
@@ -210,9 +210,9 @@ _PREFIX = re.compile(r"^\d{4}-\d\d-\d\d \S+ \[[^]]*\] ")
 _TELLING = re.compile(r"^(ERROR|FATAL)\b|\w(Exception|Error)(:|$)|^Caused by")
 
 
-def _tail(path: Path, size: int = 200_000) -> str:
+def _tail(path: Path) -> str:
     try:
-        return path.read_bytes()[-size:].decode("utf-8", "replace")
+        return path.read_bytes()[-200_000:].decode("utf-8", "replace")
     except OSError:
         return ""
 

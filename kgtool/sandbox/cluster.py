@@ -234,12 +234,11 @@ class Cluster:
         """Kill a broker as ``kill -9`` does; its data stays."""
         processes.end([self._dir(node_id)])
 
-    def restart(self, node_id: int, *, wait: bool = True) -> None:
+    def restart(self, node_id: int) -> None:
         """Start a broker again, after an orderly stop if it is alive, and wait until it's back."""
         processes.end([self._dir(node_id)], grace=15.0)
         self._launch(self._node(node_id))
-        if wait:
-            ready.wait_until_ready(self._state, only=node_id)
+        ready.wait_until_ready(self._state, only=node_id)
 
     def run_tool(
         self,

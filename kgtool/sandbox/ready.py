@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 TIMEOUT_S = 90.0
 
 
-def wait_until_ready(state: State, *, only: int | None = None, timeout: float = TIMEOUT_S) -> None:
+def wait_until_ready(state: State, *, only: int | None = None) -> None:
     """Return once every broker (or ``only`` one) is known to the cluster and lists its groups.
 
-    SandboxError with the broker's last words if one dies meanwhile, or after ``timeout`` s.
+    SandboxError with the broker's last words if one dies meanwhile, or after TIMEOUT_S.
     """
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + TIMEOUT_S
     wanted = [node for node in state.nodes if only in (None, node.id)]
     for node in wanted:
         while not _listens(node.port):
@@ -34,7 +34,7 @@ def wait_until_ready(state: State, *, only: int | None = None, timeout: float = 
         time.sleep(0.1)
 
 
-def wait_for_coordinators(state: State, timeout: float = TIMEOUT_S) -> None:
+def wait_for_coordinators(state: State) -> None:
     """Return once groups and transactions can be used.
 
     The first question for a coordinator creates ``__consumer_offsets``, and it is answered with
@@ -46,7 +46,7 @@ def wait_for_coordinators(state: State, timeout: float = TIMEOUT_S) -> None:
     # NOT_COORDINATOR (librdkafka, rd_kafka_cgrp_op without a group; seen with 2.16).
     settings = {"bootstrap.servers": state.bootstrap, "group.id": "kgtool-warm-up", "log_level": 0}
     client = Consumer(settings)
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + TIMEOUT_S
     try:
         while True:
             try:

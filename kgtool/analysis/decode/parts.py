@@ -83,9 +83,7 @@ def decode_splits(
                 yield from note_rows(source, [Note(why, row["start"], size)])
 
 
-def decode_part(
-    source: Source, part: Part, as_of_ms: int | None, detail: Detail = NO_DETAIL
-) -> Iterator[Any]:
+def decode_part(source: Source, part: Part, as_of_ms: int | None, detail: Detail) -> Iterator[Any]:
     """The rows of one chunk, or of a note that the reader of the file made."""
     if isinstance(part, Note):
         yield from note_rows(source, [part])

@@ -59,9 +59,7 @@ def _column(values: Any, kind: Any) -> Any:
     return values if isinstance(values, pa.Array) else pa.array(values, type=kind)
 
 
-def read_row(
-    source: Source, records: Decoded, size: int, lost: int = 0, now_ms: int | None = None
-) -> Any:
+def read_row(source: Source, records: Decoded, size: int, lost: int, now_ms: int | None) -> Any:
     """The quality row that counts what was read; ``lost`` records more could not be used."""
     # A place in a file is no offset.
     has_offsets = len(records.log_offset) and not source.lacks & (lacks.TIMES | lacks.PLACES)

@@ -69,9 +69,10 @@ class Scan(NamedTuple):
     """Size of the batch at ``stop`` if it only lacks bytes; 0: no batch starts there."""
 
 
-def scan(data: bytes, at: int = 0) -> Scan:
+def scan(data: bytes) -> Scan:
     """Step from header to header."""
     starts: list[int] = []
+    at = 0
     append, end = starts.append, len(data) - HEADER_SIZE
     while at <= end:
         _, length, _, magic = _prefix(data, at)

@@ -88,15 +88,14 @@ def download(version: str, wanted: Sequence[Pin], work: Path, watcher: Watcher) 
     )
 
 
-def find_ivy(environ: Mapping[str, str] | None = None) -> Path | None:
+def find_ivy() -> Path | None:
     """The Ivy jar inside the installed PySpark or in ``SPARK_HOME``, if there is one."""
-    env = os.environ if environ is None else environ
     folders = []
     spec = importlib.util.find_spec("pyspark")  # finds it without importing it
     if spec is not None and spec.submodule_search_locations:
         folders += [Path(place) / "jars" for place in spec.submodule_search_locations]
-    if env.get("SPARK_HOME"):
-        folders.append(Path(env["SPARK_HOME"]) / "jars")
+    if os.environ.get("SPARK_HOME"):
+        folders.append(Path(os.environ["SPARK_HOME"]) / "jars")
     return next((jar for folder in folders for jar in sorted(folder.glob("ivy-*.jar"))), None)
 
 

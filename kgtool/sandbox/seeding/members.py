@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgtool.errors import SandboxError
+from kgtool.sandbox import ready
 from kgtool.sandbox.seeding import raw_group, world
 from kgtool.sandbox.seeding.streams import StreamsWorker
 from kgtool.sandbox.seeding.world import Live
@@ -237,19 +238,13 @@ def share_member(bootstrap: str) -> Callable[[], object] | None:
 
 def _share_from_the_start(bootstrap: str) -> None:
     """Share groups begin at the end of a topic unless they are told otherwise (KIP-932)."""
-    from confluent_kafka.admin import (
-        AdminClient,
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
     entry = ConfigEntry(
         "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
     )
     group = ConfigResource(ResourceType.GROUP, world.SHARE_GROUP, incremental_configs=[entry])
-    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    client = ready.admin(bootstrap)  # one that is only a temporary never answers
     for done in client.incremental_alter_configs([group]).values():
         done.result(30)
 

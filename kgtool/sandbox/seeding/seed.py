@@ -139,19 +139,12 @@ class Seeder:
 
     def _recreate_inventory(self) -> None:
         """A consumer that outlives its topic goes on committing its old position."""
-        from confluent_kafka import TopicPartition
-
         topic = world.INVENTORY
-        reader = consumer(self._bootstrap, "stock-sync", **{"client.id": "stock-sync"})
-        try:
-            reader.assign([TopicPartition(topic, number) for number in range(2)])
-            if not self._was_recreated():
-                self._fill(topic, 2, world.INVENTORY_BEFORE)
-                self._delete(topic)
-                self._fill(topic, 2, world.INVENTORY_NOW)
-            commit(reader, {(topic, number): world.INVENTORY_BEFORE for number in range(2)})
-        finally:
-            reader.close()
+        if not self._was_recreated():
+            self._fill(topic, 2, world.INVENTORY_BEFORE)
+            self._delete(topic)
+            self._fill(topic, 2, world.INVENTORY_NOW)
+        self._commit_alone("stock-sync", {(topic, n): world.INVENTORY_BEFORE for n in range(2)})
 
     def _was_recreated(self) -> bool:
         known = world.INVENTORY in self._admin.list_topics(timeout=WAIT_S).topics

@@ -33,6 +33,7 @@ from kgtool.analysis.input.readers.textfile import Unit
 from kgtool.analysis.input.readers.transcribe import (
     ABORT,
     COMMIT,
+    MISFIT,
     Collected,
     group_key,
     marker,
@@ -91,7 +92,7 @@ def _read_batch(lines: list[str], position: int, into: Collected, *, is_last: bo
         elif line.startswith(("| offset: ", "offset: ")):
             try:
                 _read_record(line, batch, position, into)
-            except (ValueError, LookupError, OverflowError):
+            except MISFIT:
                 into.leave(line, position, is_last=is_last and number == len(lines) - 1)
         elif not _HEADING.match(line) and number == 0:
             into.leave(line, position)
@@ -170,7 +171,7 @@ def _json_pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes 
     try:
         number = int(key["type"])
         raw_key = printed_key(number, key["data"])
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except MISFIT:
         into.lose(REASON_KEY, position)
         return None
     if payload == DELETE:
@@ -178,7 +179,7 @@ def _json_pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes 
     value = json.loads(payload)
     try:
         return raw_key, printed_value(number, int(value["version"]), value["data"])
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except MISFIT:
         into.lose(REASON_VALUE, position)
         return None
 

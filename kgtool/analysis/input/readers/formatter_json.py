@@ -17,7 +17,7 @@ from typing import Any
 from kgtool.analysis.decode.commits import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
 from kgtool.analysis.decode.parts import REASON_UNKNOWN_KEY
 from kgtool.analysis.input.readers.textfile import Unit
-from kgtool.analysis.input.readers.transcribe import Collected, printed_key, printed_value
+from kgtool.analysis.input.readers.transcribe import MISFIT, Collected, printed_key, printed_value
 from kgtool.records.types import KNOWN_TYPES
 
 UNKNOWN = "unknown"
@@ -68,7 +68,7 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
             _skip(number, into, position)
             return
         raw_key = printed_key(number, key["data"])
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except MISFIT:
         into.lose(REASON_KEY, position)
         return
     if value is None:
@@ -80,7 +80,7 @@ def _record(found: Any, into: Collected, place: int, position: int) -> None:
             into.lose(REASON_UNKNOWN_VALUE.format(version), position)
             return
         into.add(place, written_ms(data), raw_key, printed_value(number, version, data))
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except MISFIT:
         into.lose(REASON_VALUE, position)
 
 

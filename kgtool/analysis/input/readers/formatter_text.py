@@ -20,8 +20,13 @@ import re
 from collections.abc import Iterable
 
 from kgtool.analysis.input.readers.textfile import Unit
-from kgtool.analysis.input.readers.transcribe import Collected, group_key, offset_key, plain_offset
-from kgtool.errors import EncodeError
+from kgtool.analysis.input.readers.transcribe import (
+    MISFIT,
+    Collected,
+    group_key,
+    offset_key,
+    plain_offset,
+)
 from kgtool.protocol.plan import encode
 from kgtool.records.group_metadata import GroupMetadataValue, MemberMetadata
 
@@ -54,7 +59,7 @@ def read_offsets(part: Iterable[Unit], into: Collected, order: int, end: int) ->
             continue
         try:
             _add_offset(found, into, order + unit.position)
-        except ValueError:  # a number that fits into no record
+        except MISFIT:  # a number that fits into no record
             into.leave(found[0], unit.position)
 
 
@@ -79,30 +84,20 @@ def read_groups(part: Iterable[Unit], into: Collected, order: int, end: int) -> 
             continue
         group = found["group"] if found["gone"] is None else found["gone"]
         try:
-            value = None if found["gone"] is not None else _group_value(found)
+            value = None if found["gone"] is not None else group_value(
+                found["protocol"] or "", int(found["generation"]),
+                len(_MEMBER.findall(found["members"])),
+            )  # fmt: skip
             into.add(order + unit.position, 0, group_key(group), value)
-        except ValueError:  # a number or a name that fits into no record
+        except MISFIT:  # a number or a name that fits into no record
             into.leave(found[0], unit.position)
 
 
-def _group_value(found: re.Match[str]) -> bytes:
-    """GroupMetadataValue v3; its members are as many, and subscribe to nothing that is known."""
-    return group_value(
-        found["protocol"] or "", int(found["generation"]), len(_MEMBER.findall(found["members"]))
-    )
-
-
 def group_value(protocol_type: str, generation: int, members: int) -> bytes:
-    """GroupMetadataValue v3 of a group of which not more is told.
-
-    ValueError for a number or a text that does not fit.
-    """
+    """GroupMetadataValue v3 of a group of which not more is told; MISFIT as in ``transcribe``."""
     nobody = [MemberMetadata(member_id=str(number)) for number in range(members)]
     value = GroupMetadataValue(protocol_type=protocol_type, generation=generation, members=nobody)
-    try:
-        return b"\0\3" + encode(value, 3)
-    except EncodeError as error:
-        raise ValueError(str(error)) from None
+    return b"\0\3" + encode(value, 3)
 
 
 def _match(pattern: re.Pattern[str], unit: Unit, into: Collected, end: int) -> re.Match[str] | None:

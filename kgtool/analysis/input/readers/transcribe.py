@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from kgtool.analysis.decode.batches import Decoded
 from kgtool.analysis.decode.lockstep import View
 from kgtool.analysis.decode.segments import Note
+from kgtool.errors import EncodeError
 from kgtool.records.printed import key_bytes, value_bytes
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 
@@ -45,6 +46,10 @@ _head = struct.Struct(">hq").pack
 _head_3 = struct.Struct(">hqi").pack
 _COLUMNS = 7
 _LIMIT = 1 << 63
+MISFIT: Final = (
+    ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error, EncodeError,
+)  # fmt: skip
+"""What is raised where something printed is no record."""
 
 
 class Collected:
@@ -86,7 +91,7 @@ class Collected:
         if stopped:
             self.notes.append(Note(REASON_STOPPED.format(stopped[1].strip()[:200]), position))
             return
-        if is_noise(text):
+        if all(_NOISE.match(line) for line in text.splitlines()):
             return
         reason = REASON_CUT_OFF if is_last else REASON_MALFORMED
         self.lose(reason, position, damage=not is_last)
@@ -120,62 +125,42 @@ class Collected:
         )
 
 
-def is_noise(text: str) -> bool:
-    """Whether all of these lines are what programs print besides records."""
-    return all(_NOISE.match(line) for line in text.splitlines())
-
-
 def marker(kind: int) -> tuple[bytes, bytes]:
     """Key and value of a control record that ends a transaction: ABORT or COMMIT."""
     return _int16(0) + _int16(kind), bytes(6)
 
 
+# What follows raises one of MISFIT for text, numbers or JSON that fit into no record.
+
+
 def offset_key(group: str, topic: str, partition: int, number: int = 1) -> bytes:
-    """OffsetCommitKey; ValueError where a name is too long for one."""
-    try:
-        return _int16(number) + _text(group) + _text(topic) + _int32(partition)
-    except struct.error as error:
-        raise ValueError(str(error)) from None
+    """OffsetCommitKey."""
+    return _int16(number) + _text(group) + _text(topic) + _int32(partition)
 
 
 def group_key(group: str) -> bytes:
-    """GroupMetadataKey; ValueError where the name is too long for one."""
-    try:
-        return _int16(GROUP_METADATA) + _text(group)
-    except struct.error as error:
-        raise ValueError(str(error)) from None
+    """GroupMetadataKey."""
+    return _int16(GROUP_METADATA) + _text(group)
 
 
 def plain_offset(offset: int, commit_ms: int, expire_ms: int | None) -> bytes:
-    """OffsetCommitValue v3, or v1 where there is an expire timestamp; no metadata.
-
-    ValueError for a number beyond 64 bits.
-    """
-    try:
-        if expire_ms is None:
-            return _head_3(3, offset, -1) + b"\0\0" + _int64(commit_ms)
-        return _head(1, offset) + b"\0\0" + _int64(commit_ms) + _int64(expire_ms)
-    except struct.error as error:
-        raise ValueError(str(error)) from None
+    """OffsetCommitValue v3, or v1 where there is an expire timestamp; no metadata."""
+    if expire_ms is None:
+        return _head_3(3, offset, -1) + b"\0\0" + _int64(commit_ms)
+    return _head(1, offset) + b"\0\0" + _int64(commit_ms) + _int64(expire_ms)
 
 
 def printed_key(number: int, data: Any) -> bytes:
-    """The key of a record that a tool printed as JSON; ValueError if it isn't one."""
+    """The key of a record that a tool printed as JSON."""
     if number in OFFSET_TYPES:
-        try:
-            return offset_key(data["group"], data["topic"], data["partition"], number)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no offset's key: {error}") from None
+        return offset_key(data["group"], data["topic"], data["partition"], number)
     return key_bytes(number, data)
 
 
 def printed_value(number: int, version: int, data: Any) -> bytes:
-    """The value of a record that a tool printed as JSON; ValueError if it isn't one."""
+    """The value of a record that a tool printed as JSON."""
     if number in OFFSET_TYPES and 1 <= version <= 3:
-        try:
-            return _offset_value(version, data)
-        except (KeyError, TypeError, AttributeError, struct.error) as error:
-            raise ValueError(f"no offset's value: {error}") from None
+        return _offset_value(version, data)
     return value_bytes(number, version, data)
 
 
