@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -31,11 +31,7 @@ from kgtool.errors import UsageError
 
 NAME = "kgtool"
 RECORDS = "records"
-LOCAL_TABLES = tuple(
-    name
-    for name in ("live", "removals", "overdue", "orphans", "transactions")
-    if name in schema.TABLES
-)
+LOCAL_TABLES = ("live", "removals", "overdue", "orphans", "transactions")
 """Tables whose rows one log partition tells alone."""
 OPTIONS = ("path", "paths", "table", "rules", "wrote", "check_interval", "as_of")
 _KINDS = (schema.KIND_OFFSET, schema.KIND_GROUP, schema.KIND_MARKER)
@@ -105,14 +101,6 @@ class Part(InputPartition):  # type: ignore[misc]
         self.splits, self.files = splits, files
 
 
-class _Told(NamedTuple):
-    """What a task can't find out by itself."""
-
-    basis: sources.Basis
-    as_of_ms: int | None
-    lacks: int
-
-
 class LogReader(DataSourceReader):  # type: ignore[misc]
     """Plans in one Python process, reads in as many as there are tasks."""
 
@@ -125,11 +113,11 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
                 "kgtool.analysis.analyze() reads URLs."
             )
         self._files = inputs.files
-        self._told: _Told | None = None
         if table != RECORDS:
-            self._told = self._tell(inputs.manifest, options)
+            self._learn(inputs.manifest, options)
 
-    def _tell(self, manifest: Any, options: Mapping[str, str]) -> _Told:
+    def _learn(self, manifest: Any, options: Mapping[str, str]) -> None:
+        """Find out what a task can't by itself."""
         interval = options.get("check_interval")
         basis, _ = scenarios.choose(
             manifest, check_rules(options.get("rules", "auto")), (),
@@ -137,16 +125,16 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
             as_wrote(options.get("wrote")),
         )  # fmt: skip
         at = options.get("as_of")
-        as_of_ms = None if at is None else as_moment("as_of", at)
-        sources.check_as_of(self._files, as_of_ms)
+        self._as_of_ms = None if at is None else as_moment("as_of", at)
+        sources.check_as_of(self._files, self._as_of_ms)
         # Every task must know where the log as a whole ends.
-        whole = Analysis(Local(1), self._files, basis, as_of_ms)
-        basis = basis._replace(as_of_ms=whole.end_ms)
-        return _Told(basis, as_of_ms, reduce(or_, (file.lacks for file in self._files), 0))
+        whole = Analysis(Local(1), self._files, basis, self._as_of_ms)
+        self._basis = basis._replace(as_of_ms=whole.end_ms)
+        self._lacks = reduce(or_, (file.lacks for file in self._files), 0)
 
     def partitions(self) -> Sequence[Part]:
         """Ranges of files; or whole log partitions, where a group's records are together."""
-        if self._told is None:
+        if self._name == RECORDS:
             return [Part([row], ()) for file in self._files for row in ranges(split_of(file))]
         by_partition: defaultdict[int, list[InputFile]] = defaultdict(list)
         together = any(file.partition < 0 for file in self._files)
@@ -156,11 +144,11 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: Part) -> Iterator[Any]:
         """Arrow batches of a task's rows."""
-        if self._told is None:
+        if self._name == RECORDS:
             yield from _records(partition.splits)
             return
-        analysis = Analysis(Local(1), partition.files, self._told.basis, self._told.as_of_ms)
-        analysis.lacks = self._told.lacks
+        analysis = Analysis(Local(1), partition.files, self._basis, self._as_of_ms)
+        analysis.lacks = self._lacks
         kinds = schema.arrow(schema.TABLES[self._name])
         yield from analysis.frame(self._name).cast(kinds).to_batches()
 
