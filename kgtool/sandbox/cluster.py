@@ -48,8 +48,10 @@ class Cluster:
     """A running (or stopped, with its data kept) sandbox; make one with `start` or `attach`."""
 
     def __init__(self, folder: Path, current: State, watcher: Watcher | None = None) -> None:
-        self._folder = folder
-        self._state = current
+        self.folder = folder
+        """Of its state; the data is elsewhere if ``directory`` was given."""
+        self.state = current
+        """All that is remembered about it."""
         self._watcher = watcher or Silent()
 
     # -- coming into being ---------------------------------------------------------------------
@@ -111,25 +113,25 @@ class Cluster:
         # Before anything is written or downloaded: no Java or no network, no half sandbox.
         if not self.java or not self.jars:
             raise SandboxError("Kafka has no jars")
-        if self._state.directory.exists():
+        if self.state.directory.exists():
             raise SandboxError(
-                f"The folder {self._state.directory} exists already",
+                f"The folder {self.state.directory} exists already",
                 hint="Choose another --dir, or remove it if nothing in it is needed.",
             )
-        state.save(self._folder, self._state)
+        state.save(self.folder, self.state)
         try:
-            make_dir(self._state.directory)
+            make_dir(self.state.directory)
             nodes = counted(len(self.nodes), "broker")
             self._watcher.say(f"Starting Kafka {self.version}: {nodes}")
             for node in self.nodes:
                 self._format(node)
             for node in self.nodes:
                 self._launch(node)
-            ready.wait_until_ready(self._state)
+            ready.wait_until_ready(self.state)
             self._record_classes()
         except BaseException:
             # Interrupted or failed: either way nothing may stay behind.
-            self._clean(self._folder, self._state)
+            self._clean(self.folder, self.state)
             raise
         self._remember(phase=RUNNING)
 
@@ -149,42 +151,32 @@ class Cluster:
     @property
     def name(self) -> str:
         """The name given at the start."""
-        return self._state.name
+        return self.state.name
 
     @property
     def bootstrap(self) -> str:
         """``host:port`` of every broker, separated by commas."""
-        return self._state.bootstrap
+        return self.state.bootstrap
 
     @property
     def version(self) -> str:
         """The Kafka version."""
-        return self._state.version
+        return self.state.version
 
     @property
     def cluster_id(self) -> str:
         """The id that the brokers report."""
-        return self._state.cluster_id
+        return self.state.cluster_id
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The brokers with their ids and ports."""
-        return self._state.nodes
-
-    @property
-    def state(self) -> State:
-        """Everything that is remembered about it."""
-        return self._state
-
-    @property
-    def folder(self) -> Path:
-        """The folder of its state; the data is elsewhere if ``directory`` was given."""
-        return self._folder
+        return self.state.nodes
 
     @property
     def phase(self) -> str:
         """``starting``, ``running`` or ``stopped`` (data kept), as last written down."""
-        return self._state.phase
+        return self.state.phase
 
     @cached_property
     def jars(self) -> list[Path]:
@@ -207,27 +199,27 @@ class Cluster:
 
     def dead(self) -> list[int]:
         """The ids of the brokers that have no living process."""
-        return [node.id for node in broker.any_dead(self._state)]
+        return [node.id for node in broker.any_dead(self.state)]
 
     # -- what it can do ------------------------------------------------------------------------
 
     def stop(self, *, keep_data: bool = False) -> None:
         """End every process; the data goes too unless ``keep_data``."""
-        with locked(self._folder / "lock"):
+        with locked(self.folder / "lock"):
             if not keep_data:
-                self._clean(self._folder, self._state)
+                self._clean(self.folder, self.state)
                 return
-            processes.end([self._state.members_dir])
+            processes.end([self.state.members_dir])
             processes.end([self._dir(node.id) for node in self.nodes], grace=15.0)
-            processes.end([zookeeper.folder_of(self._state)], grace=5.0)
+            processes.end([zookeeper.folder_of(self.state)], grace=5.0)
             self._remember(phase=STOPPED, seeded=False)
 
     def resume(self) -> None:
         """Start the brokers that are dead, on their old ports and with their old data."""
-        with locked(self._folder / "lock"):
-            for node in broker.any_dead(self._state):
+        with locked(self.folder / "lock"):
+            for node in broker.any_dead(self.state):
                 self._launch(node)
-            ready.wait_until_ready(self._state)
+            ready.wait_until_ready(self.state)
             self._remember(phase=RUNNING)
 
     def kill(self, node_id: int) -> None:
@@ -238,7 +230,7 @@ class Cluster:
         """Start a broker again, after an orderly stop if it is alive, and wait until it's back."""
         processes.end([self._dir(node_id)], grace=15.0)
         self._launch(self._node(node_id))
-        ready.wait_until_ready(self._state, only=node_id)
+        ready.wait_until_ready(self.state, only=node_id)
 
     def run_tool(
         self,
@@ -289,18 +281,18 @@ class Cluster:
         raise SandboxError(f"The sandbox {self.name!r} has no broker {node_id}")
 
     def _dir(self, node_id: int) -> Path:
-        return self._state.node_dir(self._node(node_id).id)
+        return self.state.node_dir(self._node(node_id).id)
 
     def _remember(self, **changes: object) -> None:
-        self._state = self._state._replace(**changes)  # type: ignore[arg-type]
-        state.save(self._folder, self._state)
+        self.state = self.state._replace(**changes)  # type: ignore[arg-type]
+        state.save(self.folder, self.state)
 
     def _launch(self, node: Node, flags: Sequence[str] | None = None) -> None:
         if flags is None:
             flags = self.class_archive.use()
         if zookeeper.is_needed(self.version):
-            zookeeper.start(self.java, class_path(self.jars), self._state)
-        broker.start_node(self.java, class_path(self.jars), self._state, node, flags)
+            zookeeper.start(self.java, class_path(self.jars), self.state)
+        broker.start_node(self.java, class_path(self.jars), self.state, node, flags)
 
     def _record_classes(self) -> None:
         """Once per Java and Kafka version: let a broker write the class archive, and go on."""
@@ -311,18 +303,18 @@ class Cluster:
         node = self.nodes[0]
         processes.end([self._dir(node.id)], grace=15.0)
         self._launch(node, flags)
-        ready.wait_until_ready(self._state, only=node.id)
+        ready.wait_until_ready(self.state, only=node.id)
         processes.end([self._dir(node.id)], grace=30.0)
         self.class_archive.publish()
         self._launch(node)
-        ready.wait_until_ready(self._state)
+        ready.wait_until_ready(self.state)
 
     def _format(self, node: Node) -> None:
         if zookeeper.is_needed(self.version):
             return  # those take an empty folder as it is
         folder = make_dir(self._dir(node.id))
         settings = folder / "server.properties"
-        broker.write_properties(settings, broker.properties(self._state, node))
+        broker.write_properties(settings, broker.properties(self.state, node))
         done = self.run_tool(
             "kafka-storage", "format", "-t", self.cluster_id, "-c", str(settings), bootstrap=False
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from pathlib import Path
@@ -75,8 +74,7 @@ def save(folder: Path, state: State) -> None:
 
 def forget(folder: Path) -> None:
     """Remove the state; the lock file stays, since others may be waiting on it."""
-    with contextlib.suppress(FileNotFoundError):
-        (folder / "state.json").unlink()
+    (folder / "state.json").unlink(missing_ok=True)
 
 
 def _decode(fields: dict[str, Any]) -> State:
