@@ -34,8 +34,6 @@ BEFORE_3 = {
     "kafka-get-offsets": "kafka.tools.GetOffsetShell",
     "kafka-topics": "kafka.admin.TopicCommand",
 }
-NEW_IN_4 = {"kafka-console-share-consumer", "kafka-groups", "kafka-share-groups",
-            "kafka-streams-groups"}  # fmt: skip
 
 
 def tool_class(tool: str, version: str) -> str:

@@ -16,6 +16,7 @@ from kgtool.analysis.decode.batches import (
     REASON_RECORDS,
     read_chunk,
 )
+from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.decode.segments import (
     REASON_NO_BATCH,
@@ -24,6 +25,7 @@ from kgtool.analysis.decode.segments import (
     Chunk,
     Note,
 )
+from kgtool.analysis.input.readers.ranges import parts
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.retention.truth import RULES, raw, truth
@@ -225,8 +227,9 @@ def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
         for _ in range(rng.randint(1, 30)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         target = writer.segment(tmp_path, bytes(data))
-        rows = [{"path": str(target), "partition": 0, "start": 0, "end": len(data)}]
-        tables = list(decode_splits([_Table(rows)]))
+        rows = [{"path": str(target), "partition": 0, "start": 0, "end": len(data),
+                 "format": "segment"}]  # fmt: skip
+        tables = list(decode_splits([_Table(rows)], None, Detail(), parts))
         assert sum(table.num_rows for table in tables) > 0
 
 

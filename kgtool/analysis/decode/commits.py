@@ -51,9 +51,6 @@ class Detail(NamedTuple):
     """What was read before, and is left out."""
 
 
-NO_DETAIL = Detail()
-
-
 class Commits(NamedTuple):
     """Offset records that can be used, tombstones among them; one array entry each."""
 

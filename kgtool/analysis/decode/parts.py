@@ -11,7 +11,6 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode import group_records, offsets
 from kgtool.analysis.decode.batches import REASON_CRC, Decoded, read_chunk
 from kgtool.analysis.decode.commits import (
-    NO_DETAIL,
     REASON_KEY,
     REASON_VALUE,
     Detail,
@@ -30,7 +29,7 @@ from kgtool.analysis.decode.rows import (
     read_row,
 )
 from kgtool.analysis.decode.seen import without_batches, without_records
-from kgtool.analysis.decode.segments import Chunk, Note, chunks
+from kgtool.analysis.decode.segments import Chunk, Note
 from kgtool.records import types
 
 REASON_MARKER = "control record that ends no transaction"
@@ -58,18 +57,16 @@ class Piece(NamedTuple):
 Part = Chunk | Piece | Note
 
 
-def segment_parts(row: Mapping[str, Any]) -> Iterator[Part]:
-    """What there is in a range of a raw segment. Raises OSError where it can't be read."""
-    return chunks(row["path"], row["start"], row["end"])
-
-
 def decode_splits(
     tables: Iterable[Any],
-    as_of_ms: int | None = None,
-    detail: Detail = NO_DETAIL,
-    parts: Callable[[Mapping[str, Any]], Iterator[Part]] = segment_parts,
+    as_of_ms: int | None,
+    detail: Detail,
+    parts: Callable[[Mapping[str, Any]], Iterator[Part]],
 ) -> Iterator[Any]:
-    """``mapInArrow`` function: rows of ``schema.SPLITS`` in, rows of ``schema.RECORDS`` out."""
+    """``mapInArrow`` function: rows of ``schema.SPLITS`` in, rows of ``schema.RECORDS`` out.
+
+    :param parts: what there is in a row (``ranges.parts``).
+    """
     for table in tables:
         for row in table.to_pylist():
             source = Source(row["path"], row["partition"], row.get("lacks") or 0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.parts import Part, Piece, segment_parts
-from kgtool.analysis.decode.segments import Note, split
+from kgtool.analysis.decode.parts import Part, Piece
+from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.inputs import TOPIC, InputFile
 from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text
@@ -51,7 +51,7 @@ def parts(row: Row, settings: Any = None) -> Iterator[Part]:
     """
     kind = row["format"]
     if kind == formats.SEGMENT.name:
-        return segment_parts(row)
+        return chunks(row["path"], row["start"], row["end"])
     if kind == formats.CLUSTER.name:
         from kgtool.analysis.input.readers.cluster import cluster_parts
 
@@ -144,6 +144,3 @@ def section(row: Row, name: str) -> dict[str, Any]:
     if found["topic"] != TOPIC:
         return {"format": OTHER_TOPIC}
     return {"partition": int(found["partition"])}
-
-
-Reader = Callable[[Row], Iterator[Part]]
