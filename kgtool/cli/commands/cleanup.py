@@ -7,12 +7,8 @@ from typing import Any
 
 import click
 
-from kgtool.changes.cleanup.criteria import Criteria
-from kgtool.changes.cleanup.plan_reader import read
 from kgtool.cli.app.help import examples
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows import cleanup_plan
-from kgtool.cli.flows.cleanup_apply import Apply, Options
 from kgtool.cli.options.declare import FILE, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
@@ -92,6 +88,9 @@ def plan(
     in living groups too. All conditions must hold. What can't be told (a commit's time, a lag) is
     never guessed: such groups are left out and counted.
     """
+    from kgtool.changes.cleanup.criteria import Criteria
+    from kgtool.cli.flows import cleanup_plan
+
     criteria = Criteria(idle_ms=idle, rebuild=not no_rebuild, **flags)
     if not (any(flags.values()) or idle is not None or selection.has_filter or selection.groups):
         raise UsageError(
@@ -123,6 +122,8 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     resumes an interrupted run where it stopped.
     """
     consent.require(given["yes"], given["dry_run"])
+    from kgtool.changes.cleanup.plan_reader import read
+    from kgtool.cli.flows.cleanup_apply import Apply, Options
 
     found = read(path)
     with open_session(settings, progress=True) as session:
