@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.cli.output import rows as rows_of
@@ -163,16 +164,13 @@ def _entry(detail: str, target: str, room: int, width: int) -> Iterator[str]:
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
     """Break a line between words; a word that is too long stays whole, and so do wide gaps."""
-    lines = []
-    while len(text) > width:
-        least = len(text) - len(text.lstrip()) + 1
-        cut = text.rfind(" ", least, width + 1)
-        cut = cut if cut > 0 else text.find(" ", width)
-        if cut < 0:
-            break
-        lines.append(text[:cut].rstrip())
-        text = indent + text[cut:].lstrip()
-    return [*lines, text]
+    if len(text) <= width:
+        return [text]
+    words = text.lstrip()
+    return wrap(
+        words, width, initial_indent=text[: -len(words)], subsequent_indent=indent,
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
 
 
 def _command(words: Iterable[str], width: int) -> Iterator[str]:
