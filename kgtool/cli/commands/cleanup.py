@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from kgtool.cli.app.help import examples
-from kgtool.cli.confirm import consent
 from kgtool.cli.options.declare import FILE, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
@@ -121,10 +120,11 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     to since, or has other offsets or a re-created topic is skipped and named. The same command
     resumes an interrupted run where it stopped.
     """
-    consent.require(given["yes"], given["dry_run"])
     from kgtool.changes.cleanup.plan_reader import read
+    from kgtool.cli.confirm import consent
     from kgtool.cli.flows.cleanup_apply import Apply, Options
 
+    consent.require(given["yes"], given["dry_run"])
     found = read(path)
     with open_session(settings, progress=True) as session:
         session.connect()
