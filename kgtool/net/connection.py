@@ -188,7 +188,7 @@ class Connection:
         if isinstance(found, KgError):
             self.close(found)
             return
-        self._addresses = self._transport.addresses.in_order(found)
+        self._addresses = sorted(found, key=self._transport.bad_addresses.__contains__)
         self._begin_next()
 
     def _begin_next(self) -> None:
@@ -209,7 +209,7 @@ class Connection:
     def _note_failure(self, line: Line, error: KgError) -> None:
         line.close()
         self._failures.append(error)
-        self._transport.addresses.is_bad(line.address)
+        self._transport.bad_addresses.add(line.address)
 
     def on_open(self, line: Line) -> None:
         """Send what is sent first, once there is a login."""
@@ -243,7 +243,7 @@ class Connection:
                 other.close()
                 self._addresses.append(other.address)
         for slower in self._racing[: self._racing.index(line)]:
-            self._transport.addresses.is_bad(slower.address)
+            self._transport.bad_addresses.add(slower.address)
         self._racing = []
 
     # -- what happens on a line -----------------------------------------------------------
@@ -317,7 +317,7 @@ class Connection:
         if not self._is_up:
             self._is_up = True
             self.progressed_at = time.monotonic()
-            self._transport.addresses.is_good(line.address)
+            self._transport.bad_addresses.discard(line.address)
             self._send_queue()
 
     @property
@@ -370,7 +370,7 @@ class Connection:
     def give_up(self, error: KgError) -> None:
         """End it because nothing came; what an address said before says more."""
         for line in self._lines():
-            self._transport.addresses.is_bad(line.address)
+            self._transport.bad_addresses.add(line.address)
         failures = [] if self._is_up else self._failures
         self.close(_most_telling([*failures, error]) or error)
 

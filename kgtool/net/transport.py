@@ -7,7 +7,7 @@ are read and tokens are fetched once, however many brokers there are.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,25 +21,6 @@ if TYPE_CHECKING:
     from kgtool.config.security import Security
     from kgtool.net.auth.logins import LoginSource
     from kgtool.protocol.sasl import Mechanism
-
-
-class Addresses:
-    """What a session knows of the addresses that it has tried."""
-
-    def __init__(self) -> None:
-        self._bad: set[SocketAddress] = set()
-
-    def in_order(self, found: Iterable[SocketAddress]) -> list[SocketAddress]:
-        """Return the addresses as they were found, bad ones last."""
-        return sorted(found, key=self._bad.__contains__)
-
-    def is_bad(self, address: SocketAddress) -> None:
-        """Remember that it refused, failed or said nothing."""
-        self._bad.add(address)
-
-    def is_good(self, address: SocketAddress) -> None:
-        """Remember that a broker answered there."""
-        self._bad.discard(address)
 
 
 class Transport:
@@ -57,7 +38,8 @@ class Transport:
         seconds: float = 10.0,
     ) -> None:
         self.trace = trace
-        self.addresses = Addresses()
+        self.bad_addresses: set[SocketAddress] = set()
+        """Those that refused, failed or said nothing: the last to be tried again."""
         self.is_proven = False
         """Whether some broker has answered a request: then security is not what is wrong."""
         self._context: ssl.SSLContext | None = None
