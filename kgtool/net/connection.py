@@ -14,6 +14,7 @@ import time
 from functools import partial
 from typing import Any
 
+from kgtool import __version__
 from kgtool.errors import AuthenticationError, ConnectFailed, KgError, LoginLost
 from kgtool.net.background import Background
 from kgtool.net.line import Line
@@ -50,17 +51,16 @@ class Connection:
         selector: selectors.BaseSelector,
         background: Background,
         client_id: str,
-        version: str,
-        transport: Transport | None = None,
-        setup_seconds: float | None = None,
+        transport: Transport,
+        setup_seconds: float | None,
     ) -> None:
         shown = f"[{host}]" if ":" in host else host
         self.peer = f"{shown}:{port}"
-        self._client = (client_id, version)
+        self._client_id = client_id
         self._selector = selector
         self._background = background
         self._setup_seconds = setup_seconds
-        self._transport = transport or Transport()
+        self._transport = transport
         self._host, self._port = host, port
         self.channel = self._new_channel()
         self._addresses: list[SocketAddress] = []
@@ -88,7 +88,7 @@ class Connection:
             self._on_resolved(found)
 
     def _new_channel(self) -> Channel:
-        channel = Channel(self.peer, *self._client)
+        channel = Channel(self.peer, self._client_id, __version__)
         channel.trace = self._transport.trace
         return channel
 

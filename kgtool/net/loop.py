@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import (
@@ -37,11 +37,16 @@ from kgtool.net.slots import Raised, Scope, Slot, Task
 from kgtool.net.translate import canonical
 from kgtool.net.transport import Transport
 
+if TYPE_CHECKING:
+    from kgtool.config import Settings
+
 PATIENCE_SHARE = 1 / 3
 PATIENCE_SECONDS = 2.0
 """A connection without progress for a third of the command's time, but at least this long, is
 given up; what it was asked is then asked elsewhere."""
 LONG_PATIENCE_SECONDS = 1.0
+TOKEN_SHARE = 0.9
+"""So much of the time a token may take: it is then named as what did not come."""
 LONG_ANSWER = 10
 """For how many times the timeout a single answer may take to come, bit by bit."""
 
@@ -49,59 +54,42 @@ LONG_ANSWER = 10
 class Loop:
     """Runs operations until they end.
 
-    :param bootstrap: ``(host, port)`` pairs, tried in the order given.
-    :param timeout_ms: the time of the whole loop, from now on.
+    :param settings: its ``timeout_ms`` is the time of the whole loop, from now on.
     :param progress: the time counts from the last progress instead (for long work).
-    :param transport: what lies between TCP and Kafka's protocol; plain connections without it.
-    :param setup_ms: how long a connection may take to be ready, where the user has said so.
-    :param request_ms: how long a broker may leave a request without progress, likewise.
-    :param canonical_names: go to the names that the addresses of ``bootstrap`` lead back to.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        bootstrap: tuple[tuple[str, int], ...],
-        *,
-        timeout_ms: int,
-        client_id: str = "kgtool",
-        version: str = "0",
-        progress: bool = False,
-        transport: Transport | None = None,
-        setup_ms: int | None = None,
-        request_ms: int | None = None,
-        canonical_names: bool = False,
-    ) -> None:
+    def __init__(self, cluster: Cluster, settings: Settings, *, progress: bool = False) -> None:
         self.cluster = cluster
-        self.timeout_ms = timeout_ms
+        self.timeout_ms = settings.timeout_ms
         self.before_waiting: Callable[[], None] | None = None
         """Called whenever there is nothing to do but to wait for brokers."""
         self._calls = 0
-        self._client = (client_id, version)
-        self._transport = transport or Transport()
-        self._setup = None if setup_ms is None else min(setup_ms, timeout_ms) / 1000
-        self._request_ms = request_ms
+        self._settings = settings
+        seconds = settings.timeout_ms / 1000
+        self._transport = Transport(settings.security, settings.trace, seconds * TOKEN_SHARE)
         self._progress = progress
         self._selector = selectors.DefaultSelector()
         self._background = Background(self._selector)
-        find_names = partial(self._background.run, partial(canonical, bootstrap))
+        find_names = partial(self._background.run, partial(canonical, settings.bootstrap))
         self._pool = Pool(
-            cluster, bootstrap, self._connect, self._answer, self._explain, self._patience(),
-            timeout_ms / 1000, find_names if canonical_names else None,
+            cluster, settings.bootstrap, self._connect, self._answer, self._explain,
+            self._patience(), seconds, find_names if settings.canonical_names else None,
         )  # fmt: skip
         self._ready: deque[tuple[Task, Any]] = deque()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self._run = 0
-        self._whole = Scope(timeout_ms / 1000)
+        self._whole = Scope(seconds)
         self._parts: list[Scope] = []
         self._answered: set[int] = set()
         self._progress_at = self._rests_since = time.monotonic()
 
     def _connect(self, host: str, port: int) -> Connection:
+        setup_ms = self._settings.setup_ms
+        setup = None if setup_ms is None else min(setup_ms, self.timeout_ms) / 1000
         return Connection(
-            host, port, self._selector, self._background, *self._client, self._transport,
-            self._setup,
+            host, port, self._selector, self._background, self._settings.client_id,
+            self._transport, setup,
         )  # fmt: skip
 
     def _explain(
@@ -117,8 +105,9 @@ class Loop:
 
     def _patience(self) -> float:
         seconds = self.timeout_ms / 1000
-        if self._request_ms is not None and self._request_ms < self.timeout_ms:
-            return self._request_ms / 1000
+        request_ms = self._settings.request_ms
+        if request_ms is not None and request_ms < self.timeout_ms:
+            return request_ms / 1000
         # Long work has its steps as parts (``Within``): one must hold a second try.
         least = LONG_PATIENCE_SECONDS if self._progress else PATIENCE_SECONDS
         return max(seconds * PATIENCE_SHARE, min(seconds, least))

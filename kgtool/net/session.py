@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from kgtool import __version__
 from kgtool.client.cluster import Cluster, need_brokers
 from kgtool.client.ops import Operation
 from kgtool.net.loop import Loop
-from kgtool.net.transport import Transport
 
 if TYPE_CHECKING:
     from kgtool.config import Settings
 
 T = TypeVar("T")
-
-TOKEN_SHARE = 0.9
-"""So much of the time a token may take: it is then named as what did not come."""
 
 
 class Session:
@@ -32,20 +27,7 @@ class Session:
         self.settings = settings
         self.cluster = Cluster()
         self._unchecked = settings.context
-        self.loop = Loop(
-            self.cluster,
-            settings.bootstrap,
-            timeout_ms=settings.timeout_ms,
-            client_id=settings.client_id,
-            version=__version__,
-            progress=progress,
-            transport=Transport(
-                settings.security, settings.trace, settings.timeout_ms / 1000 * TOKEN_SHARE
-            ),
-            setup_ms=settings.setup_ms,
-            request_ms=settings.request_ms,
-            canonical_names=settings.canonical_names,
-        )
+        self.loop = Loop(self.cluster, settings, progress=progress)
 
     def __enter__(self) -> Session:
         return self

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Transport:
-    """Makes streams and logins; with None, plain ones for listeners without a login.
+    """Makes streams and logins; where there is no security, plain ones without a login.
 
     :param trace: gets a line for each message.
     :param seconds: how long fetching a token may take.
@@ -33,9 +33,9 @@ class Transport:
 
     def __init__(
         self,
-        security: Security | None = None,
-        trace: Callable[[str], None] | None = None,
-        seconds: float = 10.0,
+        security: Security | None,
+        trace: Callable[[str], None] | None,
+        seconds: float,
     ) -> None:
         self.trace = trace
         self.bad_addresses: set[SocketAddress] = set()
