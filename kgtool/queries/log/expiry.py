@@ -118,7 +118,7 @@ def find_expiries(
     for group in work.groups:
         stretch = (log or {}).get(group.name)
         if isinstance(stretch, Stretch):
-            group.learn(stretch.log, stretch.before_ms is None, stretch.before_ms)
+            group.learn(stretch)
         elif stretch is not None:  # once is enough: the reason would only get worse
             work.fail([group], denied_log(stretch))
     yield from _add_topologies(cluster, work)
@@ -166,7 +166,7 @@ def _read_stretch(
             work.fail(groups, denied_log(part))
             continue
         for group in groups:
-            group.learn(logs[number], part.is_whole, begin_ms)
+            group.learn(Stretch(logs[number], part.before_ms))
 
 
 def _rules(groups: Sequence[_Group]) -> r.RuleSet:
@@ -206,13 +206,14 @@ class _Group:
         self.broker = broker
         self.log: GroupLog | None = None
         self.is_whole = False
-        self.begin_ms: int | None = None
+        self._before_ms: int | None = None
         self._common = common
         self._known: dict[TopicPartition, Expiry] = {}
 
-    def learn(self, log: GroupLog, is_whole: bool, begin_ms: int | None) -> None:
+    def learn(self, stretch: Stretch) -> None:
         """Take what a stretch of the log says."""
-        self.log, self.is_whole, self.begin_ms = log, is_whole, begin_ms
+        self.log, self._before_ms = stretch
+        self.is_whole = self._before_ms is None
         self._known.clear()
 
     def needs_log(self) -> bool:
@@ -239,7 +240,6 @@ class _Group:
             blank = dict.fromkeys(self.question.pending, Expiry())
             return GroupExpiry(self.name, None, None, blank)
         state = self.state()
-        before = None if self.is_whole or self.log is None else self.begin_ms
         self._judge_all()
         offsets: dict[TopicPartition, Expiry] = {}
         for partition in self.question.pending:
@@ -247,7 +247,7 @@ class _Group:
             if expiry is not None:
                 is_read = expiry.committed_at_ms is not None
                 offsets[partition] = expiry._replace(
-                    committed_before_ms=None if is_read else before,
+                    committed_before_ms=None if is_read else self._before_ms,
                     is_pending=self._is_pending(partition),
                 )
         snapshot = None if isinstance(state.snapshot, Unread) else state.snapshot

@@ -87,8 +87,8 @@ class LogReader:
             if isinstance(part, KgError):
                 problems[number] = part
                 continue
-            if number not in self._next and part.is_whole:
-                self._read[number] = self._read[number]._replace(before_ms=None)
+            if number not in self._next:
+                self._read[number] = self._read[number]._replace(before_ms=part.before_ms)
             self._next[number] = part.end
         return problems
 

@@ -61,7 +61,7 @@ def group_past(
     return GroupPast(
         [row for row in audit(entries, rules, retention_ms) if row.group == group],
         [live for live in history.live() if live.key.group == group],
-        None if part.is_whole else begin_ms,
+        part.before_ms,
     )
 
 

@@ -259,10 +259,10 @@ class GroupLog:
 
 
 class Part(NamedTuple):
-    """What was read of a partition: up to where, and whether from its beginning on."""
+    """What was read of a partition: up to which offset, and from when on (None: all of it)."""
 
     end: int
-    is_whole: bool
+    before_ms: int | None
 
 
 def scan(
@@ -292,7 +292,7 @@ def scan(
         elif since_ms is not None and end - start > small:
             begin = log.at_time.offset if log.at_time is not None else end
         ranges[partition] = Range(min(max(begin, start), end), end)
-        found[number] = Part(end, begin <= start)
+        found[number] = Part(end, None if begin <= start else since_ms)
 
     def take(partition: TopicPartition, _offset: int, data: bytes) -> None:
         number = partition.partition
