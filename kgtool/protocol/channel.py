@@ -49,6 +49,13 @@ NEW, LOGIN, VERSIONS, READY, CLOSED = "NEW", "LOGIN", "VERSIONS", "READY", "CLOS
 FIRST_CORRELATION_ID = 0x0D0A
 
 
+WIDTH = 300
+"""Characters of a message's content that are shown by ``--debug``."""
+
+_SECRET = {36}
+"""SaslAuthenticate: passwords, tokens and proofs. Nothing of them is shown, in no direction."""
+
+
 class ProtocolWarning(UserWarning):
     """A broker departs from the protocol in a way that does no harm."""
 
@@ -86,7 +93,8 @@ class Channel:
         self._waiting: list[tuple[Any, Struct, int | None]] = []
         self._replies: list[tuple[Any, Any]] = []
         self._next_id = FIRST_CORRELATION_ID
-        self._error: KgError | None = None
+        self.error: KgError | None = None
+        """Why the channel is closed."""
 
     @property
     def pending(self) -> int:
@@ -130,7 +138,7 @@ class Channel:
     def send(self, token: Any, request: Struct, max_version: int | None = None) -> None:
         """Queue a request; its reply will come back with ``token``."""
         if self.state == CLOSED:
-            self._replies.append((token, self._error))
+            self._replies.append((token, self.error))
         elif self.state == READY:
             self._send_now(token, request, max_version)
         else:
@@ -164,7 +172,7 @@ class Channel:
         if self.state == CLOSED:
             return
         self.state = CLOSED
-        self._error = error
+        self.error = error
         for flight in self._in_flight:
             if flight.token is not None:
                 self._replies.append((flight.token, error.after_sending()))
@@ -172,11 +180,6 @@ class Channel:
             self._replies.append((token, error))
         self._in_flight.clear()
         self._waiting.clear()
-
-    @property
-    def error(self) -> KgError | None:
-        """Why the channel is closed."""
-        return self._error
 
     def replies(self) -> list[tuple[Any, Any]]:
         """Return, and forget, the replies that are ready, as (token, response or error)."""
@@ -222,10 +225,19 @@ class Channel:
             self._tell("→", flight, request, len(frame) - 4)
 
     def _tell(self, arrow: str, flight: _InFlight, message: Struct, size: int) -> None:
+        """Trace a message: ``→`` a request, ``←`` a reply; what it is, and what may be shown of it.
 
+        :param size: bytes of the frame, without its length.
+        """
         assert self.trace is not None
-        told = (flight.correlation_id, flight.request, flight.version, message, size)
-        self.trace(trace_line(arrow, self.peer, *told))
+        request = flight.request
+        content = "[hidden]" if request.KEY in _SECRET else repr(message)
+        if len(content) > WIDTH:
+            content = f"{content[:WIDTH]}…"
+        self.trace(
+            f"{arrow} {self.peer} #{flight.correlation_id} {request.NAME} v{flight.version}, "
+            f"{size} bytes: {content}"
+        )
 
     def _ask_versions(self, version: int) -> None:
         request = api_versions.Request()
@@ -350,30 +362,3 @@ class Channel:
         if self._login is None or self.state not in (LOGIN, VERSIONS):
             return error
         return self._login.lost(error)
-
-
-# ---------------------------------------------------------------------------------------------
-# A line for each message, for ``--debug``: what it is, and as much of it as may be shown
-
-
-WIDTH = 300
-"""Characters of a message's content that are shown."""
-
-_SECRET = {36}
-"""SaslAuthenticate: passwords, tokens and proofs. Nothing of them is shown, in no direction."""
-
-
-def trace_line(
-    arrow: str, peer: str, number: int, request: Struct, version: int, message: Struct, size: int
-) -> str:
-    """Describe a message.
-
-    :param arrow: ``→`` for what was sent, ``←`` for what was received.
-    :param number: the correlation id.
-    :param request: names the API; ``message`` is the request itself or its reply.
-    :param size: bytes of the frame, without its length.
-    """
-    content = "[hidden]" if request.KEY in _SECRET else repr(message)
-    if len(content) > WIDTH:
-        content = f"{content[:WIDTH]}…"
-    return f"{arrow} {peer} #{number} {request.NAME} v{version}, {size} bytes: {content}"

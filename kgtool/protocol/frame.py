@@ -15,7 +15,7 @@ from itertools import islice
 from kgtool.errors import DecodeError, FrameError, NotKafka
 from kgtool.protocol.plan import encode
 from kgtool.protocol.schema import Struct
-from kgtool.protocol.wire import read_uvarint
+from kgtool.protocol.wire import read_tags
 
 API_VERSIONS_KEY = 18
 MAX_FRAME = 512 * 1024 * 1024
@@ -49,16 +49,9 @@ def skip_response_header(frame: bytes, key: int, flexible: bool) -> int:
     if not flexible or key == API_VERSIONS_KEY:
         return 4
     try:
-        count, pos = read_uvarint(frame, 4)
-        for _ in range(count):
-            _, pos = read_uvarint(frame, pos)
-            size, pos = read_uvarint(frame, pos)
-            pos += size
+        return read_tags({}, [()], frame, 4)
     except (ValueError, IndexError) as exc:
         raise DecodeError("A response header can't be read.") from exc
-    if pos > len(frame):
-        raise DecodeError("A response header is longer than its frame.")
-    return pos
 
 
 class FrameBuffer:

@@ -174,11 +174,6 @@ class StructMeta(type):
         _describe_message(namespace, message)
         return super().__new__(mcs, name, bases, namespace)
 
-    def __init__(
-        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: Any
-    ) -> None:
-        super().__init__(name, bases, namespace)
-
 
 def _describe_message(namespace: dict[str, Any], message: dict[str, Any]) -> None:
     """Add what the class statement's keywords say of a whole message."""

@@ -150,19 +150,15 @@ class TlsStream(Stream):
             raise handshake_error(error, self._host, self._peer) from None
 
 
+_OTHER_NAME = (
+    "Use a name that is in it (also in the broker's advertised.listeners), or set "
+    "ssl.endpoint.identification.algorithm= (empty) if you must."
+)
 _CERTIFICATE = {
     9: ("is not valid yet", "Check this machine's clock, and the broker's certificate."),
     10: ("has expired", "The broker needs a new certificate."),
-    62: (
-        "is not for the host name {host}",
-        "Use a name that is in it (also in the broker's advertised.listeners), or set "
-        "ssl.endpoint.identification.algorithm= (empty) if you must.",
-    ),
-    64: (
-        "is not for the address {host}",
-        "Use a name that is in it (also in the broker's advertised.listeners), or set "
-        "ssl.endpoint.identification.algorithm= (empty) if you must.",
-    ),
+    62: ("is not for the host name {host}", _OTHER_NAME),
+    64: ("is not for the address {host}", _OTHER_NAME),
 }
 _UNTRUSTED = (
     "is not trusted: {reason}",
