@@ -26,7 +26,8 @@ from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.queries.groups.list import list_groups
-from kgtool.queries.log.commit_times import Watch
+from kgtool.queries.log.commit_times import commit_times
+from kgtool.queries.log.reader import LogReader
 
 GROUPS_AT_ONCE = 250
 _CHANGED = ("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
@@ -41,7 +42,7 @@ def places(item: PlanItem) -> list[TopicPartition]:
 class Sight(NamedTuple):
     """What sees the log for a whole plan: ``watch`` what groups did since it was made."""
 
-    watch: Watch
+    watch: LogReader
     hidden: HiddenOffsets
     since_ms: int
     say: Callable[[str], None]
@@ -67,7 +68,7 @@ def _blind(error: KgError) -> Blind:
 def sight_for(plan: Plan, say: Callable[[str], None], *, allow_blind: bool = False) -> Sight:
     """Return what sees the log for a plan."""
     groups = {item.group: places(item) for item in plan.items if item.changes}
-    watch = Watch(groups, plan.header.since_ms - SLACK_MS)
+    watch = LogReader(groups, plan.header.since_ms - SLACK_MS)
     since_ms = plan.header.since_ms
     return Sight(watch, HiddenOffsets(groups), since_ms, say, allow_blind)
 
@@ -77,8 +78,9 @@ def look_ahead(session: Any, sight: Sight, items: Sequence[PlanItem]) -> None:
 
     :raises Blind: it can't be read for any of the groups, and that is not allowed.
     """
-    names = [item.group for item in items]
-    found = session.run(sight.watch.look(session.cluster, names)) if names else {}
+    wanted = {item.group: places(item) for item in items}
+    read = session.run(sight.watch.read(session.cluster, list(wanted))) if wanted else {}
+    found = commit_times(read, wanted)
     errors = [each for each in found.values() if isinstance(each, KgError)]
     if not errors:
         return
@@ -206,10 +208,12 @@ class Part:
     def _read(self) -> None:
         """Read what was committed since the plan was made, just before the groups themselves."""
         cluster = self._session.cluster
-        names = sorted({at.topic for item in self._items.values() for at in places(item)})
+        wanted = {group: places(item) for group, item in self._items.items()}
+        names = sorted({at.topic for parts in wanted.values() for at in parts})
         if names:
             self._session.run(fetch_metadata(cluster, names))
-        self._since = self._session.run(self._sight.watch.look(cluster, list(self._items)))
+        read = self._session.run(self._sight.watch.read(cluster, list(wanted)))
+        self._since = commit_times(read, wanted)
         rebuilt = {
             group: {offset.topic for offset in item.keep}
             for group, item in self._items.items()

@@ -78,22 +78,3 @@ def _times(
             )
     is_pending = bool(stretch.log.holders(group))
     return CommitTimes(at, stretch.before_ms, stretch.log.changed_ms(group), is_pending)
-
-
-class Watch:
-    """Sees what groups do from a time on: each look reads only what the one before has not.
-
-    :param groups: all groups that will ever be looked at, with the partitions of interest.
-    :param since_ms: where the first look begins; a record may be a little older than its commit.
-    """
-
-    def __init__(self, groups: Mapping[str, Collection[TopicPartition]], since_ms: int) -> None:
-        self._groups = groups
-        self._reader = LogReader(groups, since_ms)
-
-    def look(
-        self, cluster: Cluster, names: Sequence[str]
-    ) -> Operation[dict[str, CommitTimes | KgError]]:
-        """Return what some of the groups have done, or why that can't be read."""
-        found = yield from self._reader.read(cluster, names)
-        return {name: _times(found[name], name, self._groups[name]) for name in names}
