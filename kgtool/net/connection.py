@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import selectors
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -218,13 +219,7 @@ class Connection:
         elif not self._is_fetching_login:
             self._fetch_login(self._begin)
 
-    def _begin(self, mechanism: Mechanism | KgError | None) -> None:
-        self._is_fetching_login = False
-        if self.is_closed:
-            return
-        if isinstance(mechanism, KgError):
-            self.close(mechanism)
-            return
+    def _begin(self, mechanism: Mechanism | None) -> None:
         self.progressed_at = time.monotonic()  # fetching a token was not the broker's time
         if self._addresses:
             self._next_address_at = self.progressed_at + STAGGER_SECONDS
@@ -327,26 +322,27 @@ class Connection:
 
     # -- logins ---------------------------------------------------------------------------
 
-    def _fetch_login(self, done: Any) -> None:
+    def _fetch_login(self, done: Callable[[Mechanism | None], None]) -> None:
+        def fetched(found: Mechanism | KgError | None) -> None:
+            self._is_fetching_login = False
+            if isinstance(found, KgError):
+                self.close(found)
+            elif not self.is_closed:
+                done(found)
+
         self._is_fetching_login = True
+        fetch = partial(self._transport.mechanism, self._host)
         if self._transport.login_blocks:
-            self._background.run(partial(self._transport.mechanism, self._host), done)
+            self._background.run(fetch, fetched)
             return
         try:
-            mechanism = self._transport.mechanism(self._host)
+            found: Mechanism | KgError | None = fetch()
         except KgError as error:
-            done(error)
-        else:
-            done(mechanism)
+            found = error
+        fetched(found)
 
-    def _on_new_login(self, mechanism: Mechanism | KgError | None) -> None:
+    def _on_new_login(self, mechanism: Mechanism | None) -> None:
         """Renew the login (KIP-368); answers that are under way come in before its own."""
-        self._is_fetching_login = False
-        if self.is_closed:
-            return
-        if isinstance(mechanism, KgError):
-            self.close(mechanism)
-            return
         if mechanism is not None:
             self.channel.log_in_again(mechanism)
         self._send_queue()

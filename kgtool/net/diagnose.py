@@ -11,7 +11,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kgtool.errors import AuthenticationError, ConnectionLost, KgError, NotKafka, TlsFailed
 from kgtool.net.translate import TlsLost
@@ -35,20 +34,14 @@ def _plain(connected: socket.socket) -> socket.socket:
     return connected
 
 
-class Listener(NamedTuple):
-    """A listener of a broker: its SASL mechanisms, none where it has no login."""
-
-    mechanisms: tuple[str, ...]
-
-
 def speaks_tls(host: str, port: int) -> bool:
     """Say whether a TLS server listens there (blocking, at most ``PROBE_SECONDS``)."""
     head = _exchange(host, port, CLIENT_HELLO, lambda data: len(data) >= 2)
     return len(head) >= 2 and head[0] in (0x15, 0x16) and head[1] == 3
 
 
-def listener_at(host: str, port: int, wrap: Wrap = _plain) -> Listener | None:
-    """Ask a broker's listener which logins it takes; None if there is no such thing.
+def mechanisms_at(host: str, port: int, wrap: Wrap = _plain) -> tuple[str, ...] | None:
+    """Ask a broker's listener which SASL mechanisms it takes; None if there is no such thing.
 
     Blocking, at most ``PROBE_SECONDS``.
 
@@ -67,7 +60,7 @@ def listener_at(host: str, port: int, wrap: Wrap = _plain) -> Listener | None:
         frames = [buffer.next_frame(), buffer.next_frame()]
         if frames[0] is None or frames[1] is None:
             return None
-        return Listener(tuple(decode(sasl_handshake.Response, 1, frames[1][4:]).mechanisms))
+        return tuple(decode(sasl_handshake.Response, 1, frames[1][4:]).mechanisms)
     except KgError:
         return None
 
@@ -117,10 +110,10 @@ def explain(error: KgError, host: str, port: int) -> KgError:
 
 
 def _explain_tls(error: TlsLost, host: str, port: int) -> KgError:
-    listener = listener_at(host, port)
-    if listener is None:
+    mechanisms = mechanisms_at(host, port)
+    if mechanisms is None:
         return error
-    protocol = "SASL_PLAINTEXT" if listener.mechanisms else "PLAINTEXT"
+    protocol = "SASL_PLAINTEXT" if mechanisms else "PLAINTEXT"
     return TlsFailed(
         f"{host}:{port} is a broker's listener without TLS, and kgtool connected with it.",
         hint=f"Set security.protocol={protocol}, or connect to the port of the TLS listener.",
@@ -132,13 +125,13 @@ def explain_silence(error: KgError, host: str, port: int, wrap: Wrap | None) -> 
 
     :param wrap: puts TLS on a socket; None for connections without it.
     """
-    listener = listener_at(host, port, wrap or _plain)
-    if listener is None or not listener.mechanisms:
+    mechanisms = mechanisms_at(host, port, wrap or _plain)
+    if not mechanisms:
         return error
     protocol = "SASL_SSL" if wrap else "SASL_PLAINTEXT"
     return AuthenticationError(
         f"{host}:{port} requires a login, and kgtool connected without one. It accepts "
-        f"{', '.join(sorted(listener.mechanisms))}.",
+        f"{', '.join(sorted(mechanisms))}.",
         hint=f"Set security.protocol={protocol}, sasl.mechanism and sasl.jaas.config in the "
         "--command-config file.",
     )
