@@ -35,15 +35,17 @@ def explain(
     if not isinstance(error, BrokerError) or error.hint:
         return error
     if error.code == codes.GROUP_AUTHORIZATION_FAILED and group is not None:
-        return _with_hint(error, need.group, f"group {group}")
+        return needs(error.code or 0, error.message, need.group, f"group {group}")
     if error.code == codes.TOPIC_AUTHORIZATION_FAILED:
         where = (
             f"topic {topic}" if topic is not None else "the topics that its members subscribe to"
         )
-        return _with_hint(error, need.topic, where)
+        return needs(error.code or 0, error.message, need.topic, where)
     return error
 
 
-def _with_hint(error: BrokerError, operation: str, resource: str) -> BrokerError:
-    hint = f"It needs the ACL operation {operation} on {resource}."
-    return broker_error(error.code or 0, error.message, hint=hint)
+def needs(code: int, message: str, operation: str, resource: str) -> BrokerError:
+    """Return a refusal that names the ACL operation, and on what, that is missing."""
+    return broker_error(
+        code, message, hint=f"It needs the ACL operation {operation} on {resource}."
+    )

@@ -45,15 +45,11 @@ def decode(cls: type[S], version: int, buf: bytes, pos: int = 0, *, whole: bool 
 
     ``whole`` demands that the message ends where the buffer does.
     """
-    wire.budget.left = wire.MAX_ELEMENTS
-    try:
-        value, end = reader(cls, version, version in cls.FLEXIBLE)(buf, pos)
-        if whole and end != len(buf):
-            raise ValueError(f"{len(buf) - end} bytes left over")
-    except (ValueError, IndexError, _struct.error) as exc:
-        name = _name(cls)
-        raise DecodeError(f"{name} v{version}: not a valid message ({exc})") from exc
-    return value  # type: ignore[no-any-return]
+    value, end = decode_prefix(cls, version, buf, pos)
+    if whole and end != len(buf):
+        left = f"{len(buf) - end} bytes left over"
+        raise DecodeError(f"{_name(cls)} v{version}: not a valid message ({left})")
+    return value
 
 
 def decode_prefix(cls: type[S], version: int, buf: bytes, pos: int = 0) -> tuple[S, int]:
@@ -91,9 +87,6 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
     template.append(())
     fresh = [at for at, value in enumerate(template) if isinstance(value, list)]
     tags = _tag_readers(cls, version, flexible)
-    if not tags and (parts := _sandwich(cls, steps)) is not None:
-        return sandwich.reader(cls, flexible, *parts)
-
     plan = [(s.low, s.high, s.fixed.unpack_from if s.fixed else None,
              s.fixed.size if s.fixed else 0, s.read) for s in steps]  # fmt: skip
 
@@ -115,19 +108,6 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
         return _new(cls, values), pos
 
     return read
-
-
-def _sandwich(
-    cls: type[Struct], steps: list[_Step]
-) -> tuple[_struct.Struct, Reader, _struct.Struct] | None:
-    """Return the parts of a struct whose fields are all there: fixed, one of its own, fixed."""
-    if len(steps) != 3:
-        return None
-    first, middle, last = steps
-    covered = first.low == 0 and first.high == middle.low and last.high == len(cls.FIELDS)
-    if not (covered and first.fixed and middle.read and last.fixed):
-        return None
-    return first.fixed, middle.read, last.fixed
 
 
 def _tag_readers(cls: type[Struct], version: int, flexible: bool) -> dict[int, tuple[int, Reader]]:
@@ -347,9 +327,11 @@ def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writ
 def _bulk_reader(of: type[Struct], version: int) -> sandwich.Bulk | None:
     """Return how whole arrays of a struct can be read at once, where its shape allows that."""
     steps = _steps(of, version, True)
-    parts = _sandwich(of, steps)
-    if parts is None or _tag_readers(of, version, True):
+    if len(steps) != 3 or _tag_readers(of, version, True):
         return None
-    first, _, last = parts
-    is_string = of.FIELDS[steps[1].low].kind == "string"
-    return sandwich.bulk_reader(of, first, last) if is_string else None
+    first, middle, last = steps
+    covered = first.low == 0 and first.high == middle.low and last.high == len(of.FIELDS)
+    is_string = of.FIELDS[middle.low].kind == "string"
+    if not (covered and first.fixed and is_string and last.fixed):
+        return None
+    return sandwich.bulk_reader(of, first.fixed, last.fixed)

@@ -1,4 +1,4 @@
-"""The shape that replies repeat most, read fast: fixed fields, one of its own, fixed fields again.
+"""The shape that replies repeat most, read fast: fixed fields, a string, fixed fields again.
 
 A partition of OffsetFetch is one (index, offset and epoch; metadata; error code), and a reply may
 have a million of them. What comes out is the same as from the general readers of ``plan``.
@@ -11,40 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kgtool.protocol.schema import Struct
-from kgtool.protocol.wire import Reader, read_tags
 
 EMPTY = 1
 """The compact length of an empty string: lengths are written plus one."""
 
 Bulk = Callable[[bytes, int, int], "tuple[list[Any], int] | None"]
-_new = tuple.__new__
-
-
-def reader(
-    cls: type[Struct],
-    flexible: bool,
-    first: _struct.Struct,
-    read_middle: Reader,
-    last: _struct.Struct,
-) -> Reader:
-    """Build the reader of one element: the general one takes twice as long."""
-    head, head_size = first.unpack_from, first.size
-    tail, tail_size = last.unpack_from, last.size
-
-    def read(buf: bytes, pos: int) -> tuple[Struct, int]:
-        before = head(buf, pos)
-        value, at = read_middle(buf, pos + head_size)
-        after = tail(buf, at)
-        at += tail_size
-        if not flexible:
-            return _new(cls, (*before, value, *after, ())), at
-        if not buf[at]:
-            return _new(cls, (*before, value, *after, ())), at + 1
-        values = [*before, value, *after, ()]
-        at = read_tags({}, values, buf, at)
-        return _new(cls, values), at
-
-    return read
 
 
 def bulk_reader(cls: type[Struct], first: _struct.Struct, last: _struct.Struct) -> Bulk:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Versions, gather
 from kgtool.errors import KgError
 from kgtool.protocol import codes
 from kgtool.protocol.capabilities import Offered, is_kafka, release
-from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.retention.rules import RULES_2_1, RULES_2_1_X, RuleSet, rules_for_broker
 
@@ -100,8 +100,5 @@ def _number(text: str | None) -> int | None:
 def _explained(error: KgError) -> KgError:
     if error.code != codes.CLUSTER_AUTHORIZATION_FAILED:
         return error
-    return broker_error(
-        codes.CLUSTER_AUTHORIZATION_FAILED,
-        f"Not allowed to read {RETENTION} of the broker, so when offsets expire is unknown.",
-        hint="It needs the ACL operation DESCRIBE_CONFIGS on the cluster.",
-    )
+    said = f"Not allowed to read {RETENTION} of the broker, so when offsets expire is unknown."
+    return denied.needs(error.code, said, "DESCRIBE_CONFIGS", "the cluster")

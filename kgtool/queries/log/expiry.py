@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, TopicInfo, find_coordinators, know_topic
 from kgtool.client.ops import Operation, gather, grouped
 from kgtool.errors import KgError
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.log.group_state import GroupState, Unread, state_of
@@ -178,11 +178,8 @@ def denied_log(error: KgError) -> KgError:
     """Name the ACL that is missing."""
     if error.code != codes.TOPIC_AUTHORIZATION_FAILED:
         return error
-    return broker_error(
-        codes.TOPIC_AUTHORIZATION_FAILED,
-        f"Not allowed to read {TOPIC}, so when offsets expire is unknown.",
-        hint=f"It needs the ACL operation READ on topic {TOPIC}.",
-    )
+    said = f"Not allowed to read {TOPIC}, so when offsets expire is unknown."
+    return denied.needs(codes.TOPIC_AUTHORIZATION_FAILED, said, "READ", f"topic {TOPIC}")
 
 
 # ---------------------------------------------------------------------------------------------

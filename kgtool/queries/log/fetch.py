@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kgtool.client import denied
 from kgtool.client.cluster import Cluster, fetch_metadata
 from kgtool.client.ops import Operation, backoff, call, gather, grouped
 from kgtool.client.retries import is_final, keep_reason
@@ -215,10 +216,8 @@ def _from_leader(broker: int, mine: list[TopicPartition], state: _Copy) -> Opera
 def _on_error(state: _Copy, partition: TopicPartition, row: Any) -> None:
     error = broker_error(row.error_code)
     if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
-        error = broker_error(
-            row.error_code, f"Not allowed to read {partition.topic}.",
-            hint=f"It needs the ACL operation READ on topic {partition.topic}.",
-        )  # fmt: skip
+        said = f"Not allowed to read {partition.topic}."
+        error = denied.needs(row.error_code, said, "READ", f"topic {partition.topic}")
     if row.error_code == codes.OFFSET_OUT_OF_RANGE and row.log_start_offset > state.next[partition]:
         state.next[partition] = row.log_start_offset  # the log was cut at its beginning meanwhile
         return

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster
 from kgtool.client.leaders import by_leader
@@ -153,10 +154,8 @@ def _answer(row: Any, offset: int, partition: TopicPartition) -> Any:
     if row is None:
         return left_out(fetch.Request, f"{partition.topic}-{partition.partition}")
     if row.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
-        return broker_error(
-            row.error_code, f"Not allowed to read {partition.topic}, so its time lag is unknown.",
-            hint=f"It needs the ACL operation READ on topic {partition.topic}.",
-        )  # fmt: skip
+        said = f"Not allowed to read {partition.topic}, so its time lag is unknown."
+        return denied.needs(row.error_code, said, "READ", f"topic {partition.topic}")
     if row.error_code == codes.OFFSET_OUT_OF_RANGE:  # the log's beginning moved on meanwhile
         return ReadOn(max(row.log_start_offset, offset + 1))
     if row.error_code:
