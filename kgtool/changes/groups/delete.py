@@ -24,7 +24,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import first_commits, pending_transaction
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
 from kgtool.queries.groups.list import unlisted
-from kgtool.queries.log.pending import pending_in_log
+from kgtool.queries.log.reader import pending_in_log
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.text import counted

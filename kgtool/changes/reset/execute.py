@@ -29,7 +29,7 @@ from kgtool.model import (
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.queries.log.pending import mark_pending
+from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_selected
 
 

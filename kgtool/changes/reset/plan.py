@@ -24,7 +24,7 @@ from kgtool.model import (
 )
 from kgtool.queries.cluster.topics import expand
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.queries.log.pending import mark_pending
+from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected
 from kgtool.queries.offsets.positions import LogRange, leader_epochs, log_ranges
 
