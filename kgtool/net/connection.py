@@ -213,7 +213,7 @@ class Connection:
         self._transport.bad_addresses.add(line.address)
 
     def on_open(self, line: Line) -> None:
-        """Send what is sent first, once there is a login."""
+        """TCP stands: send what is sent first, once there is a login."""
         if self._opening is not None:
             line.send(self._opening)
         elif not self._is_fetching_login:
@@ -244,7 +244,7 @@ class Connection:
     # -- what happens on a line -----------------------------------------------------------
 
     def on_data(self, line: Line, data: bytes | None) -> None:
-        """Take what came."""
+        """Take what came; None: only TLS's own, ``b""``: the peer closed it."""
         if data is not None and self._line is None:
             if not data:
                 self._on_hung_up(line, self.channel.closed_by_peer())
@@ -256,7 +256,7 @@ class Connection:
             self.flush()  # the next step of a login
 
     def on_lost(self, line: Line, error: KgError) -> None:
-        """Say in the middle of what it broke."""
+        """The connection broke: say in the middle of what."""
         self._on_hung_up(line, self.channel.lost(error) if line is self._line else error)
 
     def _on_hung_up(self, line: Line, error: KgError) -> None:
@@ -271,7 +271,7 @@ class Connection:
         self._background.run(find_out, partial(self.on_failed, line))
 
     def on_failed(self, line: Line, error: KgError) -> None:
-        """Go on with the next address, where the broker was not ready yet."""
+        """There is no connection, or TLS failed: the next address, where it was not ready yet."""
         if self._is_up or isinstance(error, AuthenticationError | LoginLost):
             self.close(error)
             return

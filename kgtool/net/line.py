@@ -5,37 +5,24 @@ from __future__ import annotations
 import selectors
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kgtool.errors import KgError, NetworkError
 from kgtool.net.stream import Stream
 from kgtool.net.translate import SocketAddress, connect_error, connection_error
 
+if TYPE_CHECKING:
+    from kgtool.net.connection import Connection
+
 IN_PROGRESS = (0, 36, 115, 10035)
 """What connect_ex answers when it is on its way: Linux, macOS, Windows."""
-
-
-class Listener(Protocol):
-    """Who hears what happens on a line."""
-
-    def on_open(self, line: Line) -> None:
-        """TCP stands."""
-
-    def on_data(self, line: Line, data: bytes | None) -> None:
-        """Something came; None: only TLS's own, ``b""``: the peer closed it."""
-
-    def on_lost(self, line: Line, error: KgError) -> None:
-        """The connection broke."""
-
-    def on_failed(self, line: Line, error: KgError) -> None:
-        """There is no connection, or TLS failed."""
 
 
 class Line:
     """A socket that registers itself in the loop's selector.
 
     :param peer: host and port, for messages.
-    :param listener: hears what happens.
+    :param owner: hears what happens.
     """
 
     def __init__(
@@ -44,13 +31,13 @@ class Line:
         peer: str,
         selector: selectors.BaseSelector,
         make_stream: Callable[[socket.socket], Stream],
-        listener: Listener,
+        owner: Connection,
     ) -> None:
         self.address = address
         self._peer = peer
         self._selector = selector
         self._make_stream = make_stream
-        self._listener = listener
+        self._owner = owner
         self._socket: socket.socket | None = None
         self._stream: Stream | None = None
         self._interest = 0
@@ -95,9 +82,9 @@ class Line:
         try:
             self._stream.write(data)
         except OSError as exc:
-            self._listener.on_lost(self, connection_error(exc, self._peer))
+            self._owner.on_lost(self, connection_error(exc, self._peer))
         except KgError as error:
-            self._listener.on_failed(self, error)
+            self._owner.on_failed(self, error)
         else:
             self._watch_stream()
 
@@ -115,27 +102,27 @@ class Line:
     def _finish_connect(self, connected: socket.socket) -> None:
         number = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if number:
-            self._listener.on_failed(self, connect_error(number, self._peer))
+            self._owner.on_failed(self, connect_error(number, self._peer))
             return
         try:
             self._stream = self._make_stream(connected)
         except KgError as error:
-            self._listener.on_failed(self, error)
+            self._owner.on_failed(self, error)
             return
         self.send(b"")  # TLS begins
         if self._stream is not None:
-            self._listener.on_open(self)
+            self._owner.on_open(self)
 
     def _read(self, stream: Stream) -> None:
         try:
             data = stream.read()
         except OSError as exc:
-            self._listener.on_lost(self, connection_error(exc, self._peer))
+            self._owner.on_lost(self, connection_error(exc, self._peer))
             return
         except KgError as error:
-            self._listener.on_failed(self, error)
+            self._owner.on_failed(self, error)
             return
-        self._listener.on_data(self, data)
+        self._owner.on_data(self, data)
         self._watch_stream()  # TLS may have something of its own to send
 
     def _watch_stream(self) -> None:
