@@ -8,8 +8,9 @@
     record.value is None                   # a tombstone
 
 Key and value classes are found by name: ``<Type>Key`` and ``<Type>Value`` with the record type as
-the class's ``key``. A key's body is never flexible; the int16 in front of it is the record type,
-the one in front of a value its version.
+the class's ``key``; keys of a group, or of a group and a member, are made here. A key's body is
+never flexible; the int16 in front of it is the record type, the one in front of a value its
+version.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any, NamedTuple
 
 from kgtool.errors import DecodeError
 from kgtool.protocol import plan
-from kgtool.protocol.schema import Struct
+from kgtool.protocol.schema import Struct, StructMeta, string
+from kgtool.records.types import OF_MEMBERS
 
 FAMILIES = ("offset_commit", "group_metadata", "consumer_group", "share", "streams")
 """Modules of this package; imported when the first record is read, because describing a group
@@ -64,15 +66,27 @@ def record_types() -> dict[int, RecordType]:
 
     modules = [import_module(f"{__name__}.{name}") for name in FAMILIES]
     structs = [cls for module in modules for cls in vars(module).values() if hasattr(cls, "KEY")]
+    keys = {cls.KEY: cls for cls in structs if cls.__name__.endswith("Key")}
+    values = [cls for cls in structs if cls.__name__.endswith("Value")]
+    values.sort(key=lambda cls: cls.__name__.startswith("Early"))
     types: dict[int, RecordType] = {}
-    for key_class in (cls for cls in structs if cls.__name__.endswith("Key")):
-        number, name = key_class.KEY, key_class.__name__.removesuffix("Key")
-        values = [cls for cls in structs if number == cls.KEY and cls is not key_class]
-        values.sort(key=lambda cls: cls.__name__ != f"{name}Value")
+    for number in sorted({cls.KEY for cls in values}):
+        forms = [cls for cls in values if number == cls.KEY]
+        name = forms[0].__name__.removesuffix("Value")
         if number == offset_commit.LegacyOffsetCommitKey.KEY:
-            values = [offset_commit.OffsetCommitValue]
-        types[number] = RecordType(number, name, key_class, tuple(values))
+            forms = [offset_commit.OffsetCommitValue]
+        key = keys.get(number) or _key(name, number)
+        types[number] = RecordType(number, name, key, tuple(forms))
     return types
+
+
+def _key(name: str, number: int) -> Any:
+    """The key that nearly all records of KIP-848's family have."""
+    fields = {"group": string(wire="groupId")}
+    if number in OF_MEMBERS:
+        fields["member_id"] = string()
+    namespace = {"__module__": __name__, **fields}
+    return StructMeta(f"{name}Key", (Struct,), namespace, key=number, versions="0")
 
 
 def decode(key: bytes, value: bytes | None) -> Record | UnknownRecord:

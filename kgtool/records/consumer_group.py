@@ -22,17 +22,9 @@ from kgtool.protocol.schema import (
 )
 
 
-class ConsumerGroupMetadataKey(Struct, key=3, versions="0"):
-    group: str = string(wire="groupId")
-
-
 class ConsumerGroupMetadataValue(Struct, key=3, versions="0", flexible="0+"):
     epoch: int = int32()
     metadata_hash: int = int64(tag=0)
-
-
-class ConsumerGroupPartitionMetadataKey(Struct, key=4, versions="0"):
-    group: str = string(wire="groupId")
 
 
 class PartitionMetadata(Struct):
@@ -49,11 +41,6 @@ class TopicMetadata(Struct):
 
 class ConsumerGroupPartitionMetadataValue(Struct, key=4, versions="0", flexible="0+"):
     topics: list[TopicMetadata] = array(TopicMetadata)
-
-
-class ConsumerGroupMemberMetadataKey(Struct, key=5, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class ClassicProtocol(Struct):
@@ -81,18 +68,9 @@ class ConsumerGroupMemberMetadataValue(Struct, key=5, versions="0", flexible="0+
     )
 
 
-class ConsumerGroupTargetAssignmentMetadataKey(Struct, key=6, versions="0"):
-    group: str = string(wire="groupId")
-
-
 class ConsumerGroupTargetAssignmentMetadataValue(Struct, key=6, versions="0", flexible="0+"):
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
-
-
-class ConsumerGroupTargetAssignmentMemberKey(Struct, key=7, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class TargetPartitions(Struct):
@@ -102,11 +80,6 @@ class TargetPartitions(Struct):
 
 class ConsumerGroupTargetAssignmentMemberValue(Struct, key=7, versions="0", flexible="0+"):
     topic_partitions: list[TargetPartitions] = array(TargetPartitions)
-
-
-class ConsumerGroupCurrentMemberAssignmentKey(Struct, key=8, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class CurrentPartitions(Struct):

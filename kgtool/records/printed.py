@@ -72,7 +72,9 @@ def _value(field: Field, value: Any) -> Any:
     if value is None:
         return None
     if field.kind == "array":
-        return [_element(field.of, each) for each in value]
+        if isinstance(field.of, type):
+            return [_struct(field.of, each) for each in value]
+        return [_value(field.of(), each) for each in value]
     if field.kind == "struct":
         return _struct(field.of, value)
     if field.kind == "bytes":
@@ -82,12 +84,6 @@ def _value(field: Field, value: Any) -> Any:
     if field.kind == "uuid":
         return UUID(bytes=urlsafe_b64decode(value + "=" * (-len(value) % 4)))
     return value
-
-
-def _element(of: Any, value: Any) -> Any:
-    if isinstance(of, type) and issubclass(of, Struct):
-        return _struct(of, value)
-    return _value(of(), value)
 
 
 def _embedded(field: Field, data: dict[str, Any]) -> bytes:

@@ -27,18 +27,9 @@ class AssignedPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
-class ShareGroupPartitionMetadataKey(Struct, key=9, versions="0"):
-    group: str = string(wire="groupId")
-
-
 class ShareGroupPartitionMetadataValue(Struct, key=9, versions="0", flexible="0+"):
     initialized_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
     deleting_topics: list[TopicInfo] = array(TopicInfo)
-
-
-class ShareGroupMemberMetadataKey(Struct, key=10, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class ShareGroupMemberMetadataValue(Struct, key=10, versions="0", flexible="0+"):
@@ -46,10 +37,6 @@ class ShareGroupMemberMetadataValue(Struct, key=10, versions="0", flexible="0+")
     client_id: str = string()
     client_host: str = string()
     subscribed_topic_names: list[str] = array(string)
-
-
-class ShareGroupMetadataKey(Struct, key=11, versions="0"):
-    group: str = string(wire="groupId")
 
 
 class ShareGroupMetadataValue(Struct, key=11, versions="0", flexible="0+"):
@@ -61,27 +48,13 @@ class EarlyShareGroupMetadataValue(Struct, key=11, versions="0", flexible="0+"):
     epoch: int = int32()
 
 
-class ShareGroupTargetAssignmentMetadataKey(Struct, key=12, versions="0"):
-    group: str = string(wire="groupId")
-
-
 class ShareGroupTargetAssignmentMetadataValue(Struct, key=12, versions="0", flexible="0+"):
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
-class ShareGroupTargetAssignmentMemberKey(Struct, key=13, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
-
-
 class ShareGroupTargetAssignmentMemberValue(Struct, key=13, versions="0", flexible="0+"):
     topic_partitions: list[AssignedPartitions] = array(AssignedPartitions)
-
-
-class ShareGroupCurrentMemberAssignmentKey(Struct, key=14, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class ShareGroupCurrentMemberAssignmentValue(Struct, key=14, versions="0", flexible="0+"):
@@ -89,10 +62,6 @@ class ShareGroupCurrentMemberAssignmentValue(Struct, key=14, versions="0", flexi
     previous_member_epoch: int = int32()
     state: int = int8()
     assigned_partitions: list[AssignedPartitions] = array(AssignedPartitions)
-
-
-class ShareGroupStatePartitionMetadataKey(Struct, key=15, versions="0"):
-    group: str = string(wire="groupId")
 
 
 class ShareGroupStatePartitionMetadataValue(Struct, key=15, versions="0", flexible="0+"):

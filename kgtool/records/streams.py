@@ -19,20 +19,11 @@ class TaskIds(Struct):
     partitions: list[int] = array(int32)
 
 
-class StreamsGroupMetadataKey(Struct, key=17, versions="0"):
-    group: str = string(wire="groupId")
-
-
 class StreamsGroupMetadataValue(Struct, key=17, versions="0", flexible="0+"):
     epoch: int = int32()
     metadata_hash: int = int64()
     validated_topology_epoch: int = int32(tag=0, default=-1)
     last_assignment_configs: list[KeyValue] | None = array(KeyValue, nullable="0+", tag=1)
-
-
-class StreamsGroupMemberMetadataKey(Struct, key=19, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class Endpoint(Struct):
@@ -52,29 +43,15 @@ class StreamsGroupMemberMetadataValue(Struct, key=19, versions="0", flexible="0+
     client_tags: list[KeyValue] = array(KeyValue)
 
 
-class StreamsGroupTargetAssignmentMetadataKey(Struct, key=20, versions="0"):
-    group: str = string(wire="groupId")
-
-
 class StreamsGroupTargetAssignmentMetadataValue(Struct, key=20, versions="0", flexible="0+"):
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
-
-
-class StreamsGroupTargetAssignmentMemberKey(Struct, key=21, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class StreamsGroupTargetAssignmentMemberValue(Struct, key=21, versions="0", flexible="0+"):
     active_tasks: list[TaskIds] = array(TaskIds)
     standby_tasks: list[TaskIds] = array(TaskIds)
     warmup_tasks: list[TaskIds] = array(TaskIds)
-
-
-class StreamsGroupCurrentMemberAssignmentKey(Struct, key=22, versions="0"):
-    group: str = string(wire="groupId")
-    member_id: str = string()
 
 
 class CurrentTaskIds(Struct):
@@ -93,10 +70,6 @@ class StreamsGroupCurrentMemberAssignmentValue(Struct, key=22, versions="0", fle
     active_tasks_pending_revocation: list[CurrentTaskIds] = array(CurrentTaskIds)
     standby_tasks_pending_revocation: list[CurrentTaskIds] = array(CurrentTaskIds)
     warmup_tasks_pending_revocation: list[CurrentTaskIds] = array(CurrentTaskIds)
-
-
-class StreamsGroupTopologyKey(Struct, key=23, versions="0"):
-    group: str = string(wire="groupId")
 
 
 class TopicInfo(Struct):

@@ -34,5 +34,7 @@ KNOWN_TYPES: Final = frozenset(
 GROUP_TYPES: Final = (GROUP_METADATA, CONSUMER_GROUP, SHARE_GROUP, STREAMS_GROUP)
 """A null value of these ends the group."""
 MEMBER_TYPES: Final = (CONSUMER_MEMBER, SHARE_MEMBER, STREAMS_MEMBER)
+OF_MEMBERS: Final = (*MEMBER_TYPES, 7, 8, 13, 14, 21, 22)
+"""Whose keys name a member besides the group."""
 CURRENT_ASSIGNMENT_TYPES: Final = (CONSUMER_CURRENT, SHARE_CURRENT, STREAMS_CURRENT)
 """Written for members only, so each of them shows that there is one."""
