@@ -150,30 +150,22 @@ def _events(log: Log, places: Ints) -> _Events:
     """Every change of every key: plain commits, tombstones, pending commits, their ends."""
     rows = log.offsets
     transactional = (rows.producer_id[places] != NONE) & ~rows.tombstone[places]
-    plain = places[~transactional]
-    events = _of(log, plain, rows.log_offset, visible=True)
     begun = places[transactional]
-    if begun.size:
-        ends = transaction_ends(log, begun)
-        some = _of(log, begun, rows.log_offset, visible=False)
-        some = some._replace(until=ends.position, until_ms=ends.at_ms)
-        closed = ends.marker >= 0
-        over = begun[closed]
-        marker = ends.marker[closed]
+    ends = transaction_ends(log, begun)
+    until, until_ms = np.full((2, len(places)), NONE)
+    until[transactional], until_ms[transactional] = ends.position, ends.at_ms
+    events = _Events(
+        places, rows.key[places], rows.log_offset[places], rows.at_ms[places], ~transactional,
+        rows.first_ms[places], until, until_ms,
+    )  # fmt: skip
+    closed = ends.marker >= 0
+    if closed.any():
+        over, marker = begun[closed], ends.marker[closed]
         at_ms = log.markers.at_ms[marker]
         stored = _Events(
             over, rows.key[over], ends.position[closed], at_ms, log.markers.committed[marker],
             at_ms, *np.full((2, len(over)), NONE),
         )  # fmt: skip
-        parts = (events, some, stored)
-        events = _Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        events = _Events(*(np.concatenate(pair) for pair in zip(events, stored, strict=True)))
     order = np.lexsort((rows.log_offset[events.row], events.position, events.key))
     return _Events(*(column[order] for column in events))
-
-
-def _of(log: Log, rows: Ints, position: Ints, *, visible: bool) -> _Events:
-    offsets = log.offsets
-    return _Events(
-        rows, offsets.key[rows], position[rows], offsets.at_ms[rows],
-        np.full(len(rows), visible), offsets.first_ms[rows], *np.full((2, len(rows)), NONE),
-    )  # fmt: skip
