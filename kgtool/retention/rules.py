@@ -93,8 +93,6 @@ class RuleSet(NamedTuple):
 
     name: str
     """The contract's name, as in ``--rules``."""
-    alias: str
-    """The name in the project's notes."""
     brokers: str
     """The brokers that work so, in words."""
     new_coordinator: bool
@@ -128,24 +126,21 @@ class RuleSet(NamedTuple):
 
 RULES_PRE_2_1: Final = RuleSet(
     name="pre-2.1",
-    alias="a",
     brokers="up to 2.0",
     new_coordinator=False,
     fixed_at_commit=True,
     reads_subscriptions=False,
 )
 RULES_2_1: Final = RuleSet(
-    name="2.1", alias="b21", brokers="2.1 to 2.3", new_coordinator=False, reads_subscriptions=False
+    name="2.1", brokers="2.1 to 2.3", new_coordinator=False, reads_subscriptions=False
 )
 RULES_2_4: Final = RuleSet(
     name="2.4",
-    alias="b24",
     brokers="2.4 to 3.9 with the Scala coordinator, their default",
     new_coordinator=False,
 )
 RULES_3_7_NEW: Final = RuleSet(
     name="3.7-new",
-    alias="c37",
     brokers="3.7 with the new coordinator (preview)",
     new_coordinator=True,
     pending_keeps_group=PENDING_IGNORED,
@@ -153,7 +148,6 @@ RULES_3_7_NEW: Final = RuleSet(
 )
 RULES_3_8_NEW: Final = RuleSet(
     name="3.8-new",
-    alias="c38",
     brokers="3.8 and 3.9 with the new coordinator, and 4.0",
     new_coordinator=True,
     pending_protects_offset=True,
@@ -163,7 +157,6 @@ RULES_3_8_NEW: Final = RuleSet(
 )
 RULES_4_1: Final = RuleSet(
     name="4.1",
-    alias="c41",
     brokers="4.1 and later",
     new_coordinator=True,
     pending_protects_offset=True,
