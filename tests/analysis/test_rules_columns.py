@@ -89,7 +89,7 @@ def test_same_groups_go_as_the_specification_says(name: str) -> None:
 
 
 def test_subscribed_is_unknown_where_the_subscription_is() -> None:
-    told = rc.subscribed(GROUP, OFFSET).tolist()
+    told = rc.subscribed(GROUP, OFFSET.holds).tolist()
     for row, answer in zip(ROWS, told, strict=True):
         simple = row[1] == r.TYPE_CLASSIC and not row[3]
         if simple or row[2] in (r.STATE_EMPTY, r.STATE_DEAD):

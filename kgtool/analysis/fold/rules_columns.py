@@ -79,9 +79,9 @@ def as_seen_by(rules: RuleSet, group: Group) -> Group:
     )
 
 
-def subscribed(group: Group, offset: Offset) -> Ints:
+def subscribed(group: Group, holds: Bools) -> Ints:
     """NO, YES, or UNKNOWN: whether a current member holds the topic."""
-    told = np.where(group.reads, np.where(offset.holds, YES, NO), UNKNOWN)
+    told = np.where(group.reads, np.where(holds, YES, NO), UNKNOWN)
     return np.where(_has_members(group), told, NO)
 
 
@@ -102,7 +102,7 @@ def verdict(
         r.RULE_SHARE: group.type == _SHARE,
         r.RULE_REBALANCING: classic & moving & (not rules.rebalancing_is_stable),
         r.RULE_LIVE_GROUP: _keeps_all(rules, group),
-        r.RULE_SUBSCRIBED: subscribed(group, offset) == YES,
+        r.RULE_SUBSCRIBED: subscribed(group, offset.holds) == YES,
         r.RULE_PENDING: offset.pending & rules.pending_protects_offset,
     }
     kept = np.select(list(never.values()), [RULE[name] for name in never], -1)

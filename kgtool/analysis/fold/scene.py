@@ -13,7 +13,7 @@ from kgtool.analysis.decode.blobs import Kinds
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.tally import Tally
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, arrow_ints, words
+from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, words
 from kgtool.analysis.fold.families import fold
 from kgtool.analysis.fold.log import Log
 from kgtool.analysis.fold.offsets import History, history
@@ -100,23 +100,16 @@ class Scene:
         """What happened to every offset."""
         return history(self.log, self.plan.rules)
 
-    def offset(self, key: Ints, stored: Ints, state: Ints, pending: Bools) -> rc.Offset:
-        """Stored offsets as the rules look at them; ``stored`` are indices, -1 for none."""
-        log = self.log
-        topic = self.states.topic(state, log.keys.topic[key])
-        return rc.Offset(
-            log.offsets.commit_ms[stored], log.offsets.expire_ms[stored], topic.holds, pending
-        )
-
     def judge(self, rows: Ints, state: Ints) -> Judged:
         """The verdicts on what ``history`` has at these rows, the group being in that state."""
         plan, past, states = self.plan, self.history, self.states
-        stored = past.stored[rows]
-        offset = self.offset(past.key[rows], stored, state, past.pending[rows])
+        stored, commits = past.stored[rows], self.log.offsets
+        topic = states.topic(state, self.log.keys.topic[past.key[rows]])
+        times = commits.commit_ms[stored], commits.expire_ms[stored]
+        offset = rc.Offset(*times, topic.holds, past.pending[rows])
         due, rule = plan.wrote.verdict(plan.rules, states.of.at(state), offset)
         expires = np.maximum(due, past.stored_ms[rows])
         if not plan.rules.fixed_at_commit:
-            topic = states.topic(state, self.log.keys.topic[past.key[rows]])
             dated = states.ints("dated_before_ms")[state]
             redated = (rule != rc.RULE[r.RULE_EXPLICIT]) & (dated != NONE)
             redated &= offset.commit_ms < dated

@@ -46,8 +46,8 @@ def table(scene: Scene, found: Live) -> Any:
     log, states, plan, missing = scene.log, scene.states, scene.plan, scene.log.lacks
     offsets, stored, state = log.offsets, found.stored, found.state
     seen = rc.as_seen_by(plan.rules, states.of.at(state))
-    offset = scene.offset(found.key, stored, state, found.pending)
-    subscribed = np.where(seen.known, rc.subscribed(seen, offset), rc.UNKNOWN)
+    holds = states.topic(state, log.keys.topic[found.key]).holds
+    subscribed = np.where(seen.known, rc.subscribed(seen, holds), rc.UNKNOWN)
     since = states.since_ms(state)
     if missing & lacks.TIMES:
         since = np.where(has_own(scene)[found.group], states.of.since_ms[state], NONE)
