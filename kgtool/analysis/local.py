@@ -88,7 +88,7 @@ class Local:
         """Decode the inputs; the notes about them."""
         self._here = sum(file.size for file in files) <= HERE_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
-        decode = partial(_decode, as_of_ms=as_of_ms, detail=detail._replace(tally=None))
+        decode = partial(_decode, as_of_ms=as_of_ms, detail=detail)
         decoded = [] if rows else [nothing(NO_PARTITION)]
         for blobs in self._each(decode, rows):
             decoded += blobs

@@ -20,6 +20,7 @@ from kgtool.analysis.input.settle import one_cluster
 from kgtool.analysis.input.sources import Basis
 from kgtool.analysis.spark.places import Place
 from kgtool.errors import ConfigError, UsageError
+from kgtool.text import listed
 
 FILE = "state.json"
 FORMAT = 1
@@ -192,11 +193,8 @@ def _gaps(files: Sequence[InputFile], seen: Seen) -> list[str]:
     ]
     if not gaps:
         return []
-    more = f" and {len(gaps) - _SHOWN} more" if len(gaps) > _SHOWN else ""
-    return [
-        "Offsets between the last run and this one are in no input, of log partition "
-        f"{', '.join(gaps[:_SHOWN])}{more}."
-    ]
+    where = listed(gaps, _SHOWN, " and {} more")
+    return [f"Offsets between the last run and this one are in no input, of log partition {where}."]
 
 
 def _is_run(name: str) -> bool:
