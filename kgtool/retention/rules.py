@@ -292,6 +292,12 @@ def group_leaves_tombstone(rules: RuleSet, group: GroupSnapshot) -> bool:
     return group.type == TYPE_CLASSIC and group.generation > 0
 
 
+def keeps_whole(rules: RuleSet, group: GroupSnapshot | None) -> bool:
+    """Whether no offset of the group may go, whatever its topic and its time."""
+    seen = _as_seen_by(rules, group)
+    return seen is None or _kept_whole(rules, seen) is not None
+
+
 def is_simple(group: GroupSnapshot) -> bool:
     """Whether the group is only a place for standalone commits."""
     return group.type == TYPE_CLASSIC and not group.protocol_type

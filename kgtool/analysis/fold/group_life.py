@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kgtool.records import types
 from kgtool.retention import rules as retention
 from kgtool.retention.groups import TYPE_OF_RECORD
-from kgtool.retention.rules import RuleSet
+from kgtool.retention.rules import GroupSnapshot, RuleSet
 
 
 class Event(NamedTuple):
@@ -182,21 +182,19 @@ class GroupLife:
         """As the log shows it: members make a group Stable (rebalances are not in the log)."""
         return retention.STATE_STABLE if self.member_count else retention.STATE_EMPTY
 
+    def snapshot(self) -> GroupSnapshot | None:
+        """As the rules look at it; None: it is not known."""
+        if not self.known:
+            return None
+        topics = self.topics if self.member_count else frozenset()
+        return GroupSnapshot(
+            self.type, self.state, self.protocol_type, self.state_since_ms, topics,
+            self.generation or 0,
+        )  # fmt: skip
+
     def _keeps_whole(self) -> bool:
         """Whether nothing of the group may go, whatever its time."""
-        if not self.known:
-            return self.rules.new_coordinator
-        if self.type == retention.TYPE_SHARE:
-            return True
-        if not self.member_count or (
-            self.type == retention.TYPE_CLASSIC and not self.protocol_type
-        ):
-            return False
-        if self.type == retention.TYPE_CLASSIC and (
-            not self.rules.reads_subscriptions or self.protocol_type != retention.CONSUMER_PROTOCOL
-        ):
-            return True
-        return self.topics is None
+        return retention.keeps_whole(self.rules, self.snapshot())
 
     def _held(self) -> frozenset[str]:
         """Topics that a member holds on to."""

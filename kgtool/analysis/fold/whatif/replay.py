@@ -173,17 +173,7 @@ class GroupReplay:
             self._look_at_group()
 
     def _look_at_group(self) -> None:
-        life, before = self.life, self.snapshot
-        self.snapshot = None
-        if life.known:
-            self.snapshot = GroupSnapshot(
-                life.type,
-                life.state,
-                life.protocol_type,
-                life.state_since_ms,
-                life.topics if life.member_count else frozenset(),
-                life.generation or 0,
-            )
+        before, self.snapshot = self.snapshot, self.life.snapshot()
         if self.snapshot != before:
             self.queue.group_changed()
 
