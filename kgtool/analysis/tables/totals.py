@@ -57,7 +57,7 @@ def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
     counts = {"groups": np.ones_like(number)}
     for name, which in conditions.items():
         counts[name] = np.bincount(code[which], minlength=len(number))
-    kind = live.select(["group_type", "group_state"]).take(pa.array(first)).to_pydict()
+    kind = {name: live[name].take(pa.array(first)) for name in ("group_type", "group_state")}
     yield "kinds", summed(pa.table({**kind, **counts}), list(kind))
     next_ms = extreme(len(number), code[soon], due[soon], least=True)
     of_group = {
