@@ -12,7 +12,6 @@ import socket
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from typing import NamedTuple
 
 from kgtool.errors import SandboxError
@@ -37,6 +36,12 @@ class GroupSocket:
         self._socket = socket.create_connection((host, port), timeout=timeout)
         self._client_id = client_id
         self._correlation = 0
+
+    def __enter__(self) -> GroupSocket:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the connection; the coordinator notices when the session times out."""
@@ -164,7 +169,7 @@ class Worker:
 def connect(bootstrap: str, group: str, client_id: str) -> GroupSocket:
     """A connection to the coordinator of a group."""
     host, _, port = bootstrap.split(",")[0].rpartition(":")
-    with closing(GroupSocket(host, int(port), client_id)) as first:
+    with GroupSocket(host, int(port), client_id) as first:
         return GroupSocket(*first.coordinator(group), client_id)
 
 

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -202,7 +201,7 @@ class Seeder:
         """Join, commit and leave like a console consumer that was ended with Ctrl-C."""
         host, _, port = self._bootstrap.split(",")[0].rpartition(":")
         homes: dict[tuple[str, int], list[str]] = {}
-        with closing(raw_group.GroupSocket(host, int(port), "seed")) as first:
+        with raw_group.GroupSocket(host, int(port), "seed") as first:
             for group in world.console_groups():
                 homes.setdefault(first.coordinator(group), []).append(group)
         shares = [(home, groups[i::4]) for home, groups in homes.items() for i in range(4)]
@@ -252,7 +251,7 @@ def _when_ready(ask: Callable[[], T]) -> T:
 
 
 def _come_and_go(home: tuple[str, int], groups: Sequence[str]) -> None:
-    with closing(raw_group.GroupSocket(*home, "console-consumer")) as coordinator:
+    with raw_group.GroupSocket(*home, "console-consumer") as coordinator:
         for group in groups:
             partitions = range(world.TOPICS["clicks"][0])
             who = coordinator.join(group, "consumer", "range", raw_group.subscription(["clicks"]))
