@@ -100,6 +100,7 @@ def test_values_lose_the_blanks_around_them_as_in_kafkas_config() -> None:
     assert properties.value("security.protocol") == "SSL"
     assert properties.value("empty") == ""
     assert properties.value("absent") is None
+    assert parse("client.id=\\u0001!a!\\u0020").value("client.id") == "!a!"
 
 
 def test_secrets_are_recognised_by_the_type_that_kafka_gives_them(java: Any) -> None:

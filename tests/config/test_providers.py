@@ -91,9 +91,10 @@ def test_a_key_that_is_not_in_the_file(tmp_path: Path) -> None:
 def test_restrictions_hold(tmp_path: Path) -> None:
     (tmp_path / "s.properties").write_text("k=v\n")
     inside = {"config.providers.f.param.allowed.paths": str(tmp_path)}
+    itself = {"config.providers.f.param.allowed.paths": f"{tmp_path}/s.properties"}
     outside = {"config.providers.f.param.allowed.paths": f"{tmp_path}/other"}
     text = f"${{f:{tmp_path}/s.properties:k}}"
-    assert value(text, **DECLARED, **inside) == "v"
+    assert value(text, **DECLARED, **inside) == value(text, **DECLARED, **itself) == "v"
     with pytest.raises(ConfigError, match="allowed.paths"):
         value(text, **DECLARED, **outside)
     with pytest.raises(ConfigError, match="allowed.paths"):

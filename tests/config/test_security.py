@@ -114,7 +114,15 @@ REFUSED = {
         "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
         f"sasl.oauthbearer.token.endpoint.url=https://{place}/y",
         "is not an http:, https: or file: URL",
-    ) for place in ("x:port", "x:70000", "[::1", "u:h1dden@x:-1", "")},
+    ) for place in ("x:port", "x:65536", "[::1", "u:h1dden@x:-1", "")},
+    **{f"a token endpoint without {missing}": (
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url=https://x/y\n{given}",
+        f"sasl.oauthbearer.client.credentials.{missing} is missing",
+    ) for missing, given in (
+        ("client.id", "sasl.oauthbearer.client.credentials.client.secret=s"),
+        ("client.secret", "sasl.oauthbearer.client.credentials.client.id=i"),
+    )},
     "no service name": ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI",
                         "sasl.kerberos.service.name"),
 }  # fmt: skip

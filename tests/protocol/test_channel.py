@@ -172,6 +172,19 @@ def test_a_peer_that_refuses_every_version_does_not_make_it_loop() -> None:
     assert len(broker.requests) <= 5
 
 
+def test_a_peer_that_refuses_what_it_says_it_can_is_asked_in_the_version_before() -> None:
+    channel = Channel("broker:9092", "test")
+    broker = Broker(channel)
+    channel.start()
+    asked = []
+    while requests := broker.take():
+        ((_, version, correlation_id),) = requests
+        asked.append(version)
+        body = struct.pack(">hi", 35, 1) + struct.pack(">hhh", 18, 0, version)
+        channel.receive(frame(correlation_id, body))
+    assert asked == list(range(asked[0], -1, -1))
+
+
 GARBAGE = {
     b"HTTP/1.1 400 Bad Request\r\n": (NotKafka, "web server"),
     b"\x15\x03\x03\x00\x02\x02\x46": (NotKafka, "TLS"),

@@ -201,6 +201,7 @@ def test_who_writes_a_groups_tombstone() -> None:
         assert group_leaves_tombstone(rules, classic("Empty"))
         young = classic("Empty")._replace(generation=0)
         assert group_leaves_tombstone(rules, young) == rules.new_coordinator
+        assert group_leaves_tombstone(rules, young._replace(generation=1))
         assert group_leaves_tombstone(rules, SIMPLE) == rules.new_coordinator
         assert group_leaves_tombstone(rules, CONSUMER) == rules.new_coordinator
 
