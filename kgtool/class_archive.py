@@ -20,7 +20,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 _MAGIC = bytes.fromhex("a8ab0bf0")
 """Of a dynamic archive, on little-endian machines; the header is written last."""
 _DRAFT_S = 600
-"""So old a draft is nobody's any more."""
+"""The age from which a draft belongs to no running JVM."""
 _OLD_S = 30 * 86_400
 _NEEDS_BYTES = 2 << 30
 """Free space below which nothing is recorded; Spark's has about 180 MB."""

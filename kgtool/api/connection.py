@@ -118,7 +118,7 @@ class Connected:
 
     @contextmanager
     def _call(self) -> Iterator[Session]:
-        """Give the session for a call: its time begins anew, and it remembers no topics."""
+        """Yield the session with a new deadline and no remembered topics."""
         with self._lock:
             session = self._open()
             session.loop.renew()

@@ -1,8 +1,8 @@
 """Any request by hand, the only door without a journal: made of JSON, sent as it stands.
 
-It goes to whom it belongs: the coordinator, the leader, any broker; in parts where the groups or
-partitions that it is about live on different brokers. Nothing is tried again and nothing is made
-sense of: whoever sends a raw request wants to see what comes back.
+A request goes to the coordinator, the leader or any broker, as its API demands. If its groups or
+partitions live on different brokers, it is cut into parts. Nothing is sent again and no answer is
+interpreted: the user of a raw request wants the answer itself.
 """
 
 from __future__ import annotations

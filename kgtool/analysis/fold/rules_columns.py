@@ -179,8 +179,8 @@ class Wrote(NamedTuple):
     def verdict(self, rules: RuleSet, group: Group, offset: Offset) -> tuple[Ints, Ints]:
         """``verdict``: when a broker may first remove each offset.
 
-        A retention that has changed counts for what is there, but to brokers up to 2.0, which fix
-        an offset's time when it is committed.
+        A changed retention applies to the offsets that are stored. Brokers up to 2.0 are an
+        exception: they fix an offset's time when it is committed.
         """
         if rules.fixed_at_commit or len(self.phases) == 1:
             return verdict(rules, group, offset, self.at(offset.commit_ms))

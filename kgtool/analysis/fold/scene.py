@@ -24,7 +24,7 @@ from kgtool.retention.rules import RuleSet
 
 
 class Wanted(NamedTuple):
-    """What will be asked for beyond what is live and what went; it decides what is computed."""
+    """Which tables are wanted besides live and removals; the fold computes no others."""
 
     scenarios: tuple[Scenario, ...] = ()
     """For whatif, whatif_families and losses."""

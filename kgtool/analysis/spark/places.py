@@ -59,7 +59,7 @@ class Folder:
             ) from None
 
     def kind(self) -> str:
-        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
+        """Return ``file``, ``full`` or ``empty`` (a folder), or ``nothing``."""
         if not self._path.exists():
             return "nothing"
         if not self._path.is_dir():

@@ -140,7 +140,7 @@ class Store:
 
     @_jvm_errors()
     def kind(self) -> str:
-        """What is there: ``file``, ``full`` or ``empty`` (a folder), ``nothing``."""
+        """Return ``file``, ``full`` or ``empty`` (a folder), or ``nothing``."""
         if not self._system.exists(self._path):
             return "nothing"
         if self._system.getFileStatus(self._path).isFile():

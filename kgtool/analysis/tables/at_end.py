@@ -1,5 +1,5 @@
-"""What there is at the end of the log besides its offsets: partitions, transactions, orphans, and
-what an upgrade of classic groups would cost."""
+"""Tables about the end of the log: partitions, open transactions, orphans, and the offsets that an
+upgrade of classic groups would cost."""
 
 from __future__ import annotations
 

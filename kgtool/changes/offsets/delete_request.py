@@ -76,8 +76,8 @@ def delete_partitions(
 
 Value = CommittedOffset | KgError | None
 Verdict = Callable[[str, Value, Value], Any]
-"""Of a group's partition, by what was there before and what is there now: ``SEND_AGAIN`` where it
-is as it was, else its answer."""
+"""Takes a group, its offset before and its offset now. Returns ``SEND_AGAIN`` if the two are the
+same, else the partition's answer."""
 
 
 def _judge(
