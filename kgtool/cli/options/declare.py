@@ -56,10 +56,9 @@ def overviewed(
     """
     for declared, text in reversed(texts.items()):
         name, value = parts(declared)
-        names = [
-            f"--{name}",
-            *(["--committed"] if name == "read-committed" else []),
-        ]  # its old name
+        names = [f"--{name}"]
+        if name == "read-committed":
+            names.append("--committed")  # its old name
         more: dict[str, Any] = {"type": types.get(name), "multiple": name in REPEATABLE}
         if not value:
             more = {"is_flag": True}
