@@ -23,12 +23,25 @@ def failed_text(row: Row) -> str:
     return str(row["status"]) if error is None else f"failed: {error['name']}"
 
 
+_DELETED = {
+    "deleted": "Successful", "no-offset": "Successful (there was no offset)",
+    "would-delete": "Would be deleted",
+}  # fmt: skip
+
+
+def _deleted_text(row: Row) -> str:
+    error = row["error"]
+    return (
+        _DELETED[row["status"]] if error is None else f"Error: {error['name']}: {error['message']}"
+    )
+
+
 DELETE = (GROUP, _status("deleted", "would-delete"), ERROR)
 DELETE_OFFSETS = (
     GROUP,
     TOPIC._replace(json="string?"),  # None: nothing of the group was looked at
     Column("partition", "PARTITION", json="integer?"),
-    _status("deleted", "no-offset", "would-delete"),
+    _status(*_DELETED, text=_deleted_text),
     ERROR,
 )
 RESET = (

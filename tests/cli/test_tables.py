@@ -134,7 +134,7 @@ def test_no_cell_can_command_the_terminal(char: str) -> None:
         _described("state", group),
         kafka_tables.listing([GroupListing(name, "classic", "Empty", "", 1)], True, True),
         kafka_tables.offset_deletions([OffsetDeletion(name, name, 0, "deleted")]),
-        kafka_tables.table(["X"], [[name]]),
+        kafka_tables.table(("X", [name], 0)),
         kafka_tables.group_note(group._replace(state="Empty")) or "",
     ]
     for text in shown:

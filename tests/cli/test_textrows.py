@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.cli.output.kafka_tables import Table, pad, width
+from kgtool.cli.output.kafka_tables import longest, pad, table, width
 from kgtool.json_rows import Form
 from kgtool.text import shown
 
@@ -21,13 +21,15 @@ ROWS = st.lists(st.tuples(NAMES, NUMBERS, NAMES), min_size=1, max_size=6)
 
 @given(rows=ROWS, least=st.integers(0, 20))
 def test_text(rows: list[tuple[str | None, int | None, str | None]], least: int) -> None:
-    table = Table()
-    table.names("NAME", [row[0] for row in rows], least)
-    table.numbers("NUMBER", [row[1] for row in rows], least)
-    table.words("LAST %", [row[2] for row in rows])
+    names = [row[0] for row in rows]
+    found = table(
+        ("NAME", names, longest(names, least)),
+        ("NUMBER", [row[1] for row in rows], least),
+        ("LAST %", [row[2] for row in rows], 0),
+    )
     size = max(least, *(width(shown(row[0])) for row in rows))
     lines = [("NAME", "NUMBER", "LAST %"), *(tuple(map(shown, row)) for row in rows)]
-    assert table.text(len(rows)) == "".join(
+    assert found == "".join(
         f"{pad(first, size)} {pad(second, least)} {third}\n" for first, second, third in lines
     )
 

@@ -16,8 +16,10 @@ from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.columns import keys
+from kgtool.cli.output.tables import draw
+from kgtool.columns import Column, keys, shown
 from kgtool.columns.changes import DELETE_OFFSETS
+from kgtool.columns.groups import GROUP, PARTITION, TOPIC
 from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.model import (
@@ -38,11 +40,9 @@ if TYPE_CHECKING:
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
 
-_STATUS = {
-    "deleted": "Successful",
-    "no-offset": "Successful (there was no offset)",
-    "would-delete": "Would be deleted",
-}
+_GOING = (
+    GROUP, TOPIC, PARTITION, Column("offset", "CURRENT-OFFSET"), Column("lag", "LAG"),
+)  # fmt: skip
 
 
 @declare(
@@ -133,15 +133,13 @@ class _Run(NamedTuple):
             return
         ends = self.session.run(ends_of(self.session.cluster, {at for _, at in going}))
         self.output.note_once("Committed offsets to delete:")
-        table = kafka_tables.table(
-            ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LAG"),
-            [
-                (group, *at, value.offset, lag(value.offset, ends[at]))
-                for group, at in going
-                if isinstance(value := plan.committed[group][at], CommittedOffset)
-            ],
-        )
-        self.output.note(table, end="")
+        found = [
+            {"group": group, **at._asdict(), "offset": value.offset,
+             "lag": lag(value.offset, ends[at])}
+            for group, at in going
+            if isinstance(value := plan.committed[group][at], CommittedOffset)
+        ]  # fmt: skip
+        self.output.note(draw(_GOING, found), end="")
 
     def _warn(self, members: Mapping[str, int]) -> None:
         self.output.note(WAY_BACK)
@@ -200,18 +198,19 @@ class _Run(NamedTuple):
         output = self.output
         for result in results:
             _headline(output, result, is_dry)
+            found = list(map(rows.deletion, result.rows))
             if output.is_kafka_form:
                 output.text(kafka_tables.offset_deletions(result.rows), end="")
-            elif result.rows:
-                output.text("\n" + _table(result.rows), end="")
+            elif found:
+                output.text("\n" + draw(shown(DELETE_OFFSETS), found), end="")
             if result.error is not None:  # said once, for the whole group
-                first, *others = list(map(rows.deletion, result.rows)) or [_empty(result)]
+                first, *others = found or [_empty(result)]
                 output.failed(result.error, row=first, quiet=True)
-                for shown in others:
-                    output.row(shown)
+                for other in others:
+                    output.row(other)
                 continue
-            for row in result.rows:
-                output.item(rows.deletion(row), row.error, quiet=True)
+            for row, fields in zip(result.rows, found, strict=True):
+                output.item(fields, row.error, quiet=True)
 
 
 def kafka_form(
@@ -258,16 +257,3 @@ def _headline(output: Output, result: GroupOffsetDeletions, is_dry: bool) -> Non
     if missing:
         places = escape(listed(missing, 10, " and {} more"))
         output.note(f"Note: group {group} had no committed offset for {places}.")
-
-
-def _table(result_rows: Sequence[OffsetDeletion]) -> str:
-    return kafka_tables.table(
-        ("GROUP", "TOPIC", "PARTITION", "STATUS"),
-        [(row.group, row.topic, row.partition, _status(row)) for row in result_rows],
-    )
-
-
-def _status(row: OffsetDeletion) -> str:
-    if row.error is not None:
-        return f"Error: {row.error.name}: {row.error.message}"
-    return _STATUS[row.status]

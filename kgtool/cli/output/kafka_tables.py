@@ -1,14 +1,13 @@
-"""Kafka's own tables, byte for byte those of kafka-consumer-groups.sh 4.3.1, and plain ones.
+"""Kafka's own tables, byte for byte those of kafka-consumer-groups.sh 4.3.1.
 
-Each function takes domain records and returns text. Rows are laid out fast: what says the same in
-every row is put into the line's form once. Widths count UTF-16 units, as Java's
+Each function takes domain records and returns text. Widths count UTF-16 units, as Java's
 ``String.format`` does; nothing is ever cut off. Where a table begins with an empty line and how
 it ends is part of the format (``ConsumerGroupCommand.ConsumerGroupService``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kgtool.cli.options.group_selection import java_order
 from kgtool.columns import Column, Row
@@ -36,52 +35,21 @@ def pad(text: str, size: int) -> str:
     return text + " " * (size - width(text))
 
 
-class Table:
-    """A table of many rows, built column by column."""
+def longest(values: Iterable[object], least: int = MIN_WIDTH) -> int:
+    """Return the width of a column that is as wide as its longest value, at least ``least``."""
+    return max([least, *(width(shown(value)) for value in set(values))])
 
-    def __init__(self) -> None:
-        self._headers: list[str] = []
-        self._forms: list[str] = []
-        self._values: list[Sequence[object]] = []
-        """Of the columns that differ from row to row: those of ``_forms`` with a ``%``."""
 
-    def names(self, header: str, values: Sequence[object], least: int = MIN_WIDTH) -> None:
-        """Add a column as wide as its longest value, at least ``least``."""
-        cells = {value: shown(value) for value in set(values)}  # many of them repeat
-        self._add(header, values, cells, max([least, *map(width, cells.values())]))
+def table(*columns: tuple[str, Sequence[object], int]) -> str:
+    """Return header and rows, a line each, of columns with header, values and width.
 
-    def words(self, header: str, values: Sequence[object], size: int = 0) -> None:
-        """Add a column of one width: longer values push the rest of their line to the right."""
-        self._add(header, values, {value: shown(value) for value in set(values)}, size)
-
-    def numbers(self, header: str, values: Sequence[int | None], size: int = 0) -> None:
-        """Add a column of one width, as ``words`` does."""
-        if values and values.count(values[0]) != len(values):
-            self._headers.append(pad(header, size))
-            self._forms.append(f"%-{size}s")
-            self._values.append([shown(v) for v in values] if None in values else values)
-        else:
-            self.words(header, values, size)
-
-    def _add(
-        self, header: str, values: Sequence[object], cells: Mapping[object, str], size: int
-    ) -> None:
-        self._headers.append(pad(header, size))
-        if len(cells) == 1:
-            (cell,) = cells.values()
-            self._forms.append(pad(cell, size).replace("%", "%%"))
-        elif "".join(cells.values()).isascii():
-            self._forms.append(f"%-{size}s")
-            self._values.append([cells[value] for value in values])
-        else:  # % counts characters, not units
-            self._forms.append("%s")
-            self._values.append([pad(cells[value], size) for value in values])
-
-    def text(self, count: int, gap: str = " ") -> str:
-        """Return header and ``count`` rows, a line each."""
-        form = gap.join(self._forms) + "\n"
-        rows = zip(*self._values, strict=True) if self._values else [()] * count
-        return "".join([gap.join(self._headers), "\n", *[form % row for row in rows]])
+    Longer values push the rest of their line to the right.
+    """
+    cells = []
+    for header, values, size in columns:
+        padded = {value: pad(shown(value), size) for value in set(values)}  # many of them repeat
+        cells.append([pad(header, size), *[padded[value] for value in values]])
+    return "".join([" ".join(line) + "\n" for line in zip(*cells, strict=True)])
 
 
 def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -> str:
@@ -89,32 +57,33 @@ def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -
     names = [escape(group.group) for group in groups]
     if not with_type and not with_state:
         return "".join(f"{name}\n" for name in names)
-    found = Table()
-    found.words("GROUP", names, max([MIN_WIDTH, *map(width, names)]) + 10)
+    columns = [("GROUP", names, longest(names) + 10)]
     if with_type:
-        found.words("TYPE", [type_name(group.type) for group in groups], 20)
+        columns.append(("TYPE", [type_name(group.type) for group in groups], 20))
     if with_state:
-        found.words("STATE", [group.state or "Unknown" for group in groups], 20)
-    return found.text(len(groups))
+        columns.append(("STATE", [group.state or "Unknown" for group in groups], 20))
+    return table(*columns)
 
 
 def offsets(rows: Sequence[OffsetRow], verbose: bool = False) -> str:
     """Return one group's ``--describe --offsets``; empty where there is no row."""
     if not rows:
         return ""
-    found = Table()
-    found.names("GROUP", [row.group for row in rows])
-    found.names("TOPIC", [row.topic for row in rows])
-    found.numbers("PARTITION", [row.partition for row in rows], 10)
-    if verbose:
-        found.numbers("LEADER-EPOCH", [row.leader_epoch for row in rows], 15)
-    found.numbers("CURRENT-OFFSET", [row.current_offset for row in rows], 15)
-    found.numbers("LOG-END-OFFSET", [row.log_end_offset for row in rows], 15)
-    found.numbers("LAG", [row.lag for row in rows], 15)
-    found.names("CONSUMER-ID", [row.member_id for row in rows])
-    found.names("HOST", [row.host for row in rows])
-    found.words("CLIENT-ID", [row.client_id for row in rows])
-    return "\n" + found.text(len(rows))
+    groups, topics = [row.group for row in rows], [row.topic for row in rows]
+    members, hosts = [row.member_id for row in rows], [row.host for row in rows]
+    epochs = [("LEADER-EPOCH", [row.leader_epoch for row in rows], 15)] if verbose else []
+    return "\n" + table(
+        ("GROUP", groups, longest(groups)),
+        ("TOPIC", topics, longest(topics)),
+        ("PARTITION", [row.partition for row in rows], 10),
+        *epochs,
+        ("CURRENT-OFFSET", [row.current_offset for row in rows], 15),
+        ("LOG-END-OFFSET", [row.log_end_offset for row in rows], 15),
+        ("LAG", [row.lag for row in rows], 15),
+        ("CONSUMER-ID", members, longest(members)),
+        ("HOST", hosts, longest(hosts)),
+        ("CLIENT-ID", [row.client_id for row in rows], 0),
+    )
 
 
 _LEAST = {"group_instance_id": 17, "coordinator": 25, "current_assignment": 20,
@@ -135,17 +104,15 @@ _CELLS: dict[str, Callable[[Row], str | None]] = {
 
 def described(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     """Return one group's ``--describe --members`` or ``--state``; the header also over no rows."""
-    found = Table()
+    laid_out: list[tuple[str, Sequence[object], int]] = []
     for column in columns:
         key, cell = column.key, _CELLS.get(column.key)
         values = [row[key] if cell is None else cell(row) for row in rows]
-        if key in _SIZES:
-            found.words(column.header, values, _SIZES[key])
-        else:
-            found.names(column.header, values, _LEAST.get(key, MIN_WIDTH))
+        size = _SIZES[key] if key in _SIZES else longest(values, _LEAST.get(key, MIN_WIDTH))
+        laid_out.append((column.header, values, size))
     if columns[-1].key == "partitions":
-        found.words("", [""] * len(rows))  # its lines end in a blank
-    return "\n" + found.text(len(rows))
+        laid_out.append(("", [""] * len(rows), 0))  # its lines end in a blank
+    return "\n" + table(*laid_out)
 
 
 def group_note(group: GroupDescription) -> str | None:
@@ -163,11 +130,12 @@ def group_note(group: GroupDescription) -> str | None:
 def offset_deletions(rows: Sequence[OffsetDeletion]) -> str:
     """Return the table of Kafka's ``--delete-offsets``, in its order."""
     ordered = sorted(rows, key=_deletion_order)
-    found = Table()
-    found.names("TOPIC", [row.topic for row in ordered])
-    found.numbers("PARTITION", [row.partition for row in ordered], 10)
-    found.words("STATUS", [_deletion_status(row) for row in ordered], 15)
-    return "\n" + found.text(len(rows))
+    topics = [row.topic for row in ordered]
+    return "\n" + table(
+        ("TOPIC", topics, longest(topics)),
+        ("PARTITION", [row.partition for row in ordered], 10),
+        ("STATUS", [_deletion_status(row) for row in ordered], 15),
+    )
 
 
 def _deletion_order(row: OffsetDeletion) -> bytes:
@@ -192,13 +160,12 @@ def resets(
     """
     if not groups:
         return "\n"
-    found = Table()
-    for at, (header, names) in enumerate((("GROUP", groups), ("TOPIC", topics))):
-        size = max([MIN_WIDTH, *(width(escape(name)) for name in names)])
-        found.words(header, [row[at] for row in rows], size)
-    found.numbers("PARTITION", [row[2] for row in rows], 10)
-    found.numbers("NEW-OFFSET", [row[3] for row in rows])
-    return "\n" + found.text(len(rows))
+    return "\n" + table(
+        ("GROUP", [row[0] for row in rows], longest(groups)),
+        ("TOPIC", [row[1] for row in rows], longest(topics)),
+        ("PARTITION", [row[2] for row in rows], 10),
+        ("NEW-OFFSET", [row[3] for row in rows], 0),
+    )
 
 
 def java_error(error: ItemError) -> str:
@@ -209,11 +176,3 @@ def java_error(error: ItemError) -> str:
     if error.name == "TIMEOUT":
         return f"org.apache.kafka.common.errors.TimeoutException: {escape(error.message)}"
     return escape(error.message)
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a plain table, no wider than needed, without lines; for kgtool's own tables."""
-    found = Table()
-    for index, header in enumerate(headers):
-        found.names(header, [row[index] for row in rows], width(header))
-    return "".join(f"{line.rstrip()}\n" for line in found.text(len(rows), "  ").splitlines())
