@@ -27,7 +27,7 @@ Json = Literal[
 
 Row = Mapping[str, Any]
 Text = Callable[[Row], str | None]
-T = TypeVar("T")
+R = TypeVar("R", bound=Row)
 
 
 class Column(NamedTuple):
@@ -109,16 +109,16 @@ def pick(row: Row, chosen: Iterable[Column]) -> dict[str, Any]:
     return {column.key: row.get(column.key) for column in chosen}
 
 
-def sort(items: Iterable[T], column: Column, as_row: Callable[[T], Row]) -> list[T]:
+def sort(rows: Iterable[R], column: Column) -> list[R]:
     """Sort by a column: lags and counts largest first, the rest ascending, unknown last."""
     largest_first = column.key in _LARGEST_FIRST
 
-    def key(item: T) -> tuple[bool, Any]:
-        value = as_row(item).get(column.key)
+    def key(row: R) -> tuple[bool, Any]:
+        value = row.get(column.key)
         if value is None:
             return True, 0
         if isinstance(value, str):
             return False, value.encode("utf-16-be", "surrogatepass")  # as Java sorts strings
         return False, -value if largest_first else value
 
-    return sorted(items, key=key)
+    return sorted(rows, key=key)

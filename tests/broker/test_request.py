@@ -272,7 +272,6 @@ def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
     from kgtool.changes.raw_request import Answer, Part
     from kgtool.cli.commands.request import Wanted, _show
     from kgtool.cli.output.output import Output
-    from kgtool.columns import keys
     from kgtool.columns.tools import REQUEST
     from kgtool.errors import ConnectionLost
     from kgtool.protocol.api import delete_groups, list_groups
@@ -284,7 +283,7 @@ def test_a_change_whose_answer_is_lost_may_have_been_made() -> None:
     ):
         out, err = io.StringIO(), io.StringIO()
         output = Output("json", "request", out, err)
-        output.begin(keys(REQUEST))
+        output.begin(REQUEST)
         wanted = Wanted(name, {}, 2, None, False, False, True)
         _show(output, wanted, Answer(Part(1, request), lost), 2, "kgtool")
         assert ("may have been carried out" in err.getvalue()) is is_told

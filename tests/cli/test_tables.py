@@ -79,7 +79,9 @@ def test_list(run: Run) -> None:
         )
         for line in lines
     ]  # fmt: skip
-    assert kafka_tables.listing(groups, with_type, with_state) == run.stdout
+    assert (
+        kafka_tables.listing(list(map(rows.listing, groups)), with_type, with_state) == run.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,11 +130,12 @@ def test_no_cell_can_command_the_terminal(char: str) -> None:
     name = f"a{char}b"
     member = Member(name, name, name, name, ((name, (0,)),), None)
     group = GroupDescription(name, "classic", "Stable", "consumer", name, None, (member,))
+    listed = GroupListing(name, "classic", "Empty", "", 1)
     shown = [
         kafka_tables.offsets([_row(topic=name, metadata=name)]),
         _described("members", group, verbose=True),
         _described("state", group),
-        kafka_tables.listing([GroupListing(name, "classic", "Empty", "", 1)], True, True),
+        kafka_tables.listing([rows.listing(listed)], True, True),
         kafka_tables.offset_deletions([OffsetDeletion(name, name, 0, "deleted")]),
         kafka_tables.table(("X", [name], 0)),
         kafka_tables.group_note(group._replace(state="Empty")) or "",

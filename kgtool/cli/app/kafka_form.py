@@ -68,18 +68,16 @@ def check_line(seen: Scan) -> None:
 @change_params
 @connection_params
 @output_params
-@click.pass_context
-def kafka_form(ctx: click.Context, /, **given: Any) -> int:
+def kafka_form(**given: Any) -> int:
     """Do what kafka-consumer-groups.sh does with the same options."""
-    output = get_output(ctx)
+    output = get_output()
     action = next(name for name in ACTIONS if given[name.replace("-", "_")] not in (None, False))
     output.command = action
     if action == "validate-regex":
         from kgtool.cli.commands.validate_regex import run as validate
 
         return validate(output, given["validate_regex"])
-    connection = {name: given[name] for name in CONNECTION}
-    settings = make_settings(ctx, connection, required=True)
+    settings = make_settings(True, **{name: given[name] for name in CONNECTION})
     groups = tuple(dict.fromkeys(given["group"]))
     selection = Selection(
         groups, given["all_groups"], given["match"], given["regex"], given["exclude"]

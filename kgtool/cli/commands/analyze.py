@@ -128,12 +128,11 @@ def _on_spark(
 
 def _settings(given: dict[str, Any], has_paths: bool) -> Any:
     """The cluster to read; None where files were named and no cluster was."""
-    context = click.get_current_context()
-    before = context.find_root().params
+    before = click.get_current_context().find_root().params
     named = any(given[name] or before.get(name) for name in ("bootstrap_server", "context"))
     if has_paths and not named:
         return None
-    settings = make_settings(context, given, False)
+    settings = make_settings(False, **given)
     if settings is None:
         raise UsageError(
             "Nothing to analyze: name a PATH, or a cluster with --bootstrap-server HOST:PORT."

@@ -13,7 +13,6 @@ from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.columns import keys
 from kgtool.columns.changes import BACKUP
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, UsageError
@@ -48,7 +47,7 @@ def command(
     _check(output, out, overwrite)
     began = time.monotonic()
     with open_session(settings, progress=True) as session:
-        groups, _, missing = choose(session, output, selection, keys(BACKUP))
+        groups, _, missing = choose(session, output, selection, BACKUP)
         is_stream = str(out) == STDOUT
         with _writer(session, selection, out, is_stream, times) as writer:
             for error in missing:

@@ -16,7 +16,6 @@ from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import READING_SHARE, within
-from kgtool.columns import keys as keys_of
 from kgtool.columns import shown
 from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
 from kgtool.config import Settings
@@ -61,8 +60,8 @@ def command(
     """
     changes = _usage(selection, alter, given)
     with open_session(settings) as session:
-        keys = keys_of(CONFIGS_ALTER if alter else CONFIGS)
-        groups = choose(session, output, selection, keys).groups
+        columns = CONFIGS_ALTER if alter else CONFIGS
+        groups = choose(session, output, selection, columns).groups
         found = _look(session, groups)
         if alter:
             items = _items(found, changes, given["force"])

@@ -12,7 +12,7 @@ from kgtool.cli.options.declare import flag, option, repeatable
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.tools import CONTEXT, CONTEXTS
 from kgtool.config import contexts, parse_bootstrap
 from kgtool.config.contexts import NAME, Context, check_reference, load
@@ -119,7 +119,7 @@ def show(output: Output, name: str | None) -> int:
     found = known.get(name or known.current or "")
     row = {**_row(found, known.current), "user": found.user, "policy": found.policy,
            "properties": dict(found.properties), "secrets": dict(found.secrets)}  # fmt: skip
-    output.begin(keys(CONTEXT))
+    output.begin(CONTEXT)
     output.item(row)
     for key, value in row.items():
         for line in _lines(key, value):
@@ -211,7 +211,7 @@ def _warn(output: Output, made: Context) -> None:
 def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
     """Put the contexts out, as they are now."""
     current = load().current
-    output.begin(keys(CONTEXTS))
+    output.begin(CONTEXTS)
     for context in found:
         output.item(_row(context, current))
     if not quiet:

@@ -11,7 +11,6 @@ from kgtool.cli.options.shared import cluster_options, group_arguments, open_ses
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw_for
-from kgtool.columns import keys
 from kgtool.columns.tools import COORDINATOR, COORDINATOR_TEXT
 from kgtool.config import Settings
 from kgtool.queries.cluster.coordinators import Placement, locate_groups
@@ -30,7 +29,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     nothing about the group until it is done. In JSON also the hash and the leader's epoch.
     """
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, keys(COORDINATOR))
+        groups = as_named(session, output, selection, COORDINATOR)
         found = session.run(locate_groups(session.cluster, groups))
     rows = []
     for placement in found.placements:

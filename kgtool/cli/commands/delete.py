@@ -18,7 +18,6 @@ from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
-from kgtool.columns import keys
 from kgtool.columns.changes import DELETE
 from kgtool.config import Settings
 from kgtool.model import GroupDeletion
@@ -46,7 +45,7 @@ def command(
     selection.check("delete")
     consent.require(yes, dry_run)
     with open_session(settings) as session:
-        groups = choose(session, output, selection, keys(DELETE)).groups
+        groups = choose(session, output, selection, DELETE).groups
         run = _Run(session, output, force, HiddenOffsets(groups, refuse=not force))
         plan = run.plan(groups)
         good = _good(plan)
@@ -85,7 +84,7 @@ def kafka_form(
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
     with open_session(settings) as session:
-        groups = choose(session, output, selection, keys(DELETE)).groups
+        groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, refuse=False, is_long=False)
         run = _Run(session, output, given["force"], hidden)
         if given["dry_run"]:

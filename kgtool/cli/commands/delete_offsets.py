@@ -17,7 +17,7 @@ from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw
-from kgtool.columns import Column, keys, shown
+from kgtool.columns import Column, shown
 from kgtool.columns.changes import DELETE_OFFSETS
 from kgtool.columns.groups import GROUP, PARTITION, TOPIC
 from kgtool.config import Settings
@@ -66,7 +66,7 @@ def command(
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
     consent.require(yes, dry_run)
     with open_session(settings) as session:
-        groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
+        groups = choose(session, output, selection, DELETE_OFFSETS).groups
         run = _Run(session, output, topics, force)
         agreed = run.plan(groups, dry_run)
         going, count = _count(agreed)
@@ -218,7 +218,7 @@ def kafka_form(
 ) -> int:
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
     with open_session(settings) as session:
-        groups = choose(session, output, selection, keys(DELETE_OFFSETS)).groups
+        groups = choose(session, output, selection, DELETE_OFFSETS).groups
         run = _Run(session, output, given["topic"], given["force"])
         if given["dry_run"]:
             going, count = _count(run.plan(groups, dry_run=True))

@@ -24,7 +24,7 @@ from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import Streamed
 from kgtool.client.ops import cut
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.changes import DIFF
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
@@ -69,7 +69,7 @@ def command(
         raise UsageError("diff compares two things: files, clusters, or one of each.")
     with ExitStack() as stack:
         sides = _sides(stack, files, settings, other, selection)
-        output.begin(keys(DIFF), next((s.cluster_id for s in sides if s.cluster_id), None))
+        output.begin(DIFF, next((s.cluster_id for s in sides if s.cluster_id), None))
         with Streamed(output, shown(DIFF)) as table:
             counts = _compare(output, table, selection, *sides)
     return _finish(output, counts)

@@ -20,7 +20,6 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.reports import doctor
 from kgtool.cli.reports.doctor import YOU, Connection
 from kgtool.client.ops import grouped
-from kgtool.columns import keys
 from kgtool.columns.tools import DOCTOR, FINDINGS
 from kgtool.config.logins import PasswordLogin
 from kgtool.model import ItemError
@@ -38,7 +37,7 @@ NEVER = "none"
 
 def _catalogue(output: Output) -> int:
     """Put out what can be found; no cluster is asked."""
-    output.begin(keys(FINDINGS))
+    output.begin(FINDINGS)
     output.text(doctor.catalogue(), end="")
     for kind, (title, meaning) in KINDS.items():
         output.item({"finding": kind, "title": title, "meaning": meaning})
@@ -127,7 +126,7 @@ def _examine(
     if not selection.is_given:  # --exclude and --state alone narrow all groups here
         selection = selection._replace(all_groups=True)
     with open_session(settings) as session:
-        chosen = choose(session, output, selection, keys(DOCTOR))
+        chosen = choose(session, output, selection, DOCTOR)
         family = _family_but(selection.groups)
         ask = Ask(now_ms(), within_ms, is_whole, family, _waiting(output))
         return session.run(diagnose(session.cluster, chosen.groups, chosen.kinds, ask))

@@ -9,7 +9,6 @@ from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import explain
-from kgtool.columns import keys
 from kgtool.columns.groups import EXPLAIN
 from kgtool.config import Settings
 
@@ -25,7 +24,7 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     groups that are gone; and which ACL is missing.
     """
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, keys(EXPLAIN))
+        groups = as_named(session, output, selection, EXPLAIN)
         output.page()
         for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))

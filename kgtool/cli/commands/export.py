@@ -12,7 +12,6 @@ from kgtool.cli.options.shared import cluster_options, open_session
 from kgtool.cli.options.types import Named
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
-from kgtool.columns import keys
 from kgtool.columns.tools import EXPORT
 from kgtool.errors import KgError, MissingExtra
 from kgtool.queries.log.export import ExportDirectory, Exported, export
@@ -59,7 +58,7 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
                 done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
             except OSError as problem:
                 raise _unwritable(out, problem) from problem
-        output.begin(keys(EXPORT), session.cluster_id)
+        output.begin(EXPORT, session.cluster_id)
     for error in (*done.errors, *done.missing):
         output.failed(error)
     if done.partitions > len(done.errors):
@@ -112,7 +111,7 @@ def _finish_parquet(
         written = to_parquet.write(out, meter.add)
     if done is None:
         manifest = json.loads((out / "cluster.json").read_text(encoding="utf-8"))
-        output.begin(keys(EXPORT), manifest["cluster_id"])
+        output.begin(EXPORT, manifest["cluster_id"])
         output.done += 1
     files = len(list((out / to_parquet.FOLDER).iterdir()))
     seconds = time.monotonic() - begun

@@ -14,7 +14,6 @@ from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
-from kgtool.columns import keys
 from kgtool.columns.changes import HISTORY, HISTORY_TEXT
 from kgtool.model import ItemError, Target
 from kgtool.text import counted
@@ -33,7 +32,7 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     (~/.local/state/kgtool/journal): one for each change, as JSON Lines. A change is running, done,
     interrupted (what it did can still be undone), or undone.
     """
-    output.begin(keys(HISTORY))
+    output.begin(HISTORY)
     # A bare number is refused: whoever means 90 days would lose all that is older than 90 s.
     age_ms = None if prune is None else timespec.span_ms(prune, "prune", least_ms=0)
     found = entries(

@@ -20,7 +20,7 @@ from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for, preview
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.changes import KEEP
 from kgtool.config import Settings
 from kgtool.model import Target, has_failed
@@ -51,7 +51,7 @@ def command(
     selection.check("keep")
     consent.require(yes, dry_run)
     with open_session(settings, progress=True) as session, Spool["list[GroupKeep]"]() as plan:
-        groups = choose(session, output, selection, keys(KEEP)).groups
+        groups = choose(session, output, selection, KEEP).groups
         run = _Run(session, output, plan)
         run.look(groups, join)
         if dry_run or not run.going:

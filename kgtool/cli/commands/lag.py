@@ -17,7 +17,7 @@ def run(**given: Any) -> Any:
         given["all_groups"] = True
     given["lagging"] = True
     given["sort"] = given["sort"] or "lag"
-    get_output(click.get_current_context()).command = "describe"
+    get_output().command = "describe"
     assert describe.command.callback is not None
     return describe.command.callback(**given)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,13 +48,13 @@ class Wanted(NamedTuple):
     """States are shown, so that old brokers have to be asked for them."""
     horizon_ms: int | None = None
     """Only groups that lose offsets within that time."""
+    kafkas: tuple[bool, bool] | None = None
+    """Kafka's own table, and whether it has types and states."""
 
     @property
-    def row_keys(self) -> Sequence[str]:
-        """The keys of the rows of the machine formats."""
-        if self.columns:
-            return columns_of.keys(self.columns)
-        return columns_of.keys(LIST if self.horizon_ms is None else EXPIRING)
+    def shown(self) -> tuple[Column, ...]:
+        """The columns asked for, or all that there are."""
+        return self.columns or (LIST if self.horizon_ms is None else EXPIRING)
 
 
 @declare(
@@ -80,14 +80,7 @@ class Wanted(NamedTuple):
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """Show the groups with type, state and coordinator."""
     selection = _narrowed(selection, given["state"], given["type_"], ALL_STATES, ALL_TYPES)
-    wanted = _wanted(selection, given)
-
-    def show(found: list[GroupListing]) -> None:
-        if not found and selection.has_filter and not output.errors:
-            output.note("No group matches.")
-        _table(output, found, wanted.columns or LIST)
-
-    return _run(settings, output, wanted, show)
+    return _run(settings, output, _wanted(selection, given))
 
 
 def kafka_form(
@@ -97,15 +90,10 @@ def kafka_form(
     state, type_ = given["state"], given["type"]
     selection = _narrowed(selection, state, type_, STATES, ALL_TYPES[:2])
     shows_state = state is not None or not output.is_text or given["columns"] is not None
-    wanted = _wanted(selection, given)._replace(consumer_only=True, complete=shows_state)
-
-    def show(found: list[GroupListing]) -> None:
-        if wanted.columns:
-            _table(output, found, wanted.columns)
-        else:
-            output.text(kafka_tables.listing(found, type_ is not None, state is not None), end="")
-
-    return _run(settings, output, wanted, show)
+    wanted = _wanted(selection, given)._replace(
+        consumer_only=True, complete=shows_state, kafkas=(type_ is not None, state is not None)
+    )
+    return _run(settings, output, wanted)
 
 
 def _narrowed(
@@ -126,30 +114,38 @@ def _wanted(selection: Selection, given: dict[str, Any]) -> Wanted:
     return Wanted(selection, chosen, by, horizon_ms=horizon_ms)
 
 
-def _table(output: Output, found: list[GroupListing], wanted: tuple[Column, ...]) -> None:
-    show_table(output, wanted, [rows.listing(group) for group in found], page=True)
-
-
-def _run(
-    settings: Settings, output: Output, wanted: Wanted, show: Callable[[list[GroupListing]], None]
-) -> int:
-    """Ask the cluster, put out rows and failures, and show the groups; 5 if any loses offsets."""
+def _run(settings: Settings, output: Output, wanted: Wanted) -> int:
+    """Ask the cluster, put out rows, failures and the table; 5 if any group loses offsets."""
     with open_session(settings) as session:
         groups = _listed(session, output, wanted)
-        if wanted.horizon_ms is not None:
-            due = _expiring(session, output, groups, wanted.horizon_ms)
-    if wanted.horizon_ms is not None:
-        if wanted.sort is not None:
-            due = columns_of.sort(due, wanted.sort, lambda row: row)
-        return _show_expiring(output, due, wanted, len(groups))
+        if wanted.horizon_ms is None:
+            output.done += len(groups)
+            found = [rows.listing(group) for group in groups]
+        else:
+            found = _expiring(session, output, groups, wanted.horizon_ms)
     if wanted.sort is not None:
-        groups = columns_of.sort(groups, wanted.sort, rows.listing)
-    output.done += len(groups)
-    for group in groups if not output.is_text else ():
-        row = rows.listing(group)
-        output.row(columns_of.pick(row, wanted.columns) if wanted.columns else row)
-    show(groups)
-    return output.finish()
+        found = columns_of.sort(found, wanted.sort)
+    for row in found:
+        output.row(columns_of.pick(row, wanted.shown))
+    _show(output, found, wanted, len(groups))
+    status = output.finish()
+    return exits.FOUND if found and wanted.horizon_ms is not None else status
+
+
+def _show(output: Output, found: Sequence[Row], wanted: Wanted, looked_at: int) -> None:
+    if wanted.horizon_ms is not None:
+        if not found:
+            what = "Nothing" if not output.errors else "Nothing that could be checked"
+            within, of = columns_of.duration(wanted.horizon_ms), counted(looked_at, "group")
+            output.note(f"{what} expires within {within} ({of} looked at).")
+        show_table(output, wanted.shown, found)
+    elif wanted.kafkas is not None and not wanted.columns:
+        output.text(kafka_tables.listing(found, *wanted.kafkas), end="")
+    else:
+        has_filter = wanted.kafkas is None and wanted.selection.has_filter
+        if has_filter and not found and not output.errors:
+            output.note("No group matches.")
+        show_table(output, wanted.shown, found, page=True)
 
 
 def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListing]:
@@ -164,7 +160,7 @@ def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListi
     found = session.run(
         list_groups(session.cluster, selection.states, types, complete=wanted.complete, share=share)
     )
-    output.begin(wanted.row_keys, session.cluster_id)
+    output.begin(wanted.shown, session.cluster_id)
     for error in found.errors:
         output.failed(error)
     groups = _arranged(found.groups, wanted)
@@ -249,16 +245,3 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
 def _as_listed(group: GroupListing) -> GroupDescription:
     state = group.state or "Unknown"
     return GroupDescription(group.group, group.type, state, group.protocol_type, "", None, ())
-
-
-def _show_expiring(output: Output, found: Sequence[Row], wanted: Wanted, groups: int) -> int:
-    """Put out the groups; return the exit status."""
-    for row in found:
-        output.row(columns_of.pick(row, wanted.columns) if wanted.columns else row)
-    if not found and wanted.horizon_ms is not None:
-        what = "Nothing" if not output.errors else "Nothing that could be checked"
-        within, of = columns_of.duration(wanted.horizon_ms), counted(groups, "group")
-        output.note(f"{what} expires within {within} ({of} looked at).")
-    show_table(output, wanted.columns or EXPIRING, found)
-    status = output.finish()
-    return exits.FOUND if found else status

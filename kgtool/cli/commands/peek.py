@@ -14,7 +14,6 @@ from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.client import denied
-from kgtool.columns import keys
 from kgtool.columns.tools import PEEK, PEEK_TEXT
 from kgtool.config import Settings
 from kgtool.errors import BrokerError, KgError
@@ -72,7 +71,7 @@ def command(
     values = given["format_"]
     wanted = Wanted(given["before"], given["after"], given["key_format"] or values, values)
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, keys(PEEK))
+        groups = as_named(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()
     for group in groups:

@@ -20,7 +20,7 @@ from kgtool.cli.options.shared import change_options, group_arguments, open_sess
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import preview, show_table
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.changes import MEMBERS
 from kgtool.config import Settings
 from kgtool.errors import UsageError
@@ -71,7 +71,7 @@ def command(
     wait = timespec.waiting_seconds(wait_empty)
     consent.require(yes, dry_run)
     with open_session(settings) as session:
-        groups = as_named(session, output, selection, keys(MEMBERS))
+        groups = as_named(session, output, selection, MEMBERS)
         found = _find(session, output, groups, choice)
         if dry_run or not found:
             _report(output, [r for d, m in found.values() for r in _foreseen(d, m)])

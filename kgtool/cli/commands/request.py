@@ -30,7 +30,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.cli.reports import request_schema
 from kgtool.client.ops import ANY
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.tools import APIS, FIELDS, REQUEST
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
@@ -128,7 +128,7 @@ def command(
 
 
 def _list(output: Output) -> int:
-    output.begin(keys(APIS))
+    output.begin(APIS)
     rows = request_schema.api_rows()
     show_table(output, shown(APIS), rows, page=True)
     for row in rows:
@@ -137,7 +137,7 @@ def _list(output: Output) -> int:
 
 
 def _schema(output: Output, wanted: Wanted) -> int:
-    output.begin(keys(FIELDS))
+    output.begin(FIELDS)
     module = load(wanted.api)
     output.page()
     output.text((module.__doc__ or "").replace("``", "").strip())
@@ -188,7 +188,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _only_show(output: Output, wanted: Wanted) -> int:
     """Show the bytes without any cluster."""
     version = schema_of(wanted.api).VERSIONS.high if wanted.version is None else wanted.version
-    output.begin(keys(REQUEST))
+    output.begin(REQUEST)
     goes_to = request_schema.GOES_TO[schema_of(wanted.api).ROUTE]
     output.note(f"Without a cluster: where it goes ({goes_to}) is open.")
     _would_send(output, wanted, [Part(ANY, wanted.request(version))], version, "kgtool")
@@ -200,7 +200,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
         _consent(wanted, wanted.request(wanted.version))
     with open_session(settings) as session:
         session.connect()
-        output.begin(keys(REQUEST), session.cluster_id)
+        output.begin(REQUEST, session.cluster_id)
         version = _version(session, wanted)
         request = wanted.request(version)
         _consent(wanted, request)
@@ -250,9 +250,7 @@ def _would_send(
 
 def _row(wanted: Wanted, part: Part, version: int, client_id: str) -> dict[str, Any]:
     """Return what is known before the answer: the request as JSON and as bytes."""
-
-    row: dict[str, Any] = dict.fromkeys(keys(REQUEST))
-    row |= {
+    row: dict[str, Any] = {
         "api": wanted.api,
         "api_key": schema_of(wanted.api).KEY,
         "version": version,
@@ -309,5 +307,5 @@ def _bytes(row: dict[str, Any]) -> str:
     return "".join(
         request_schema.hexdump(title, bytes.fromhex(row[key]))
         for key, title in titles.items()
-        if row[key] is not None
+        if key in row
     )

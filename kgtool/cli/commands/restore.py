@@ -20,7 +20,6 @@ from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, chooser
 from kgtool.cli.options.shared import change_options, name_options, open_session, topics_option
 from kgtool.cli.output.output import Output
-from kgtool.columns import keys
 from kgtool.columns.changes import RESTORE
 from kgtool.config import Settings
 from kgtool.errors import UsageError
@@ -76,7 +75,7 @@ def command(
     )
     with open_session(settings, progress=True) as session:
         session.connect()
-        output.begin(keys(RESTORE), session.cluster_id)
+        output.begin(RESTORE, session.cluster_id)
         if not (force or is_other):
             check_cluster(file, backup.cluster_id, session.cluster_id, "--other-cluster")
         _name_missing(output, backup, selection)

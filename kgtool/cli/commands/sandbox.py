@@ -17,7 +17,6 @@ from kgtool.cli.options.shared import output_options
 from kgtool.cli.options.types import Named, Number
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
-from kgtool.columns import keys
 from kgtool.columns.tools import SANDBOX
 from kgtool.text import moment
 
@@ -85,7 +84,7 @@ def status(output: Output, name: str) -> int:
     from kgtool.sandbox.cluster import Cluster
 
     facts = _facts(Cluster.attach(name), name)
-    output.begin(keys(SANDBOX), facts["cluster_id"])
+    output.begin(SANDBOX, facts["cluster_id"])
     output.item(facts)
     shown = {**facts, "started_at": facts["started_at_ms"] and moment(facts["started_at_ms"])}
     for key, value in shown.items():
@@ -107,7 +106,7 @@ def down(output: Output, name: str, keep_data: bool) -> int:
 
     cluster = Cluster.attach(name)
     facts = _facts(None, name)
-    output.begin(keys(SANDBOX))
+    output.begin(SANDBOX)
     output.done += 1
     if cluster is None:
         output.note(f"No sandbox {name!r} is running.")
@@ -122,7 +121,7 @@ def down(output: Output, name: str, keep_data: bool) -> int:
 def _report(output: Output, cluster: Cluster) -> int:
     """Put out where it is: in text, only the bootstrap address."""
     facts = _facts(cluster, cluster.name)
-    output.begin(keys(SANDBOX), facts["cluster_id"])
+    output.begin(SANDBOX, facts["cluster_id"])
     output.item(facts)
     output.text(cluster.bootstrap)
     if output.is_terminal and os.environ.get("KGTOOL_BOOTSTRAP_SERVER") != cluster.bootstrap:

@@ -22,7 +22,6 @@ from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import change_options, open_session
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.columns import keys
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
@@ -88,7 +87,7 @@ def _run(
 ) -> int:  # fmt: skip
     with open_session(settings or _where(entry), progress=True) as session:
         session.connect()
-        output.begin(keys(RESTORE), session.cluster_id)
+        output.begin(RESTORE, session.cluster_id)
         entry = entry or _last(session, output)
         size = entry.path.stat().st_size
         status = _undo(session, output, entry, options)
@@ -180,7 +179,7 @@ def _undo_configs(
     session: Session, output: Output, entry: history.Entry, options: Options, is_lost: bool
 ) -> int:
     """Set configs of groups as they were."""
-    output.begin(keys(CONFIGS_ALTER), session.cluster_id)
+    output.begin(CONFIGS_ALTER, session.cluster_id)
     items = configs.undo_items(session, entry.path, force=options.policy.force)
     work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
     work.run(items, "Restore {}?")

@@ -11,7 +11,6 @@ from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import regex_problem
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output.output import Output
-from kgtool.columns import keys
 from kgtool.columns.tools import REGEX
 
 
@@ -29,7 +28,7 @@ def run(output: Output, regex: str) -> int:
     problem = regex_problem(regex)
     verdict = "valid" if problem is None else f"invalid: {problem}"
     output.text(f"The regular expression `{regex}` is {verdict}.")
-    output.begin(keys(REGEX))
+    output.begin(REGEX)
     output.row({"regex": regex, "valid": problem is None, "message": problem})
     output.finish()
     return exits.DONE if problem is None else exits.NOTHING_DONE

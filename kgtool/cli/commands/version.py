@@ -6,7 +6,6 @@ from kgtool import __version__
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output.output import Output
-from kgtool.columns import keys
 from kgtool.columns.tools import VERSION
 
 
@@ -14,7 +13,7 @@ from kgtool.columns.tools import VERSION
 @output_options
 def command(output: Output) -> int:
     """Show the version."""
-    output.begin(keys(VERSION))
+    output.begin(VERSION)
     output.item({"version": __version__})
     output.text(f"kgtool {__version__}")
     return output.finish()

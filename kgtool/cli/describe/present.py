@@ -118,7 +118,7 @@ def arranged(found: Sequence[Row], view: View) -> list[Row]:
         rows = [row for row in sums if view.lag is None or view.lag(row["lag"])]
     elif view.totals:
         rows = list(totals(found))
-    return columns.sort(rows, view.sort, lambda row: row) if view.sort is not None else rows
+    return columns.sort(rows, view.sort) if view.sort is not None else rows
 
 
 def _is_first(row: OffsetRow) -> bool:

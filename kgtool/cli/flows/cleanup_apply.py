@@ -24,7 +24,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import cut
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
 from kgtool.errors import ConfigError
 from kgtool.net.session import Session
@@ -62,7 +62,7 @@ class Apply:
     def run(self) -> int:
         """Do it; return the exit status."""
         plan, output = self._plan, self._output
-        output.begin(keys(CLEANUP_APPLY), self._session.cluster_id)
+        output.begin(CLEANUP_APPLY, self._session.cluster_id)
         if plan.header.cluster_id is None:
             raise ConfigError(
                 f"{self._options.path} does not say which cluster it is about.",

@@ -20,7 +20,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
@@ -49,7 +49,7 @@ def make(
 ) -> int:  # fmt: skip
     """Make a plan; return the exit status."""
     selection = asked if asked.is_given else asked._replace(all_groups=True)
-    chosen = choose(session, output, selection, keys(CLEANUP_PLAN))
+    chosen = choose(session, output, selection, CLEANUP_PLAN)
     at_ms = now_ms()
     since_ms = at_ms - (criteria.idle_ms or 0) - SLACK_MS
     told = None if times is None else _teller(times)

@@ -22,7 +22,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import Streamed, preview
 from kgtool.cli.reports import reset as reset_report
-from kgtool.columns import keys, shown
+from kgtool.columns import shown
 from kgtool.columns.changes import RESET
 from kgtool.config import Settings
 from kgtool.model import GroupDescription, TopicSpec, has_failed
@@ -60,7 +60,7 @@ def run(settings: Settings, output: Output, selection: Selection, reset: Reset) 
     plan = Spool["list[GroupReset]"]()
     rows = Spool["list[reset_report.KafkaRow]"]()
     with open_session(settings) as session, plan, rows, Streamed(output, shown(RESET)) as table:
-        groups = choose(session, output, selection, keys(RESET)).groups
+        groups = choose(session, output, selection, RESET).groups
         _wait(session, output, groups, reset.wait_seconds)
         return _Run(session, output, reset, groups, plan, rows, table).run()
 

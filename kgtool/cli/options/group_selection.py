@@ -20,6 +20,7 @@ from kgtool.text import escape
 
 if TYPE_CHECKING:
     from kgtool.cli.output.output import Output
+    from kgtool.columns import Column
     from kgtool.net.session import Session
 
 T = TypeVar("T")
@@ -246,7 +247,7 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    session: Session, output: Output, selection: Selection, columns: Sequence[str]
+    session: Session, output: Output, selection: Selection, columns: Iterable[Column | str]
 ) -> Chosen:
     """Reach the cluster, begin the output and resolve the selection.
 
@@ -281,7 +282,7 @@ def choose(
 
 
 def as_named(
-    session: Session, output: Output, selection: Selection, columns: Sequence[str]
+    session: Session, output: Output, selection: Selection, columns: Iterable[Column | str]
 ) -> list[str]:
     """Choose groups as ``choose`` does; return them in the order in which they were named."""
     order = {name: at for at, name in enumerate(selection.groups)}

@@ -7,7 +7,7 @@ Both sets are accepted before the command too: ``kgtool --bootstrap-server b:909
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,7 +45,7 @@ class Timeout(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             is_number = timespec.is_number(text)
             span = (timespec.parse_long if is_number else timespec.span_ms)(text, "timeout")
         except UsageError:
-            if ctx is not None and not get_output(ctx).is_kafka_form:
+            if not get_output().is_kafka_form:
                 raise
             raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
         if span < 1:
@@ -53,8 +53,9 @@ class Timeout(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return min(span, timespec.LONGEST_WAIT_MS)
 
 
-def get_output(ctx: click.Context) -> Output:
+def get_output() -> Output:
     """Return the run's output; a new one where the command was not started by ``main``."""
+    ctx = click.get_current_context()
     output = ctx.find_root().ensure_object(Output)
     if not output.command:
         output.command = ctx.info_name or ""
@@ -67,15 +68,20 @@ def _kept(attribute: str, read: Callable[[Any], Any] = lambda value: value) -> d
     :param read: what is remembered of the value; may refuse it.
     """
 
-    def keep(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+    def keep(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
-            setattr(get_output(ctx), attribute, read(value))
+            setattr(get_output(), attribute, read(value))
 
     return {"expose_value": False, "callback": keep}
 
 
-def _instead(function: F, wrapper: Callable[..., Any]) -> F:
-    """Return a wrapper that goes by the name, and has the options, of what it wraps."""
+def _made(function: F, name: str, make: Callable[..., Any], *parts: str) -> F:
+    """Return a command one of whose arguments is made of the values of some options."""
+
+    def wrapper(**given: Any) -> Any:
+        values = {part: given.pop(part) for part in parts if part in given}
+        return function(**given, **{name: make(**values)})
+
     return update_wrapper(wrapper, function)  # type: ignore[return-value]
 
 
@@ -118,25 +124,15 @@ def cluster_options(*, required: bool = True) -> Callable[[F], F]:
     ``settings`` is None where nothing names a cluster, if that is ok.
     """
 
-    def decorate(function: F) -> F:
-        def wrapper(**kwargs: Any) -> Any:
-            given = {name: kwargs.pop(name) for name in CONNECTION}
-            kwargs["settings"] = make_settings(click.get_current_context(), given, required)
-            return inner(**kwargs)
-
-        inner = output_options(function)
-        return connection_params(_instead(inner, wrapper))
-
-    return decorate
+    settings = partial(make_settings, required)
+    return lambda function: connection_params(
+        _made(output_options(function), "settings", settings, *CONNECTION)
+    )
 
 
 def output_options(function: F) -> F:
     """Give a command ``output: Output``."""
-
-    def wrapper(**kwargs: Any) -> Any:
-        return function(output=get_output(click.get_current_context()), **kwargs)
-
-    return output_params(_instead(function, wrapper))
+    return output_params(_made(function, "output", get_output))
 
 
 def view_options(function: F) -> F:
@@ -146,17 +142,18 @@ def view_options(function: F) -> F:
     return overviewed(function, VIEW_OPTIONS, types, metavars=True)
 
 
-def make_settings(ctx: click.Context, given: dict[str, Any], required: bool) -> Any:
+def make_settings(required: bool, **given: Any) -> Any:
     """Combine the options behind the command with those before it, the environment and files."""
     from kgtool import config
 
+    ctx = click.get_current_context()
     server, file, name, timeout = (_given_before(ctx, each, given[each]) for each in CONNECTION)
     settings = config.settings(server, file, timeout, context=name)
     if settings is None:
         if required:
             raise no_cluster()
         return None
-    output = get_output(ctx)
+    output = get_output()
     for note in settings.notes:
         output.note(f"Warning: {escape(note)}")
     if output.is_debug:
@@ -192,18 +189,15 @@ def _given_before(ctx: click.Context, name: str, value: Any) -> Any:
 def selection_options(function: F) -> F:
     """Give a command ``selection: Selection``: which groups."""
 
-    def wrapper(*, state: str | None, type_: str | None, **kwargs: Any) -> Any:
+    def narrowed(selection: Selection, state: str | None, type_: str | None) -> Selection:
         states = parse_choices(state, "state", STATES)
-        types = parse_choices(type_, "types", TYPES)
-        selection = kwargs.pop("selection")._replace(states=states, types=types)
-        return function(selection=selection, **kwargs)
+        return selection._replace(states=states, types=parse_choices(type_, "types", TYPES))
 
-    wrapped = added(
-        _instead(function, wrapper),
+    return name_options(added(
+        _made(function, "selection", narrowed, "selection", "state", "type_"),
         option("--type type_", "TYPES", "Of those, only of these types: classic,consumer."),
         option("--state", "STATES", "Of those, only in these states: Empty,Dead,..."),
-    )  # fmt: skip
-    return name_options(wrapped)
+    ))  # fmt: skip
 
 
 _EXCLUDE = repeatable("--exclude", "GLOB", "But not groups whose name matches; repeatable.")
@@ -213,12 +207,11 @@ _GROUP = repeatable("--group", "GROUP", "A group's exact name; repeatable.", typ
 def _selecting(function: F) -> F:
     """Give a command ``selection`` instead of the options that it is made of."""
 
-    def wrapper(**kwargs: Any) -> Any:
-        names = kwargs.keys() & {"group", "all_groups", "match", "regex", "exclude"}
-        given = {name: kwargs.pop(name) for name in names}
-        return function(selection=Selection(given.pop("group", ()), **given), **kwargs)
+    def selection(group: tuple[str, ...] = (), **given: Any) -> Selection:
+        return Selection(group, **given)
 
-    return _instead(function, wrapper)
+    parts = ("group", "all_groups", "match", "regex", "exclude")
+    return _made(function, "selection", selection, *parts)
 
 
 def name_options(function: F) -> F:
@@ -250,11 +243,11 @@ def positions(function: F) -> F:
     To be put below ``name_options``.
     """
 
-    def wrapper(*, words: tuple[str, ...], selection: Selection, **kwargs: Any) -> Any:
-        return function(selection=selection.named(words), **kwargs)
+    def named(words: tuple[str, ...], selection: Selection) -> Selection:
+        return selection.named(words)
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="[GROUP]...")
-    return argument(_instead(function, wrapper))
+    return argument(_made(function, "selection", named, "words", "selection"))
 
 
 def group_options(function: F) -> F:
@@ -265,13 +258,13 @@ def group_options(function: F) -> F:
 def group_arguments(function: F) -> F:
     """Give a command ``selection``: at least one group, as an argument or with ``--group``."""
 
-    def wrapper(*, words: tuple[str, ...], group: tuple[str, ...], **kwargs: Any) -> Any:
+    def selection(words: tuple[str, ...], group: tuple[str, ...]) -> Selection:
         if not words and not group:
             raise UsageError("Missing argument 'GROUP...'.")
-        return function(selection=Selection(group).named(words), **kwargs)
+        return Selection(group).named(words)
 
     argument = click.argument("words", nargs=-1, type=Name(), metavar="GROUP...")
-    return added(_instead(function, wrapper), _GROUP, argument)
+    return added(_made(function, "selection", selection, "words", "group"), _GROUP, argument)
 
 
 def _url(text: str) -> str:

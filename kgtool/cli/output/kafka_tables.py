@@ -14,7 +14,6 @@ from kgtool.columns import Column, Row
 from kgtool.columns.groups import type_name
 from kgtool.model import (
     GroupDescription,
-    GroupListing,
     ItemError,
     OffsetDeletion,
     OffsetRow,
@@ -52,16 +51,16 @@ def table(*columns: tuple[str, Sequence[object], int]) -> str:
     return "".join([" ".join(line) + "\n" for line in zip(*cells, strict=True)])
 
 
-def listing(groups: Sequence[GroupListing], with_type: bool, with_state: bool) -> str:
+def listing(groups: Sequence[Row], with_type: bool, with_state: bool) -> str:
     """Return ``--list``: bare names, or a table when types or states were asked for."""
-    names = [escape(group.group) for group in groups]
+    names = [group["group"] for group in groups]
     if not with_type and not with_state:
-        return "".join(f"{name}\n" for name in names)
+        return "".join(f"{escape(name)}\n" for name in names)
     columns = [("GROUP", names, longest(names) + 10)]
     if with_type:
-        columns.append(("TYPE", [type_name(group.type) for group in groups], 20))
+        columns.append(("TYPE", [type_name(group["type"]) for group in groups], 20))
     if with_state:
-        columns.append(("STATE", [group.state or "Unknown" for group in groups], 20))
+        columns.append(("STATE", [group["state"] or "Unknown" for group in groups], 20))
     return table(*columns)
 
 

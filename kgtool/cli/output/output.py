@@ -14,14 +14,14 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kgtool.cli.app import exits
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import error_object, sentence
-from kgtool.columns import Row
+from kgtool.columns import Column, Row
 from kgtool.errors import KgError
 from kgtool.json_rows import Form, encode
 from kgtool.model import ItemError, Target
@@ -134,9 +134,9 @@ class Output:
             pager.close(running)
             self._stdout = self._stderr = None
 
-    def begin(self, columns: Sequence[str] = (), cluster_id: str | None = None) -> None:
+    def begin(self, columns: Iterable[Column | str] = (), cluster_id: str | None = None) -> None:
         """Say what rows will look like; rows get all of these keys, null where unknown."""
-        self._columns = tuple(columns)
+        self._columns = tuple(each if isinstance(each, str) else each.key for each in columns)
         self._form = None
         self.cluster_id = cluster_id
 
