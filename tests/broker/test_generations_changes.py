@@ -100,6 +100,10 @@ def test_changes_of_offsets_are_refused_while_a_transaction_is_pending(
             kgtool("undo", "last", "--dry-run"),
             kgtool("restore", saved, "--dry-run"),
         ]
+        if here.generation.has_offset_delete:
+            done.append(
+                kgtool("delete-offsets", "--group", group, "--topic", f"{topic}:0,1", "--dry-run")
+            )
         (explained,) = rows(kgtool("explain", sole))
         for producer in producers:
             producer.commit_transaction(30)
@@ -117,6 +121,16 @@ def test_changes_of_offsets_are_refused_while_a_transaction_is_pending(
             assert found[1].startswith("would-"), result
             assert "transaction is about to change" in result.json["errors"][0]["message"]
         cell.says("refused")
+
+
+def test_a_first_commit_that_is_pending_is_described(here: World, kgtool: Any) -> None:
+    """Was, from 2.5 to 2.8: the group has no committed offsets."""
+    group = clients.unique("first")
+    producer = pending(here, group, 4)
+    found = rows(kgtool("describe", "--group", group))
+    producer.abort_transaction(30)
+    said = [(row["partition"], row["status"]) for row in found]
+    assert said == ([(0, "pending-transaction")] if here.generation.tells_pending else [])
 
 
 def test_what_a_transaction_is_about_to_change_is_left_alone(

@@ -43,6 +43,7 @@ from kgtool.queries.groups.describe import (
     is_held,
     wrong_type,
 )
+from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_selected, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.ranges import log_ends
@@ -170,7 +171,7 @@ def _judge(
     """
     done: dict[str, GroupOffsetDeletions] = {}
     asked: dict[str, _Asked] = {}
-    for description, committed, error in (yield from _read_all(cluster, requests)):
+    for description, committed, error in (yield from _read_all(cluster, requests, force)):
         group = description.group
         partitions, lacking = expand(cluster, requests[group])
         unknown = sorted(lacking)
@@ -216,7 +217,7 @@ def _leave_changed(cluster: Cluster, item: _Asked, agreed: Agreed) -> None:
 
 
 def _read_all(
-    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]]
+    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]], force: bool
 ) -> Operation[list[tuple[GroupDescription, Committed | KgError, ItemError | None]]]:
     """Read what the groups are, what they have of the topics, and what their brokers can't do."""
     names = sorted({spec.topic for specs in requests.values() for spec in specs})
@@ -224,12 +225,17 @@ def _read_all(
     described, _ = yield from within(both, READING_SHARE)
     living = [d for d in described if _refusal(d, {}, force=True) is None]
     wanted = {d.group: expand(cluster, requests[d.group])[0] for d in living}
-    both = gather([fetch_selected(cluster, wanted), _able(cluster, living)])
-    committed, able = yield from within(both, READING_SHARE)
-    return [(d, committed.get(d.group, {}), able.get(d.group)) for d in described]
+    both = gather([fetch_selected(cluster, wanted), _too_old(cluster, living)])
+    committed, too_old = yield from within(both, READING_SHARE)
+    if not force:
+        able = {group: values for group, values in committed.items() if group not in too_old}
+        yield from mark_pending(cluster, able)
+    return [(d, committed.get(d.group, {}), too_old.get(d.group)) for d in described]
 
 
-def _able(cluster: Cluster, groups: Sequence[GroupDescription]) -> Operation[dict[str, ItemError]]:
+def _too_old(
+    cluster: Cluster, groups: Sequence[GroupDescription]
+) -> Operation[dict[str, ItemError]]:
     """Return the groups whose coordinator can't delete offsets, before anything is sent."""
     homes = {d.group: d.coordinator.id for d in groups if d.coordinator}
     lacks = yield from unable(cluster, homes, offset_delete.Request)

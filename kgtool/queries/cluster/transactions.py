@@ -12,15 +12,22 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from kgtool.client.answers import refused
-from kgtool.client.cluster import Cluster, fetch_metadata, need_brokers, version_of
+from kgtool.client.cluster import (
+    Cluster,
+    fetch_metadata,
+    know_topic,
+    need_brokers,
+    version_of,
+)
 from kgtool.client.ops import Operation, call, cut, gather
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.api import describe_transactions, list_transactions
+from kgtool.protocol.api import describe_transactions, list_transactions, offset_fetch
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
-from kgtool.queries.offsets.fetch import Committed, fetch_selected
+from kgtool.queries.offsets.fetch import STABLE, Committed, fetch_selected
+from kgtool.queries.offsets.ranges import log_ends
 from kgtool.text import listed
 
 UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]
@@ -34,7 +41,7 @@ def first_commits(
     """Return the partitions of each group whose first commit is pending.
 
     Groups without any are left out, and so are those of which that can't be found out: brokers
-    before 3.0, transactions that may not be seen. A group that a transaction may be about, and
+    before 2.5, transactions that may not be seen. A group that a transaction may be about, and
     that could not be asked for it, has the error.
 
     :param strict: so have all groups where a broker does not say which transactions are under way.
@@ -112,17 +119,36 @@ def under_way(cluster: Cluster, broker: int) -> Operation[list[Any] | KgError | 
 
 
 def _busy_on(cluster: Cluster, broker: int) -> Operation[set[int] | KgError]:
-    """Return the partitions of ``__consumer_offsets`` that open transactions have touched."""
+    """Return the partitions of ``__consumer_offsets`` that open transactions have touched.
+
+    Those of a broker's own transactions; before 3.0 those that the broker leads.
+    """
     rows = yield from under_way(cluster, broker)
     if isinstance(rows, KgError):
         return rows
+    if rows is None:
+        version = yield from version_of(cluster, broker, offset_fetch.Request)
+        tells = isinstance(version, int) and version >= STABLE
+        return (yield from held_open(cluster, broker)) if tells else set()
     return {
         number
-        for row in rows or ()
+        for row in rows
         for topic in row.topics
         if topic.topic == TOPIC
         for number in topic.partitions
     }
+
+
+def held_open(cluster: Cluster, broker: int) -> Operation[set[int]]:
+    """Return the partitions of ``__consumer_offsets`` on a broker that a transaction is open in.
+
+    There the last stable offset stands still before the end of the log (KIP-98), which brokers of
+    all versions tell. A partition that can't be asked may have one.
+    """
+    home = yield from know_topic(cluster, TOPIC)
+    led = [TopicPartition(TOPIC, number) for number, node in home.leaders.items() if node == broker]
+    ends = yield from log_ends(cluster, led, starts=False, stable=True)
+    return {at.partition for at, end in ends.items() if end.stable is None or end.stable != end.end}
 
 
 # ---------------------------------------------------------------------------------------------

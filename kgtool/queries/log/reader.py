@@ -13,6 +13,7 @@ from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol.api import list_offsets, offset_fetch
 from kgtool.queries.cluster.broker_rules import BrokerRules, rules_of
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
+from kgtool.queries.cluster.transactions import held_open
 from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import STABLE, Committed
 from kgtool.queries.offsets.ranges import READ_UNCOMMITTED, ask_offsets
@@ -104,12 +105,14 @@ def pending_in_log(cluster: Cluster, groups: Collection[str]) -> Operation[dict[
     All others are left out, and so are those whose log can't be read.
     """
     located = yield from find_coordinators(cluster, list(groups))
-    old = set[int]()
-    for node in {node for node in located.values() if isinstance(node, int)}:
+    names: list[str] = []
+    for node in sorted({node for node in located.values() if isinstance(node, int)}):
         version = yield from version_of(cluster, node, offset_fetch.Request)
         if isinstance(version, int) and version < STABLE:
-            old.add(node)
-    names = [group for group, node in located.items() if node in old]
+            held = yield from held_open(cluster, node)
+            count = len(cluster.topics[TOPIC].leaders)
+            there = (group for group, home in located.items() if home == node)
+            names += [g for g in there if not count or offsets_partition(g, count) in held]
     if not names:
         return {}
     try:

@@ -23,8 +23,8 @@ from kgtool.sandbox.watcher import Silent, Watcher
 
 VERSIONS = ("4.3.1", "3.9.1")
 DEFAULT_VERSION = VERSIONS[0]
-TEST_VERSIONS = ("2.1.1", "4.3.1-tests")
-"""What only the tests run: a version, and Kafka's own tests beside one."""
+TEST_VERSIONS = ("2.1.1", "2.4.1", "2.8.2", "4.3.1-tests")
+"""What only the tests run: older versions, and Kafka's own tests beside one."""
 
 
 class Pin(NamedTuple):
