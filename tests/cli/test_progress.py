@@ -64,8 +64,7 @@ def test_it_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     stream, out = Tty(), io.StringIO()
     output = Output(stdout=out, stderr=stream)
-    with Progress(stream) as progress:
-        output.before_writing = lambda final: progress.close() if final else progress.make_way()
+    with Progress(output) as progress:
         assert screen(stream.getvalue(), 80, 2) == ["Starting Spark", ""]
         progress.look = lambda: HALF
         until(lambda: "500.0 MB" in stream.getvalue())
@@ -86,7 +85,7 @@ def test_it_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_for_terminals(monkeypatch: pytest.MonkeyPatch, dumb: bool) -> None:
     monkeypatch.setenv("TERM", "dumb" if dumb else "xterm")
     stream = Tty() if dumb else io.StringIO()
-    with Progress(stream) as progress:
+    with Progress(Output(stderr=stream)) as progress:
         progress.look = lambda: HALF
         time.sleep(0.5)
     assert stream.getvalue() == ""
@@ -95,7 +94,7 @@ def test_it_is_for_terminals(monkeypatch: pytest.MonkeyPatch, dumb: bool) -> Non
 def test_the_terminal_may_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Tty()
-    with Progress(stream) as progress:
+    with Progress(Output(stderr=stream)) as progress:
         progress.look = lambda: HALF
         until(lambda: "Reading" in stream.getvalue())
         stream.close()

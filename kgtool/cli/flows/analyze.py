@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ def _analyze(
     for problem in inputs.problems:
         output.failed(_failure(problem))
     start = "Starting" if spark is None else "Starting Spark"
-    with _progress(output, start) as progress:
+    with Progress(output, start) as progress:
         engine, tally = _engine(spark, inputs, settings, progress)
         wanted = _wanted(options, played, asks)._replace(tally=tally)
         if options["out"] is not None:
@@ -137,19 +136,6 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
         gaps=everything or "gaps" in (table, *only),
         plan=options["plan"] is not None, idle_ms=options["idle"],
     )  # fmt: skip
-
-
-@contextmanager
-def _progress(output: Output, start: str) -> Iterator[Progress]:
-    """Tell on a terminal how far it is, until there are results."""
-    with Progress(start=start, colored=output.use_color is not False) as progress:
-        output.before_writing = lambda is_result: (
-            progress.close() if is_result else progress.make_way()
-        )
-        try:
-            yield progress
-        finally:
-            output.before_writing = None
 
 
 def _total_bytes(inputs: Any) -> int:

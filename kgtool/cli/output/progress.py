@@ -6,11 +6,10 @@ It goes away before anything else is said, and stays away while a question waits
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from kgtool.cli.output import terminal
 from kgtool.columns import duration
@@ -34,29 +33,35 @@ _ERASE = "\r\x1b[K"
 class Line:
     """Draws what ``text`` says while the ``with`` lasts; nothing where nobody looks.
 
-    :param text: given the columns of the terminal, and whether it shows ASCII only; None: nothing.
-    :param output: of the run; what it says goes before the line.
+    What ``output`` says goes before the line.
     """
 
-    def __init__(
-        self, text: Callable[[int, bool], str | None], output: Output | None = None,
-        stream: TextIO | None = None, after_s: float = AFTER_S,
-    ) -> None:  # fmt: skip
-        self._text, self._output = text, output
-        self._stream = stream or (sys.stderr if output is None else output.stderr)
+    after_s = AFTER_S
+    ends_with_results = False
+    """Whether the first result takes it away for good, and not only for a moment."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._stream = output.stderr
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._quiet_until = time.monotonic() + after_s
+        self._quiet_until = time.monotonic() + self.after_s
         self._drawn = ""
         """What stands there; empty: nothing."""
         self._before: Callable[[bool], None] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
+    def text(self, columns: int, ascii_only: bool) -> str | None:
+        """Return the line for so many columns; None: nothing is to be said yet."""
+        raise NotImplementedError
+
+    @property
+    def is_colored(self) -> bool:
+        """Whether the line may have colours."""
+        return self._output.use_color is not False and terminal.has_color()
+
     def __enter__(self) -> Self:
-        if self._output is not None:
-            self._before, self._output.before_writing = (
-                self._output.before_writing, lambda _: self.make_way(),
-            )  # fmt: skip
+        self._before, self._output.before_writing = self._output.before_writing, self._make_room
         if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
             try:
                 self.begin()
@@ -68,11 +73,16 @@ class Line:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        if self._output is not None:
-            self._output.before_writing = self._before
+        self._output.before_writing = self._before
 
     def begin(self) -> None:
         """Do what comes before the first look."""
+
+    def _make_room(self, is_result: bool) -> None:
+        if is_result and self.ends_with_results:
+            self.close()
+        else:
+            self.make_way()
 
     def close(self) -> None:
         """Take the line away, and draw no other."""
@@ -92,15 +102,14 @@ class Line:
             if time.monotonic() < self._quiet_until:
                 continue
             columns = terminal.size()[0] - 1
-            text = self._text(columns, terminal.mark_for(self._stream) != "…")
+            text = self.text(columns, terminal.mark_for(self._stream) != "…")
             if text is not None:
                 self.draw(text)
 
     def draw(self, text: str) -> None:
         """Put the line there, over the last one."""
-        is_asking = self._output is not None and self._output.is_asking
         with self._lock:
-            is_quiet = is_asking or time.monotonic() < self._quiet_until
+            is_quiet = self._output.is_asking or time.monotonic() < self._quiet_until
             if not self._stop.is_set() and not is_quiet:
                 was, self._drawn = self._drawn, text  # first: an interruption may come
                 if text != was:
@@ -133,7 +142,7 @@ class Meter(Line):
         self, output: Output, what: str, total: int | None = None, unit: str = "groups",
         count: Callable[[], int] | None = None, part: Callable[[], float] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(self._line, output)
+        super().__init__(output)
         self._what, self._total, self._unit = what, total, unit
         self._count, self._part = count, part
         self._began = time.monotonic()
@@ -147,18 +156,17 @@ class Meter(Line):
         """Say how many are finished, and how many of them were left alone or failed."""
         self._done, self._skipped, self._failed = done, skipped, failed
 
-    def _line(self, columns: int, ascii_only: bool) -> str | None:
+    def text(self, columns: int, ascii_only: bool) -> str | None:
+        """Say how far it is."""
         seconds = time.monotonic() - self._began
         done = self._done if self._count is None else self._count()
         part = self._part() if self._part is not None else done / (self._total or done or 1)
         words = progress_words(done, self._total, self._unit, seconds, part)
         words += f", {self._skipped} left alone" if self._skipped else ""
         words += f", {self._failed} failed" if self._failed else ""
-        colored = self._output is None or self._output.use_color is not False
         if not self._total and self._part is None:
             return f"{self._what}: {words}"[:columns]
-        return fitted(f"{self._what} ", part, words, columns, ascii_only,
-                      colored=colored and terminal.has_color())  # fmt: skip
+        return fitted(f"{self._what} ", part, words, columns, ascii_only, colored=self.is_colored)
 
 
 def progress_words(done: int, total: int | None, unit: str, seconds: float, part: float) -> str:

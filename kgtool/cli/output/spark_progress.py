@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from kgtool.cli.output import terminal
 from kgtool.cli.output.progress import BYTES, Line, fitted, progress_words
 from kgtool.text import size
 
 if TYPE_CHECKING:
     from kgtool.analysis.decode.tally import State
+    from kgtool.cli.output.output import Output
 
 MANY = 8
 """Tasks that are worth a bar: fewer come and go too fast."""
@@ -23,13 +23,13 @@ class Progress(Line):
     Until somebody has set ``look`` Spark is starting, which takes a few seconds.
     """
 
-    def __init__(
-        self, stream: TextIO | None = None, start: str = "Starting Spark", *, colored: bool = True
-    ) -> None:
-        super().__init__(self._line, stream=stream, after_s=0.0)
+    after_s = 0.0
+    ends_with_results = True
+
+    def __init__(self, output: Output, start: str = "Starting Spark") -> None:
+        super().__init__(output)
         self.look: Callable[[], State | None] | None = None
         self._start = start
-        self._colored = colored and terminal.has_color()
         self._phase: bool | None = None
         self._since = time.monotonic()
 
@@ -37,14 +37,15 @@ class Progress(Line):
         """Draw at once: while Spark starts its stderr goes elsewhere, and this one's with it."""
         self.draw(self._start)
 
-    def _line(self, columns: int, ascii_only: bool) -> str | None:
+    def text(self, columns: int, ascii_only: bool) -> str | None:
+        """Say what is read or computed."""
         state = self.look() if self.look is not None else None
         if state is None:
             return None
         if state.is_reading != self._phase:  # the rate is of what happens now
             self._phase, self._since = state.is_reading, time.monotonic()
         seconds = time.monotonic() - self._since
-        return line(state, seconds, columns, ascii_only=ascii_only, colored=self._colored)
+        return line(state, seconds, columns, ascii_only=ascii_only, colored=self.is_colored)
 
 
 def line(
