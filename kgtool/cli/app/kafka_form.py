@@ -19,7 +19,6 @@ from kgtool.cli.app.overview import KAFKA_OPTIONS, kafka_help, parts
 from kgtool.cli.options.declare import overviewed
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
-    CONNECTION,
     change_params,
     connection_params,
     get_output,
@@ -77,7 +76,7 @@ def kafka_form(**given: Any) -> int:
         from kgtool.cli.commands.validate_regex import run as validate
 
         return validate(output, given["validate_regex"])
-    settings = make_settings(True, **{name: given[name] for name in CONNECTION})
+    settings = make_settings(required=True)
     groups = tuple(dict.fromkeys(given["group"]))
     selection = Selection(
         groups, given["all_groups"], given["match"], given["regex"], given["exclude"]

@@ -14,8 +14,8 @@ from kgtool.cli.flows.analyze import UNKNOWN_BYTES, analyze
 from kgtool.cli.flows.cleanup_plan import check_target
 from kgtool.cli.flows.spark import Spark, interruptible
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
-from kgtool.cli.options.shared import CONNECTION, connection_params, make_settings, output_options
-from kgtool.cli.options.types import Duration, Moment, Named, Wrote
+from kgtool.cli.options.shared import connection_params, make_settings, output_options, typed
+from kgtool.cli.options.types import Duration, Moment, Named, Pair, Wrote
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports.analyze_alerts import condition
 from kgtool.errors import ConfigError, UsageError
@@ -66,7 +66,7 @@ from kgtool.retention.rules import RULE_SETS
 @option("--engine", None, "local: without Spark, on local files.",
         type=Named(["spark", "local"]), default="spark", show_default=True)
 @option("--master", "URL", "The Spark master (default: local[*]).")
-@repeatable("--conf", "K=V", "A Spark setting; repeatable.")
+@repeatable("--conf", "K=V", "A Spark setting; repeatable.", type=Pair())
 @connection_params
 @output_options
 # fmt: on
@@ -81,11 +81,11 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     Several --retention, --check-interval or --rules make a what-if: what clients did is replayed
     for each combination. Consumers that lost their offsets would have restarted elsewhere.
     """
-    conf = _conf(options["conf"])
+    conf = dict(options["conf"])
     is_local = options["engine"] == "local"
     if is_local and (conf or options["master"]):
         raise UsageError("--master and --conf are for Spark: drop --engine local.")
-    settings = _settings({name: options.pop(name) for name in CONNECTION}, bool(paths))
+    settings = _settings(bool(paths))
     with _extra():
         _check_targets(options)
     inputs = _inputs(paths, settings)
@@ -126,13 +126,11 @@ def _on_spark(
         spark.stop()
 
 
-def _settings(given: dict[str, Any], has_paths: bool) -> Any:
+def _settings(has_paths: bool) -> Any:
     """The cluster to read; None where files were named and no cluster was."""
-    before = click.get_current_context().find_root().params
-    named = any(given[name] or before.get(name) for name in ("bootstrap_server", "context"))
-    if has_paths and not named:
+    if has_paths and not typed().keys() & {"bootstrap_server", "context"}:
         return None
-    settings = make_settings(False, **given)
+    settings = make_settings(required=False)
     if settings is None:
         raise UsageError(
             "Nothing to analyze: name a PATH, or a cluster with --bootstrap-server HOST:PORT."
@@ -177,16 +175,6 @@ def _check_targets(options: dict[str, Any]) -> None:
     if options["idle"] is not None and options["plan"] is None:
         raise UsageError("--idle needs --plan FILE.json.")
     check_target(options["plan"], options["overwrite"])
-
-
-def _conf(settings: tuple[str, ...]) -> dict[str, str]:
-    conf = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--conf takes KEY=VALUE, not '{setting}'.")
-        conf[key] = value
-    return conf
 
 
 @contextmanager

@@ -6,13 +6,17 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from kgtool.cli.app import exits
 from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import cluster_options, group_options, no_cluster, open_session
+from kgtool.cli.options.shared import (
+    cluster_options,
+    group_options,
+    no_cluster,
+    open_session,
+    typed,
+)
 from kgtool.cli.options.types import Duration, Named
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import sentence
@@ -84,7 +88,7 @@ def command(
     if selection.is_given:
         selection.check("doctor")
     selection.predicate()
-    connection = _connection(click.get_current_context(), settings)
+    connection = _connection(settings)
     found = _examine(settings, output, selection, within)
     found = found._replace(findings=[f for f in found.findings if f.kind not in ignored])
     _show(output, found, connection)
@@ -94,15 +98,13 @@ def command(
     return exits.FOUND if is_found else status
 
 
-def _connection(context: click.Context, settings: Settings) -> Connection:
+def _connection(settings: Settings) -> Connection:
     """Return the options that the commands of findings need, as far as they were typed."""
-    own: list[str] = []
-    for name in ("bootstrap_server", "command_config", "context"):
-        given = context.params.get(name) or context.find_root().params.get(name)
-        if given is not None:
-            own += [f"--{name.replace('_', '-')}", str(given)]
-    brokers = addresses(settings.bootstrap)
-    config = own[own.index("--command-config") + 1] if "--command-config" in own else None
+    given = typed()
+    given.pop("timeout", None)
+    own = (word for name, value in given.items()
+           for word in (f"--{name.replace('_', '-')}", value))  # fmt: skip
+    brokers, config = addresses(settings.bootstrap), given.get("command_config")
     return Connection(tuple(own), brokers, config, _principal(settings))
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from kgtool.cli.options.declare import declare
-from kgtool.cli.options.shared import CONNECTION, cluster_options, open_session
+from kgtool.cli.options.shared import cluster_options, open_session, typed
 from kgtool.cli.output.output import Output
 from kgtool.errors import KgError
 
@@ -47,18 +45,10 @@ def command(settings: Settings, output: Output) -> int:
         return rights(rules_of(cluster_id, settings.context), cluster_id)
 
     may()  # a policy that can't be read is said now
-    connection = _typed(click.get_current_context(), settings)
-    server.serve(server.Service(connection, cluster_id, may))
+    connection = typed()
+    if settings.context is not None:
+        # The one in use may be another one tomorrow.
+        connection.setdefault("context", settings.context.name)
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in connection.items()]
+    server.serve(server.Service(words, cluster_id, may))
     return 0
-
-
-def _typed(context: click.Context, settings: Settings) -> list[str]:
-    """Return the connection options; what the environment says is the children's too."""
-    words = []
-    for name in CONNECTION:
-        given = context.params.get(name) or context.find_root().params.get(name)
-        if name == "context" and given is None and settings.context is not None:
-            given = settings.context.name  # the one in use may be another one tomorrow
-        if given is not None:
-            words.append(f"--{name.replace('_', '-')}={given}")
-    return words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import click
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.declare import flag, option, repeatable
 from kgtool.cli.options.shared import output_options
-from kgtool.cli.options.types import Named, Number
+from kgtool.cli.options.types import Named, Number, Pair
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns.tools import SANDBOX
@@ -50,16 +50,16 @@ def command() -> None:
 @option(
     "--kafka-version version", None, f"Which Kafka (default: {VERSIONS[0]}).", type=Named(VERSIONS)
 )
-@repeatable("--config", "KEY=VALUE", "Broker configuration; repeatable.")
+@repeatable("--config", "KEY=VALUE", "Broker configuration; repeatable.", type=Pair())
 @option("--dir directory", "DIR", "Where the data goes (default: the user's state folder).",
         type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
 @name_option
 @output_options
-def up(output: Output, name: str, config: tuple[str, ...], **given: Any) -> int:
+def up(output: Output, name: str, config: tuple[tuple[str, str], ...], **given: Any) -> int:
     """Start it; prints the bootstrap address."""
     from kgtool.sandbox import lifecycle
 
-    cluster = lifecycle.up(name, _watcher(output), config=_settings(config), **given)
+    cluster = lifecycle.up(name, _watcher(output), config=dict(config), **given)
     return _report(output, cluster)
 
 
@@ -127,16 +127,6 @@ def _report(output: Output, cluster: Cluster) -> int:
     if output.is_terminal and os.environ.get("KGTOOL_BOOTSTRAP_SERVER") != cluster.bootstrap:
         output.note(f"Next: export KGTOOL_BOOTSTRAP_SERVER={cluster.bootstrap}")
     return output.finish()
-
-
-def _settings(words: tuple[str, ...]) -> Mapping[str, str]:
-    settings = {}
-    for word in words:
-        key, separator, value = word.partition("=")
-        if not separator or not key.strip():
-            raise click.UsageError(f"--config takes KEY=VALUE, not {word!r}")
-        settings[key.strip()] = value.strip()
-    return settings
 
 
 def _running(name: str) -> Cluster:

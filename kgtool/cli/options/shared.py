@@ -7,7 +7,7 @@ Both sets are accepted before the command too: ``kgtool --bootstrap-server b:909
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -124,7 +124,9 @@ def cluster_options(*, required: bool = True) -> Callable[[F], F]:
     ``settings`` is None where nothing names a cluster, if that is ok.
     """
 
-    settings = partial(make_settings, required)
+    def settings(**_given: Any) -> Any:
+        return make_settings(required)
+
     return lambda function: connection_params(
         _made(output_options(function), "settings", settings, *CONNECTION)
     )
@@ -142,12 +144,21 @@ def view_options(function: F) -> F:
     return overviewed(function, VIEW_OPTIONS, types, metavars=True)
 
 
-def make_settings(required: bool, **given: Any) -> Any:
-    """Combine the options behind the command with those before it, the environment and files."""
+def typed() -> dict[str, Any]:
+    """Return the connection options that were given, behind the command's name or before it."""
+    found: dict[str, Any] = {}
+    ctx: click.Context | None = click.get_current_context()
+    while ctx is not None:
+        found = {name: value for name, value in ctx.params.items() if value is not None} | found
+        ctx = ctx.parent
+    return {name: found[name] for name in CONNECTION if name in found}
+
+
+def make_settings(required: bool) -> Any:
+    """Combine the options of the connection, the environment and files."""
     from kgtool import config
 
-    ctx = click.get_current_context()
-    server, file, name, timeout = (_given_before(ctx, each, given[each]) for each in CONNECTION)
+    server, file, name, timeout = map(typed().get, CONNECTION)
     settings = config.settings(server, file, timeout, context=name)
     if settings is None:
         if required:
@@ -176,14 +187,6 @@ def no_cluster() -> UsageError:
         'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
         f"set {BOOTSTRAP_VARIABLE}, or choose a context (kgtool context)."
     )
-
-
-def _given_before(ctx: click.Context, name: str, value: Any) -> Any:
-    """Return an option's value; where it is not given, the one before the command's name."""
-    parent = ctx.parent
-    while value is None and parent is not None:
-        value, parent = parent.params.get(name), parent.parent
-    return value
 
 
 def selection_options(function: F) -> F:

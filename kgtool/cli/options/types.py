@@ -36,6 +36,19 @@ class Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return text
 
 
+class Pair(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """``KEY=VALUE``, as a pair."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: Param, ctx: Ctx) -> tuple[str, str]:
+        """Split it. Raises UsageError where there is no key."""
+        key, equals, text = str(value).partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--{_option(param)} takes KEY=VALUE, not '{value}'.")
+        return key.strip(), text.strip()
+
+
 class TopicSpecType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
 
