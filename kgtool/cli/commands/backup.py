@@ -11,12 +11,12 @@ from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.declare import FILE, declare, flag, option
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, open_session
+from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.columns.changes import BACKUP
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, UsageError
-from kgtool.net.session import Session
 from kgtool.text import counted, escape, shell_word
 
 STDOUT = "-"
@@ -49,7 +49,8 @@ def command(
     with open_session(settings, progress=True) as session:
         groups, _, missing = choose(session, output, selection, BACKUP)
         is_stream = str(out) == STDOUT
-        with _writer(session, selection, out, is_stream, times) as writer:
+        header = header_of(session.cluster_id, now_ms(), selection._asdict(), times=times)
+        with BackupWriter(out, header, sys.stdout.buffer if is_stream else None) as writer:
             for error in missing:
                 writer.error(error)
             with Meter(output, "Saving", len(groups), count=lambda: writer.groups):
@@ -60,7 +61,8 @@ def command(
                 return output.finish()
             writer.finish()
     output.done += writer.groups
-    _report(output, writer, time.monotonic() - began, is_stream)
+    if not is_stream:
+        _report(output, writer, time.monotonic() - began)
     return output.finish()
 
 
@@ -78,28 +80,11 @@ def _check(output: Output, out: Path, overwrite: bool) -> None:
         raise ConfigError(f"There is no folder {out.parent} for the backup.")
 
 
-def _writer(
-    session: Session, selection: Selection, out: Path, is_stream: bool, times: bool
-) -> BackupWriter:
-    header = header_of(session.cluster_id, now_ms(), selection._asdict(), times=times)
-    return BackupWriter(out, header, sys.stdout.buffer if is_stream else None)
-
-
-def _report(output: Output, writer: BackupWriter, seconds: float, is_stream: bool) -> None:
-    if is_stream:
-        return
-    output.row(
-        {
-            "path": str(writer.path),
-            "groups": writer.groups,
-            "offsets": writer.offsets,
-            "bytes": writer.bytes,
-            "seconds": round(seconds, 3),
-        }
-    )
+def _report(output: Output, writer: BackupWriter, seconds: float) -> None:
+    path = shell_word(str(writer.path))
+    output.row(rows.of(writer, BACKUP, path=str(writer.path), seconds=round(seconds, 3)))
     output.text(
         f"Saved {writer.offsets:,} committed offsets of {counted(writer.groups, 'group')} "
         f"to {writer.path} ({writer.bytes:,} bytes, {seconds:.1f} s)."
     )
-    path = shell_word(str(writer.path))
     output.text(f"Next: kgtool diff {path}, or kgtool restore {path}")

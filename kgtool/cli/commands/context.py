@@ -10,6 +10,7 @@ import click
 from kgtool.cli.app.help import examples
 from kgtool.cli.options.declare import flag, option, repeatable
 from kgtool.cli.options.shared import output_options
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.columns import shown
@@ -175,7 +176,6 @@ def _pair(word: str, option: str) -> tuple[str, str]:
 
 def _check(made: Context) -> None:
     """Refuse a context that can't be used, and every secret that is not a reference."""
-
     if made.bootstrap is not None:
         parse_bootstrap(made.bootstrap)
     elif made.command_config is None and "bootstrap.servers" not in made.properties:
@@ -202,7 +202,6 @@ def _check(made: Context) -> None:
 
 def _warn(output: Output, made: Context) -> None:
     """Point out what looks like a slip: nothing would read it."""
-
     names = [*made.properties, *(key for key in made.secrets if key != "password")]
     for note in odd_names(Properties(dict.fromkeys(names, "")), f"The context {made.name}"):
         output.note(f"Warning: {escape(note)}")
@@ -211,20 +210,15 @@ def _warn(output: Output, made: Context) -> None:
 def _show(output: Output, found: list[Context], quiet: bool = False) -> int:
     """Put the contexts out, as they are now."""
     current = load().current
+    rows = [_row(context, current) for context in found]
     output.begin(CONTEXTS)
-    for context in found:
-        output.item(_row(context, current))
+    for row in rows:
+        output.item(row)
     if not quiet:
-        show_table(output, shown(CONTEXTS), [_row(context, current) for context in found])
+        show_table(output, shown(CONTEXTS), rows)
     return output.finish()
 
 
 def _row(context: Context, current: str | None) -> dict[str, object]:
-    return {
-        "context": context.name,
-        "current": context.name == current,
-        "bootstrap": context.bootstrap,
-        "command_config": context.command_config,
-        "protected": context.is_protected,
-        "cluster_id": context.cluster_id,
-    }
+    return rows_of.of(context, CONTEXTS, context=context.name, current=context.name == current,
+                      protected=context.is_protected)  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from kgtool.cli.options.declare import declare
@@ -31,13 +30,14 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     with open_session(settings) as session:
         groups = as_named(session, output, selection, COORDINATOR)
         found = session.run(locate_groups(session.cluster, groups))
-    rows = []
-    for placement in found.placements:
-        rows.append(_row(placement))
-        output.item(rows[-1], placement.error)
+    rows = list(map(_row, found.placements))
+    for row, placement in zip(rows, found.placements, strict=True):
+        output.item(row, placement.error)
     for error in found.errors:
         output.failed(error)
-    _show(output, found.placements, rows)
+    output.text(draw_for(output, COORDINATOR_TEXT, rows), end="")
+    for placement in found.placements:
+        _remark(output, placement)
     return output.finish()
 
 
@@ -50,14 +50,13 @@ def _row(placement: Placement) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _show(output: Output, placements: Sequence[Placement], rows: list[dict[str, Any]]) -> None:
-    output.text(draw_for(output, COORDINATOR_TEXT, rows), end="")
-    for placement in placements:
-        broker, name = placement.coordinator, escape(placement.group)
-        if broker is not None and placement.leader not in (None, broker.id):
-            output.note(f"The coordinator of {name} is moving: ask again in a moment.")
-        elif placement.isr is not None and len(placement.isr) < len(placement.replicas or ()):
-            output.note(
-                f"Partition {placement.partition} of __consumer_offsets ({name}) has "
-                f"{len(placement.isr)} of {len(placement.replicas or ())} replicas in sync."
-            )
+def _remark(output: Output, placement: Placement) -> None:
+    broker, name = placement.coordinator, escape(placement.group)
+    replicas = placement.replicas or ()
+    if broker is not None and placement.leader not in (None, broker.id):
+        output.note(f"The coordinator of {name} is moving: ask again in a moment.")
+    elif placement.isr is not None and len(placement.isr) < len(replicas):
+        output.note(
+            f"Partition {placement.partition} of __consumer_offsets ({name}) has "
+            f"{len(placement.isr)} of {len(replicas)} replicas in sync."
+        )

@@ -163,15 +163,15 @@ class _Run(NamedTuple):
             def work(part: list[str]) -> list[bool]:
                 return list(self._delete(change, meter, part, agreed))
 
+            def leave(group: str) -> bool:
+                self._report([GroupOffsetDeletions(group, [], not_reached(group))])
+                return True
+
             change.lock(groups)
             if agreed is None:
                 change.foresee(lambda: _count(self.plan(groups, dry_run=False)))
-            course.run(list(groups), work, bool, self._leave)
+            course.run(list(groups), work, bool, leave)
         return change
-
-    def _leave(self, group: str) -> bool:
-        self._report([GroupOffsetDeletions(group, [], not_reached(group))])
-        return True
 
     def _delete(
         self, change: Change, meter: Meter, groups: Sequence[str],

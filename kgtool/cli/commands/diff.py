@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,6 +30,7 @@ from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.net.session import Session
+from kgtool.queries.groups.list import list_groups
 
 Offsets = dict[TopicPartition, OffsetImage]
 Side: TypeAlias = "FileSide | ClusterSide"
@@ -63,8 +64,10 @@ def command(
     """
     other = None
     if cluster_b or context_b or command_config_b:
+        named = (config.BOOTSTRAP_VARIABLE, config.CONTEXT_VARIABLE)  # these name the other one
+        environ = {name: value for name, value in os.environ.items() if name not in named}
         timeout = settings.timeout_ms if settings else None
-        other = config.settings(cluster_b, command_config_b, timeout, _environment(), context_b)
+        other = config.settings(cluster_b, command_config_b, timeout, environ, context_b)
     if len(files) > 2 or len(files) == 2 and other is not None:
         raise UsageError("diff compares two things: files, clusters, or one of each.")
     with ExitStack() as stack:
@@ -73,12 +76,6 @@ def command(
         with Streamed(output, shown(DIFF)) as table:
             counts = _compare(output, table, selection, *sides)
     return _finish(output, counts)
-
-
-def _environment() -> dict[str, str]:
-    """Leave out what names the other cluster."""
-    named = (config.BOOTSTRAP_VARIABLE, config.CONTEXT_VARIABLE)
-    return {name: value for name, value in os.environ.items() if name not in named}
 
 
 def _sides(
@@ -97,29 +94,20 @@ def _sides(
     if not opened and not selection.is_given:
         raise UsageError("diff of two clusters takes --group, --match GLOB or --all-groups.")
     sides: list[Side] = list(opened)
+    named: Sequence[str] = opened[0].groups() if opened and clusters else ()
+    if opened and not selection.is_given:
+        selection = opened[0].selection
     for one in clusters:
-        sides.append(_cluster_side(stack, one, opened[0] if opened else None, selection))
+        session = stack.enter_context(open_session(one, progress=True))
+        session.connect()
+        sides.append(ClusterSide(session, selection, named))
     return sides[0], sides[1]
-
-
-def _cluster_side(
-    stack: ExitStack, settings: Settings, file: FileSide | None, selection: Selection
-) -> ClusterSide:
-    session = stack.enter_context(open_session(settings, progress=True))
-    session.connect()
-    named: Sequence[str] = ()
-    if file is not None:
-        named = file.groups()
-        if not selection.is_given:
-            selection = file.selection
-    return ClusterSide(session, selection, named)
 
 
 class FileSide:
     """A backup or a journal."""
 
     def __init__(self, path: Path, selection: Selection) -> None:
-
         self.name = str(path)
         self.errors: list[ItemError] = []
         self._wanted = selection
@@ -133,7 +121,7 @@ class FileSide:
                 self.cluster_id = read_entry(path).cluster_id
             except KgError:
                 raise problem from None
-        self._file: GroupFile = GroupFile(path)
+        self._file = GroupFile(path)
 
     def groups(self) -> list[str]:
         """Return the names in the file, or those of them that were asked for."""
@@ -143,9 +131,7 @@ class FileSide:
     def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
         """Read groups from the file; one that it does not have has no offsets."""
         found = {group: self._file.read(group) for group in groups}
-        return {
-            g: dict(recorded.image.offsets) if recorded else {} for g, recorded in found.items()
-        }
+        return {g: dict(read.image.offsets) if read else {} for g, read in found.items()}
 
 
 def _selection_of(raw: Any) -> Selection:
@@ -180,18 +166,12 @@ class ClusterSide:
         names = dict.fromkeys(self._named)
         if self._selection.is_given:
             # States are those of another day: they say nothing about which groups are new.
-            selection = self._selection._replace(states=(), types=())
-            names.update(dict.fromkeys(selection.resolve(self._listing(selection))))
+            selection, listing = self._selection._replace(states=(), types=()), None
+            if selection.needs_listing:
+                listing = self._session.run(list_groups(self._session.cluster))
+                self.errors += listing.errors
+            names.update(dict.fromkeys(selection.resolve(listing)))
         return list(names)
-
-    def _listing(self, selection: Selection) -> Any:
-        if not selection.needs_listing:
-            return None
-        from kgtool.queries.groups.list import list_groups
-
-        listing = self._session.run(list_groups(self._session.cluster))
-        self.errors += listing.errors
-        return listing
 
     def read(self, groups: Sequence[str]) -> dict[str, Offsets | None]:
         """Read groups from the cluster; one that does not exist has no offsets."""
@@ -209,7 +189,6 @@ def _compare(
     output: Output, table: Streamed, selection: Selection, one: Side, other: Side
 ) -> Counter[str]:
     """Put out the differences, group by group; a name that neither side knows is a failure."""
-
     same_cluster = one.cluster_id == other.cluster_id
     names = sorted({*one.groups(), *other.groups()}, key=java_order)
     if not names and selection.has_filter:
@@ -226,9 +205,9 @@ def _compare(
             elif before is not None and after is not None:
                 output.done += 1
                 rows += compare(group, before, after, with_topic_ids=same_cluster)
-        fields = list(_fields(rows))
-        for row in fields:
-            output.row(row)
+        fields = [_fields(row) for row in rows]
+        for each in fields:
+            output.row(each)
         table.add(fields)
         counts.update(row.status for row in rows)
     for error in (*one.errors, *other.errors):
@@ -236,17 +215,15 @@ def _compare(
     return counts
 
 
-def _fields(rows: Iterable[DiffRow]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        old, new = (value.offset if value else None for value in (row.old, row.new))
-        yield rows_of.of(row, DIFF, old_offset=old, new_offset=new)
+def _fields(row: DiffRow) -> dict[str, Any]:
+    old, new = (value.offset if value else None for value in (row.old, row.new))
+    return rows_of.of(row, DIFF, old_offset=old, new_offset=new)
 
 
 def _finish(output: Output, counts: Counter[str]) -> int:
     if counts:
-        output.note(
-            ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) + "."
-        )
+        said = [f"{count} {status}" for status, count in sorted(counts.items())]
+        output.note(f"{', '.join(said)}.")
     elif not output.errors:
         output.text("No differences.")
     status = output.finish()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgtool.cli.app import exits
@@ -125,28 +125,23 @@ def _examine(
     from kgtool.queries.doctor.examine import Ask, diagnose
 
     is_whole = selection.all_groups or not selection.is_given
-    if not selection.is_given:  # --exclude and --state alone narrow all groups here
-        selection = selection._replace(all_groups=True)
-    with open_session(settings) as session:
-        chosen = choose(session, output, selection, DOCTOR)
-        family = _family_but(selection.groups)
-        ask = Ask(now_ms(), within_ms, is_whole, family, _waiting(output))
-        return session.run(diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
 
+    def generated(name: str) -> str | None:
+        """Return the family of a name that a tool made up, but of what was asked for by name."""
+        return None if name in selection.groups else family(name)
 
-def _waiting(output: Output) -> Callable[[int], None]:
-    """Tell somebody at a terminal what takes so long."""
-    def say(count: int) -> None:
+    def waiting(count: int) -> None:
+        """Tell somebody at a terminal what takes so long."""
         if terminal.is_terminal(sys.stderr):
             what = counted(count, "group")
             output.note(f"Looking again in {SETTLE_S:.0f} s: {what} in the middle of a rebalance.")
 
-    return say
-
-
-def _family_but(named: Collection[str]) -> Callable[[str], str | None]:
-    """Take the names that tools make up for such, but for what was asked for by name."""
-    return lambda name: None if name in named else family(name)
+    if not selection.is_given:  # --exclude and --state alone narrow all groups here
+        selection = selection._replace(all_groups=True)
+    with open_session(settings) as session:
+        chosen = choose(session, output, selection, DOCTOR)
+        ask = Ask(now_ms(), within_ms, is_whole, generated, waiting)
+        return session.run(diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
 
 
 def _fail(output: Output, errors: Sequence[ItemError]) -> None:

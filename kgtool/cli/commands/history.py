@@ -35,14 +35,18 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
     output.begin(HISTORY)
     # A bare number is refused: whoever means 90 days would lose all that is older than 90 s.
     age_ms = None if prune is None else timespec.span_ms(prune, "prune", least_ms=0)
-    found = entries(
-        folder(), lambda error: output.failed(ItemError.of(error, Target()), quiet=False)
-    )
+    found = entries(folder(), lambda error: output.failed(ItemError.of(error, Target())))
     if age_ms is not None:
         found = _prune(output, found, now_ms() - age_ms, dry_run)
     for entry in found:
         output.item(rows_of.of(entry, HISTORY))
-    show_table(output, HISTORY_TEXT, [_row(entry) for entry in found])
+    show_table(output, HISTORY_TEXT, [
+        rows_of.of(
+            entry, HISTORY_TEXT, reason=entry.header.get("reason"),
+            by=f"{entry.header.get('user')}@{entry.header.get('host')}",
+        )
+        for entry in found
+    ])  # fmt: skip
     if not found and age_ms is None:
         output.note(f"Nothing has been changed from this machine yet: no journal in {folder()}.")
     return output.finish()
@@ -50,7 +54,6 @@ def command(output: Output, prune: str | None, dry_run: bool, **_connection: Any
 
 def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) -> list[Entry]:
     """Remove old journals; the rows are those that are (or would be) gone."""
-
     if dry_run:
         gone = [e for e in found if e.at_ms < before_ms and e.state != RUNNING]
         output.note(f"Dry run: {counted(len(gone), 'journal')} would be removed.")
@@ -62,10 +65,3 @@ def _prune(output: Output, found: list[Entry], before_ms: int, dry_run: bool) ->
         output.failed(ItemError.of(problem, Target()))
     output.note(f"{counted(len(gone), 'journal')} removed, {len(found) - len(gone)} kept.")
     return gone
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    """Return a line of the table: for people, also by whom and why."""
-    header = entry.header
-    by = f"{header.get('user')}@{header.get('host')}"
-    return rows_of.of(entry, HISTORY_TEXT, by=by, reason=header.get("reason"))

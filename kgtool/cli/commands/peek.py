@@ -74,21 +74,14 @@ def command(
         groups = as_named(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()
-    for group in groups:
-        if places[group] and not output.reader_gone:
-            _read(settings, output, group, places[group], wanted, given["read_committed"])
+    for group, found in places.items():
+        if not found or output.reader_gone:
+            continue
+        with open_reader(settings, group, committed_only=given["read_committed"]) as reader:
+            for place in found:
+                if not output.reader_gone:
+                    _peek(output, reader, group, place, wanted)
     return output.finish()
-
-
-def _read(
-    settings: Settings, output: Output, group: str, places: Sequence[Place], wanted: Wanted,
-    read_committed: bool,
-) -> None:  # fmt: skip
-    with open_reader(settings, group, committed_only=read_committed) as reader:
-        for place in places:
-            _peek(output, reader, group, place, wanted)
-            if output.reader_gone:
-                break
 
 
 def _places(
@@ -115,27 +108,18 @@ def _peek(
     try:
         records = read_around(place, wanted.before, wanted.after, reader.read)
     except KgError as error:
-        output.failed(ItemError.of(_explained(error, place), Target(group, *place.partition)))
+        if isinstance(error, BrokerError):  # say which ACL is missing
+            error = denied.explain(error, denied.COMMIT, topic=place.partition.topic)
+        output.failed(ItemError.of(error, Target(group, *place.partition)))
         return
     following = next((r.offset for r in records if r.offset >= place.offset), None)
     rows = [_row(group, place, record, record.offset == following, wanted) for record in records]
-    _show(output, place, rows)
-    for row in rows:
-        output.row(row)
-    output.done += 1
-
-
-def _explained(error: KgError, place: Place) -> KgError:
-    """Say which ACL is missing."""
-    if not isinstance(error, BrokerError):
-        return error
-    return denied.explain(error, denied.COMMIT, topic=place.partition.topic)
-
-
-def _show(output: Output, place: Place, rows: list[dict[str, Any]]) -> None:
     output.text(f"{escape(str(place.partition))}: committed {place.offset}, {_what_is_left(place)}")
     show_table(output, PEEK_TEXT, rows)
     output.text("")
+    for row in rows:
+        output.row(row)
+    output.done += 1
 
 
 def _what_is_left(place: Place) -> str:

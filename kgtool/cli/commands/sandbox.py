@@ -17,6 +17,7 @@ from kgtool.cli.options.shared import output_options
 from kgtool.cli.options.types import Named, Number, Pair
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
+from kgtool.columns import keys
 from kgtool.columns.tools import SANDBOX
 from kgtool.text import moment
 
@@ -71,8 +72,7 @@ def seed(output: Output, name: str) -> int:
     from kgtool.sandbox.seeding.seed import seed as run
 
     cluster = _running(name)
-    watcher = _watcher(output)
-    run(cluster, watcher)
+    run(cluster, _watcher(output))
     return _report(output, cluster)
 
 
@@ -144,14 +144,14 @@ def _running(name: str) -> Cluster:
 
 def _facts(cluster: Cluster | None, name: str) -> dict[str, Any]:
     if cluster is None:
-        empty = ("bootstrap", "kafka_version", "cluster_id", "started_at_ms", "directory")
-        nothing = dict.fromkeys(empty)
-        return {"name": name, "state": "down", **nothing, "seeded": False, "brokers": []}
-    dead = len(cluster.dead())
-    some = "degraded" if dead < len(cluster.nodes) else "killed"
+        nothing = dict.fromkeys(keys(SANDBOX))
+        return {**nothing, "name": name, "state": "down", "seeded": False, "brokers": []}
+    dead, state = len(cluster.dead()), cluster.phase
+    if dead and state == "running":
+        state = "degraded" if dead < len(cluster.nodes) else "killed"
     return {
         "name": cluster.name,
-        "state": cluster.phase if cluster.phase != "running" or not dead else some,
+        "state": state,
         "bootstrap": cluster.bootstrap,
         "kafka_version": cluster.version,
         "cluster_id": cluster.cluster_id,

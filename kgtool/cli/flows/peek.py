@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from kgtool.cli.flows.librdkafka import client_config
 from kgtool.config import Settings
 from kgtool.errors import AuthenticationError, ConfigError, KgError, NetworkError, TimedOut
 from kgtool.protocol.codes import broker_error
@@ -77,6 +76,8 @@ class Reader:
         import logging
 
         from confluent_kafka import Consumer, KafkaException
+
+        from kgtool.cli.flows.librdkafka import client_config
 
         quiet = logging.getLogger("kgtool.librdkafka")
         quiet.addHandler(logging.NullHandler())
