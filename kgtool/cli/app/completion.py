@@ -11,12 +11,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgtool.cli.app.argv import last_value
 
 if TYPE_CHECKING:
-    from kgtool.config import Settings
     from kgtool.net.session import Session
 
 VARIABLE = "_KGTOOL_COMPLETE"
@@ -28,7 +27,9 @@ _EXIT_MS = 20
 
 def names(kind: str, words: Sequence[str]) -> int:
     """Print the names of a kind (``groups``, ``topics``, ``contexts``); always status 0."""
-    left_ms = _budget_ms() - _age_ms() - _EXIT_MS
+    budget = os.environ.get(BUDGET_VARIABLE, "")
+    budget_ms = int(budget) if budget.isascii() and budget.isdigit() else BUDGET_MS
+    left_ms = budget_ms - _age_ms() - _EXIT_MS
     if left_ms <= 0 or kind not in _KINDS:
         return 0
     _end_in(left_ms / 1000)
@@ -39,11 +40,6 @@ def names(kind: str, words: Sequence[str]) -> int:
     except Exception:  # noqa: BLE001 - whatever it is, a prompt is no place to say it
         return 0
     return 0
-
-
-def _budget_ms() -> int:
-    text = os.environ.get(BUDGET_VARIABLE, "")
-    return int(text) if text.isascii() and text.isdigit() else BUDGET_MS
 
 
 def _age_ms() -> float:
@@ -100,26 +96,13 @@ _KINDS: dict[str, Callable[[Sequence[str], int], Iterable[str]]] = {
 
 
 def _session(words: Sequence[str], timeout_ms: int) -> Session:
+    """Return a session by the options of the line, which need not be complete."""
+    from kgtool import config
     from kgtool.net.session import Session
 
-    return Session(_settings(words)._replace(timeout_ms=timeout_ms))
-
-
-def _settings(words: Sequence[str]) -> Settings:
-    """Read the connection options wherever they stand; the line need not be complete."""
-    from kgtool import config
-
-    given: dict[str, Any] = {
-        name: value
-        for name, option in _CONNECTION.items()
-        if (value := last_value(words, option)) is not None
-    }
-    found = config.settings(**given)
-    if found is None:
+    options = ("bootstrap-server", "command-config", "context")
+    server, file, context = (last_value(words, option) for option in options)
+    settings = config.settings(server, file, context=context)
+    if settings is None:
         raise ValueError("the line names no cluster")
-    return found
-
-
-_CONNECTION = {
-    "bootstrap": "bootstrap-server", "command_config": "command-config", "context": "context",
-}  # fmt: skip
+    return Session(settings._replace(timeout_ms=timeout_ms))

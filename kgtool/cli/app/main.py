@@ -41,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return _say(overview())
     if argv is None:
-        _collect_rarely()
+        import gc
+
+        # Looking for cycles as often as Python does takes a quarter of a large describe, whose
+        # hundred thousand rows have none.
+        gc.set_threshold(200_000, 50, 50)
         _warn_in_a_sentence()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding can't show must not end the run.
@@ -87,16 +91,6 @@ def _leave(status: int) -> NoReturn:
     sys.exit(status)
 
 
-def _collect_rarely() -> None:
-    """Look for reference cycles once in 200,000 new objects: a hundred thousand rows have none.
-
-    Looking as often as Python does by itself takes a quarter of the time of a large describe.
-    """
-    import gc
-
-    gc.set_threshold(200_000, 50, 50)
-
-
 def _warn_in_a_sentence() -> None:
     import warnings
 
@@ -113,20 +107,13 @@ def _say(text: str) -> int:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        _discard_stdout()
+        from kgtool.cli.output.output import point_at_nothing
+
+        point_at_nothing(sys.stdout)
         if error.errno != errno.EPIPE:
             sys.stderr.write(f"Error: The output can't be written: {error.strerror}.\n")
             return 1
     return 0
-
-
-def _discard_stdout() -> None:
-    """Nobody reads stdout any more; without this the interpreter complains when it exits."""
-    import os
-
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def _run(arguments: list[str]) -> int:
@@ -138,7 +125,7 @@ def _run(arguments: list[str]) -> int:
         return names(os.environ["_KGTOOL_COMPLETE"], arguments)
     from kgtool.cli.app import exits
     from kgtool.cli.app.argv import FORMATS, last_value
-    from kgtool.cli.output.output import Output
+    from kgtool.cli.output.output import Output, point_at_nothing
 
     format_ = last_value(arguments, "output")
     output = Output(format_ if format_ in FORMATS else "text")
@@ -148,7 +135,7 @@ def _run(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments, output)
     except BrokenPipeError:
-        _discard_stdout()
+        point_at_nothing(sys.stdout)
         return exits.DONE
     except KeyboardInterrupt:
         return _end(output, exits.INTERRUPTED, "INTERRUPTED", "Interrupted.")
@@ -250,9 +237,9 @@ def _as_kg_error(error: Exception) -> KgError | None:
             return None
         return KgError("Stopped, nothing was changed.")
     if isinstance(error, OSError) and error.errno in _UNWRITABLE:
-        from kgtool.cli.output.output import unwritable
+        from kgtool.cli.output.output import point_at_nothing, unwritable
 
-        _discard_stdout()  # Click's own help went there
+        point_at_nothing(sys.stdout)  # Click's own help went there
         return unwritable(error)
     if isinstance(error, OSError) and error.filename:
         return KgError(f"Can't use {error.filename}: {error.strerror}.")

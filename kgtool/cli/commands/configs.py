@@ -46,8 +46,9 @@ _TYPES = ("consumer", "share", "streams")
 @flag("--force", "Also configs that apply to groups of other types.")
 @change_options()
 def command(
-    settings: Settings, output: Output, selection: Selection, all_: bool, alter: bool, **given: Any
-) -> int:
+    settings: Settings, output: Output, selection: Selection, all_: bool, alter: bool, force: bool,
+    **given: Any,
+) -> int:  # fmt: skip
     """Show and change the configs of single groups (KIP-848).
 
     VALUE is in effect, DEFAULT would be if nothing were set for the group, SOURCE is where the
@@ -64,7 +65,11 @@ def command(
         groups = choose(session, output, selection, columns).groups
         found = _look(session, groups)
         if alter:
-            items = _items(found, changes, given["force"])
+            items = [
+                _checked(one, configchange.item(one.group, name, one.configs, value), force)
+                for one in found
+                for name, value in changes.items()
+            ]
             _say_classic(output, found)
             work = Work(session, output, dry_run=given["dry_run"], yes=given["yes"])
             work.run(items, "Change {}?")
@@ -204,14 +209,6 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
 
 
 # -- alter ------------------------------------------------------------------------------------
-
-
-def _items(found: Sequence[Found], changes: dict[str, str | None], force: bool) -> list[Item]:
-    return [
-        _checked(one, configchange.item(one.group, name, one.configs, value), force)
-        for one in found
-        for name, value in changes.items()
-    ]
 
 
 def _checked(found: Found, item: Item, force: bool) -> Item:

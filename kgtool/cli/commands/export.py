@@ -57,7 +57,10 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
             try:
                 done = session.run(export(session.cluster, directory, int(time.time() * 1000)))
             except OSError as problem:
-                raise _unwritable(out, problem) from problem
+                raise KgError(
+                    f"The export {out} can't be written: {problem.strerror or problem}.",
+                    hint="Run the same command again to finish it.",
+                ) from problem
         output.begin(EXPORT, session.cluster_id)
     for error in (*done.errors, *done.missing):
         output.failed(error)
@@ -80,13 +83,6 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
             f"failed. Run the same command again to finish it."
         )
     return output.finish()
-
-
-def _unwritable(out: Path, error: OSError) -> KgError:
-    return KgError(
-        f"The export {out} can't be written: {error.strerror or error}.",
-        hint="Run the same command again to finish it.",
-    )
 
 
 def _to_parquet() -> Any:

@@ -35,7 +35,6 @@ from kgtool.columns.tools import APIS, FIELDS, REQUEST
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
-from kgtool.net.session import Session
 from kgtool.protocol.api import load, names
 from kgtool.protocol.as_json import Coded, error_codes, to_json
 from kgtool.protocol.codes import broker_error
@@ -201,7 +200,10 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
     with open_session(settings) as session:
         session.connect()
         output.begin(REQUEST, session.cluster_id)
-        version = _version(session, wanted)
+        version = wanted.version
+        if version is None:
+            to = ANY if wanted.broker is None else wanted.broker
+            version = session.run(common_version(session.cluster, to, schema_of(wanted.api)))
         request = wanted.request(version)
         _consent(wanted, request)
         if wanted.broker is None:
@@ -223,14 +225,6 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
 def _consent(wanted: Wanted, request: Any) -> None:
     if changes(request):
         consent.require(wanted.yes, wanted.dry_run)
-
-
-def _version(session: Session, wanted: Wanted) -> int:
-    """Return the version asked for, or the highest that the broker speaks too."""
-    if wanted.version is not None:
-        return wanted.version
-    to = ANY if wanted.broker is None else wanted.broker
-    return session.run(common_version(session.cluster, to, schema_of(wanted.api)))
 
 
 # -- showing ----------------------------------------------------------------------------------

@@ -125,8 +125,11 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
         if text is not None:
             return Strategy(kind, timespec.parse_long(text, kind))
     if given["to_datetime"] is not None:
-        _warn_of_seconds(output, given["to_datetime"])
-        return Strategy("to-datetime", timespec.time_ms(given["to_datetime"], now_ms()))
+        text = given["to_datetime"]
+        if timespec.may_be_seconds(text):
+            when = moment(int(text), "milliseconds")
+            output.note(f"Warn: {text} is taken as milliseconds since the epoch: {when}.")
+        return Strategy("to-datetime", timespec.time_ms(text, now_ms()))
     if given["by_duration"] is not None:
         return Strategy("to-datetime", timespec.before_ms(given["by_duration"], now_ms()))
     if given["like"] is not None:
@@ -136,9 +139,3 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
     for line in found.replaced:
         output.note(escape(f"Note: {given['from_file']}: {line}"))
     return Strategy("from-file", offsets=found.offsets)
-
-
-def _warn_of_seconds(output: Output, text: str) -> None:
-    if timespec.may_be_seconds(text):
-        when = moment(int(text), "milliseconds")
-        output.note(f"Warn: {text} is taken as milliseconds since the epoch: {when}.")

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from kgtool.changes.restore import translate
 from kgtool.changes.restore.backup import Backup, open_backup
 from kgtool.changes.restore.decide import GroupWish, Policy
 from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
 from kgtool.changes.restore.from_journal import check_cluster
-from kgtool.changes.restore.translate import Translator, by_checkpoints, by_time
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
@@ -24,7 +24,6 @@ from kgtool.columns.changes import RESTORE
 from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Target, TopicSpec
-from kgtool.net.session import Session
 
 
 @declare(
@@ -58,8 +57,7 @@ def command(
     those of the file, and each offset with the range of its log; what does not fit is refused with
     the reason. Offsets that the file does not have are left alone. It has a journal: kgtool undo
     takes a restore back.
-    """  # fmt: skip
-
+    """
     force, is_other = given["force"], given["other_cluster"]
     policy = Policy(force, create=given["create"], as_member=given["as_member"])
     options = Options.of(output, given, policy)._replace(verify=given["verify"])
@@ -81,7 +79,12 @@ def command(
         _name_missing(output, backup, selection)
         source: Callable[[], Iterable[GroupWish]] = partial(wishes, backup, selecting)
         if by_time or checkpoints is not None:
-            source = _translated(session, output, backup, source, checkpoints)
+            points = (
+                translate.by_time(session, backup) if checkpoints is None
+                else translate.by_checkpoints(session, checkpoints)
+            )  # fmt: skip
+            translator = translate.Translator(points, output.failed)
+            source = partial(_translated, translator, source)
         work = PutBack(session, output, options, source)
         work.run()
     if not work.done and not work.failed and not output.errors:
@@ -90,27 +93,16 @@ def command(
 
 
 def _translated(
-    session: Session, output: Output, backup: Backup, source: Callable[[], Iterable[GroupWish]],
-    checkpoints: str | None,
-) -> Callable[[], Iterable[GroupWish]]:  # fmt: skip
-    points = (
-        by_time(session, backup) if checkpoints is None else by_checkpoints(session, checkpoints)
-    )
-    finder = Translator(points, output.failed)
-    return lambda: finder.translate(source())
+    translator: translate.Translator, source: Callable[[], Iterable[GroupWish]]
+) -> Iterable[GroupWish]:
+    return translator.translate(source())
 
 
 def _name_missing(output: Output, backup: Backup, selection: Selection) -> None:
     """Report groups that were named and are not in the file."""
     missing = set(selection.groups)
-    if not missing:
-        return
-    for recorded in backup.groups():
+    for recorded in backup.groups() if missing else ():
         missing.discard(recorded.image.group)
     for group in sorted(missing):
-        output.failed(
-            ItemError(
-                Target(group=group), None, "NOT_IN_FILE",
-                f"The file {backup.path} has no group '{group}'.",
-            )
-        )  # fmt: skip
+        said = f"The file {backup.path} has no group '{group}'."
+        output.failed(ItemError(Target(group=group), None, "NOT_IN_FILE", said))

@@ -67,18 +67,18 @@ def command(
     policy = Policy(force=given["force"], exact=True, as_member=given["as_member"])
     options = Options.of(output, given, policy)
     url = path if path is not None and "://" in path else None
-    with ExitStack() as stack:
-        if url is not None:
-            path = str(_fetched(url, stack))
-        entry = _entry(journal, path)
-        return _run(settings, output, entry, options, url)
-
-
-def _fetched(url: str, stack: ExitStack) -> Path:
-    """Get a journal from its second home; the file is gone with ``stack``."""
     from tempfile import TemporaryDirectory
 
-    return fetch(url, Path(stack.enter_context(TemporaryDirectory(prefix="kgtool-"))))
+    with ExitStack() as stack:
+        if url is not None:
+            folder_ = stack.enter_context(TemporaryDirectory(prefix="kgtool-"))
+            path = str(fetch(url, Path(folder_)))  # from its second home
+        entry = None  # the last one, which depends on the cluster
+        if path is not None:
+            entry = history.read_entry(Path(path))
+        elif journal != LAST:
+            entry = history.find(folder(), str(journal))
+        return _run(settings, output, entry, options, url)
 
 
 def _run(
@@ -93,24 +93,11 @@ def _run(
         status = _undo(session, output, entry, options)
     marks = entry.path.read_bytes()[size:] if url is not None else b""
     if url is not None and marks:
-        _mark_copy(output, url, marks)
+        try:
+            Copy(url, goes_on=True).put(marks)
+        except JournalError as error:  # it takes nothing from what was done
+            output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
     return status
-
-
-def _mark_copy(output: Output, url: str, marks: bytes) -> None:
-    """Store the mark beside the journal; if it can't be, that takes nothing from what was done."""
-
-    try:
-        Copy(url, goes_on=True).put(marks)
-    except JournalError as error:
-        output.note(escape(f"Note: {url} can't be marked as undone: {error.message}"))
-
-
-def _entry(journal: str | None, path: str | None) -> history.Entry | None:
-    """Find the journal; None for the last one, which depends on the cluster."""
-    if path is not None:
-        return history.read_entry(Path(path))
-    return None if journal in (None, LAST) else history.find(folder(), str(journal))
 
 
 def _where(entry: history.Entry | None) -> Settings:

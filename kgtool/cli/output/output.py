@@ -143,7 +143,9 @@ class Output:
     def row(self, row: Row) -> None:
         """Put out one result; nothing in the text format."""
         if self.format in ("json", "ndjson"):
-            self._put([self._line(row)])
+            complete = self._complete(row)
+            is_known = len(complete) == len(self._columns)
+            self._put([self._json.line(complete.values()) if is_known else encode(complete)])
         elif self.format == "csv":
             self._write_csv(self._complete(row))
         elif self.format == "yaml":
@@ -217,7 +219,7 @@ class Output:
             stream.write(self._painted(text) + end)
             stream.flush()
         except OSError:  # a full disk, or nobody listens: there is no other place to say it
-            _point_at_nothing(stream)
+            point_at_nothing(stream)
 
     def _is_seen(self, stream: TextIO) -> bool:
         in_pager = self._pager is not None and stream is self._pager.stdin
@@ -264,12 +266,6 @@ class Output:
         has_done = self.done or self.has_changed
         is_partial = has_done and error.exit_code in (exits.NOTHING_DONE, exits.UNREACHABLE)
         return exits.PARTLY_DONE if is_partial else error.exit_code
-
-    def _line(self, row: Row) -> str:
-        complete = self._complete(row)
-        if len(complete) != len(self._columns):
-            return encode(complete)
-        return self._json.line(complete.values())
 
     @property
     def _json(self) -> Form:
@@ -374,7 +370,7 @@ class Output:
     def _lose_reader(self, stream: TextIO, error: OSError) -> None:
         """Write no more; a reader who has seen enough is no error, a full disk is one."""
         self._reader_gone = True
-        _point_at_nothing(stream)
+        point_at_nothing(stream)
         if not isinstance(error, BrokenPipeError):
             self._lost = unwritable(error)
             raise self._lost from error
@@ -387,7 +383,7 @@ def unwritable(error: OSError) -> KgError:
     )
 
 
-def _point_at_nothing(stream: TextIO) -> None:
+def point_at_nothing(stream: TextIO) -> None:
     """Send a broken pipe's buffered rest to /dev/null, or the interpreter complains at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
