@@ -235,6 +235,7 @@ EXPLAIN_TOPIC = (
     Column("holders", json="strings"),
     Column("delete-offsets", json="object", inner=_ACTION),
 )
+EXPLAIN_OFFSET = (TOPIC, PARTITION, Column("current_offset", "OFFSET", json="integer"), *EXPIRY)
 EXPLAIN_REMOVAL = machine(
     topic="string?", partition="integer?", removed_at_ms="integer", cause="string",
     expires_at_ms="integer?", latency_ms="integer?",
@@ -247,10 +248,7 @@ EXPLAIN = (
     *machine(coordinator="integer?", offsets_partition="integer?"),
     Column("members", json="rows", inner=EXPLAIN_MEMBER),
     Column("topics", json="rows", inner=EXPLAIN_TOPIC),
-    Column(
-        "offsets", json="rows?",
-        inner=(TOPIC, PARTITION, Column("current_offset", "OFFSET", json="integer"), *EXPIRY),
-    ),
+    Column("offsets", json="rows?", inner=EXPLAIN_OFFSET),
     Column(
         "actions", json="object",
         inner=(

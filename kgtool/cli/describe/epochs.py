@@ -59,12 +59,11 @@ def sentences(group: GroupDescription) -> list[str]:
 
 
 def _listed(members: list[Member]) -> str:
-    return listed([_named(member) for member in members], _NAMES, " and {} more")
-
-
-def _named(member: Member) -> str:
-    epoch = "" if member.epoch is None else f" (epoch {member.epoch})"
-    return escape(f"{member.client_id} on {member.host}{epoch}")
+    names = []
+    for member in members:
+        epoch = "" if member.epoch is None else f" (epoch {member.epoch})"
+        names.append(escape(f"{member.client_id} on {member.host}{epoch}"))
+    return listed(names, _NAMES, " and {} more")
 
 
 def note(output: Output, group: GroupDescription) -> None:

@@ -69,17 +69,21 @@ class Presenter:
         return bool(self.view.topics) and not (found.shown or found.errors or self.view.narrows)
 
     def _table(self, found: Found) -> None:
-        if self.view.is_kafkas:
-            self.output.text(_kafkas(found, self.view), end="")
-            self._pending(found)
-        elif found.shown:
+        if not self.view.is_kafkas:
             rows = found.rows()
             show_table(self.output, self.view.text_columns(rows), rows, "\n")
+        elif self.view.name == "offsets":
+            there = [row for row in found.shown if not _is_first(row)]
+            self.output.text(kafka_tables.offsets(there, self.view.verbose), end="")
+            self._pending(found)
+        else:
+            columns = self.view.text_columns(found.shown)
+            self.output.text(kafka_tables.described(columns, found.shown), end="")
 
     def _pending(self, found: Found) -> None:
         """Say what Kafka's table does not have."""
-        rows = found.shown if self.view.name == "offsets" else ()
-        if pending := [f"{row.topic}-{row.partition}" for row in rows if _is_first(row)]:
+        pending = [f"{row.topic}-{row.partition}" for row in found.shown if _is_first(row)]
+        if pending:
             name, places = found.description.group, ", ".join(pending)
             self.output.note(
                 escape(f"Note: group {name} has only a pending transaction for {places}.")
@@ -124,12 +128,6 @@ def arranged(found: Sequence[Row], view: View) -> list[Row]:
 def _is_first(row: OffsetRow) -> bool:
     """Whether only a pending transaction speaks of a partition: Kafka's tool does not show it."""
     return row.is_pending and row.current_offset is None and row.member_id is None
-
-
-def _kafkas(found: Found, view: View) -> str:
-    if view.name != "offsets":
-        return kafka_tables.described(view.text_columns(found.shown), found.shown)
-    return kafka_tables.offsets([row for row in found.shown if not _is_first(row)], view.verbose)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -201,7 +201,9 @@ class Watch:
             old = None if before is None else arranged(before.rows.get(kind, ()), self._view)
             changed = changes(old, there, self._view.identity)
             rows: list[Row] = [{**row, "change": changed.get(at)} for at, row in enumerate(there)]
-            rows += [{**row, "change": "gone"} for row in self._gone(old or (), there)]
+            names = {_identity(row, self._view.identity) for row in there}
+            gone = [row for row in old or () if _identity(row, self._view.identity) not in names]
+            rows += [{**row, "change": "gone"} for row in gone]
             if rows:
                 parts.append((kind, rows))
         return parts or [("", [])]
@@ -212,10 +214,6 @@ class Watch:
         if self._screen is not None and self._view.sort is None and there and "lag" in there[0]:
             there.sort(key=lambda row: (row["lag"] is None, -(row["lag"] or 0)))
         return there
-
-    def _gone(self, before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
-        there = {_identity(row, self._view.identity) for row in now}
-        return [row for row in before if _identity(row, self._view.identity) not in there]
 
     def _show(self, now: Snapshot, parts: Sequence[Part]) -> None:
         if not self._output.is_text:

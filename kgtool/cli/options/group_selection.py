@@ -99,20 +99,18 @@ class Selection(NamedTuple):
 
     def predicate(self) -> Callable[[str], bool]:
         """Return the test that the patterns put to a name (True without any)."""
-        tests = [glob(pattern) for pattern in self.match]
-        if self.regex is not None:
-            tests.append(full_match(self.regex))
-        excluded = self._excluded()
-        return lambda name: (not tests or any(test(name) for test in tests)) and not excluded(name)
+        return self._replace(groups=(), open=()).lists(())
 
     def lists(self, existing: Collection[str]) -> Callable[[str], bool]:
         """Return the test where names and patterns narrow what is shown: all, without any."""
         told = self._told(existing)
-        matches, excluded = told.predicate(), self._excluded()
-        if not told.groups:
-            return matches
+        groups, tests = set(told.groups), [glob(pattern) for pattern in told.match]
+        if told.regex is not None:
+            tests.append(full_match(told.regex))
+        takes_all, excluded = not groups and not tests, self._excluded()
         return lambda name: (
-            (name in told.groups and not excluded(name)) or (told._has_pattern and matches(name))
+            (takes_all or name in groups or any(test(name) for test in tests))
+            and not excluded(name)
         )
 
     def _excluded(self) -> Callable[[str], bool]:

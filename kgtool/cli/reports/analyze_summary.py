@@ -68,7 +68,9 @@ class Page:
     def sparkline(self, values: Sequence[int], columns: int) -> str:
         """A curve in one line, from 0 up."""
         bars = _BARS if self.mark == "…" else _ASCII_BARS
-        shown = _resample(values, columns)
+        shown = list(values)
+        if len(values) > columns:  # the last value of each of so many equal pieces
+            shown = [values[(at + 1) * len(values) // columns - 1] for at in range(columns)]
         top = max([*shown, 1])
         steps = [max(value, 0) * len(bars) // top for value in shown]
         return "".join(bars[min(len(bars) - 1, step)] for step in steps)
@@ -212,10 +214,3 @@ def _cell(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else escape(str(value))
-
-
-def _resample(values: Sequence[int], columns: int) -> list[int]:
-    """The last value of each of so many equal pieces."""
-    if len(values) <= columns:
-        return list(values)
-    return [values[(at + 1) * len(values) // columns - 1] for at in range(columns)]

@@ -12,7 +12,7 @@ from kgtool.cli.output.rows import of
 from kgtool.cli.output.tables import draw, fit
 from kgtool.cli.output.terminal import fold
 from kgtool.columns import NAME, Column, duration
-from kgtool.columns.groups import EXPIRY, EXPLAIN_MEMBER, EXPLAIN_REMOVAL, EXPLAIN_TOPIC
+from kgtool.columns.groups import EXPLAIN_MEMBER, EXPLAIN_OFFSET, EXPLAIN_REMOVAL, EXPLAIN_TOPIC
 from kgtool.model import GroupDescription, ItemError, Member
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.retention import rules as r
@@ -267,12 +267,7 @@ def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
     if not found.committed:
         return "It has no committed offsets.\n" if found.exists and found.is_read else ""
     rows = [offset_row(found, partition) for partition in found.committed]
-    columns = (
-        Column("topic", "TOPIC", NAME), Column("partition", "PARTITION"),
-        Column("current_offset", "OFFSET"), *EXPIRY,
-    )  # fmt: skip
-    broker = [found.broker] if found.broker is not None else []
-    lines = expiry_of.explain_rules(broker)
+    lines = expiry_of.explain_rules([found.broker])
     lines += [f"- {line}" for line in _reasons(found)]
     if _loses_at_once(found, now_ms):
         lines.append(
@@ -280,7 +275,7 @@ def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
             "those older than the retention then expire at the next check."
         )
     said = "".join(f"{fold(line, width)}\n" for line in lines)
-    return _section("Committed offsets", _table(columns, rows, width)) + said
+    return _section("Committed offsets", _table(EXPLAIN_OFFSET, rows, width)) + said
 
 
 def _reasons(found: Explanation) -> Iterable[str]:
@@ -309,11 +304,11 @@ def _loses_at_once(found: Explanation, now_ms: int) -> bool:
 def _actions(found: Explanation) -> str:
     if not found.exists:
         return ""
-    lines = []
-    for name, error in (("delete", found.delete_refusal), ("reset-offsets", found.reset_refusal)):
-        hint = "" if error is None else hint_of(error)
-        lines.append(f"{name}: {escape(_verdict(error) + hint)}")
-    return _section("What kgtool can do now", lines)
+    refusals = {"delete": found.delete_refusal, "reset-offsets": found.reset_refusal}
+    return _section("What kgtool can do now", [
+        f"{name}: {escape(_verdict(error) + ('' if error is None else hint_of(error)))}"
+        for name, error in refusals.items()
+    ])  # fmt: skip
 
 
 def _past(found: Explanation, width: int | None) -> str:
