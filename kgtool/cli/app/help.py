@@ -83,31 +83,6 @@ def add_short_options(command: click.Command) -> None:
                 parameter.opts.insert(0, f"-{letter}")
 
 
-def finish(command: click.Command) -> click.Command:
-    """Give a command, and those below it, what all have: short options, spelling, short help."""
-    is_group = isinstance(command, click.Group)
-    for inner in command.commands.values() if isinstance(command, click.Group) else ():
-        finish(inner)
-    add_short_options(command)
-    refuse_empty(command)
-    parse = command.parse_args
-
-    def parse_args(ctx: click.Context, args: Sequence[str]) -> list[str]:
-        known = {
-            name.lstrip("-"): takes(parameter)
-            for parameter in command.get_params(ctx)
-            if isinstance(parameter, click.Option)
-            for name in (*parameter.opts, *parameter.secondary_opts)
-            if name.startswith("--")
-        }
-        return parse(ctx, spell_out(args, known, stops_at_word=is_group))
-
-    command.parse_args = parse_args  # type: ignore[method-assign]
-    if not is_group:
-        _shorten(command)
-    return command
-
-
 _CHOOSING = {"--match", "--exclude", "--regex", "--state", "--type", "--out", "paths"}
 """Options, and an argument, that choose what a command is about, or where it writes."""
 
@@ -137,17 +112,39 @@ def _refuse_empty(parameter: click.Parameter) -> None:
     parameter.type_cast_value = checked  # type: ignore[method-assign]
 
 
-def _shorten(command: click.Command) -> None:
-    """Let a command's help only name the options that all commands have."""
+class _Spelled(click.Command):
+    """What commands and groups of them have: short options, one spelling, no empty values."""
 
-    def format_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        add_short_options(self)
+        refuse_empty(self)
+
+    def parse_args(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        """Read the arguments with every option in its long form."""
+        known = {
+            name.lstrip("-"): takes(parameter)
+            for parameter in self.get_params(ctx)
+            if isinstance(parameter, click.Option)
+            for name in (*parameter.opts, *parameter.secondary_opts)
+            if name.startswith("--")
+        }
+        words = spell_out(args, known, stops_at_word=isinstance(self, click.Group))
+        return super().parse_args(ctx, words)
+
+
+class Command(_Spelled):
+    """A command, whose help only names the options that all commands have."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, in the long commands by what they are for."""
         places = {name: title for title, names in SECTIONS.items() for name in names.split()}
-        is_long = command.name in LONG
+        is_long = self.name in LONG
         own: dict[str, list[tuple[str, str]]] = {
             title: [] for title in (SECTIONS if is_long else ("Options",))
         }
         common = []
-        for parameter in command.get_params(ctx):
+        for parameter in self.get_params(ctx):
             record = None
             if is_long and parameter.opts[-1] == "--help":
                 common.append("--help")
@@ -167,4 +164,8 @@ def _shorten(command: click.Command) -> None:
             formatter.write_paragraph()
             formatter.write_text(f"Common options (kgtool --help): {', '.join(common)}.")
 
-    command.format_options = format_options  # type: ignore[method-assign]
+
+class Group(_Spelled, click.Group):
+    """A command that has commands of its own."""
+
+    command_class = Command

@@ -18,8 +18,6 @@ from kgtool.errors import UsageError
 class LazyGroup(click.Group):
     """A group whose commands are files in ``kgtool.cli.commands``."""
 
-    _finished: dict[str, click.Command] = {}
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of the help text."""
         return list(COMMANDS)
@@ -29,12 +27,9 @@ class LazyGroup(click.Group):
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name not in self._finished:
-            from kgtool.cli.app.help import finish
-
-            module = import_module(f"kgtool.cli.commands.{cmd_name.replace('-', '_')}")
-            self._finished[cmd_name] = finish(module.command)
-        return self._finished[cmd_name]
+        module = import_module(f"kgtool.cli.commands.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
 
     def get_help(self, ctx: click.Context) -> str:
         """Return the help text that is also shown without Click."""

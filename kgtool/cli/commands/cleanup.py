@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kgtool.cli.app.help import examples
-from kgtool.cli.options.declare import FILE, flag, option
+from kgtool.cli.options.declare import FILE, flag, group, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     change_options,
@@ -35,13 +35,11 @@ _APPLY = examples(
 )
 
 
-@click.group(
+@group(
     "cleanup",
-    epilog=examples(
-        "kgtool cleanup plan --idle 30d --out plan.json",
-        "kgtool cleanup apply plan.json --canary 10",
-        "kgtool undo last",
-    ),
+    "kgtool cleanup plan --idle 30d --out plan.json",
+    "kgtool cleanup apply plan.json --canary 10",
+    "kgtool undo last",
 )
 @connection_params
 @output_params

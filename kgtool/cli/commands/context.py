@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from kgtool.cli.app.help import examples
-from kgtool.cli.options.declare import flag, option, repeatable
+from kgtool.cli.options.declare import flag, group, option, repeatable
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
@@ -23,16 +22,15 @@ from kgtool.config.properties import Properties, is_secret
 from kgtool.errors import UsageError
 from kgtool.text import escape
 
-_EXAMPLES = examples(
+
+@group(
+    "context",
     "kgtool context add dev --bootstrap-server localhost:9092 --use",
     "kgtool context add prod-eu --command-config /etc/kafka/client.properties",
     "kgtool context add prod-us --bootstrap-server b1:9093 --property security.protocol=SASL_SSL "
     "--property sasl.mechanism=SCRAM-SHA-512 --user alice --password env:KAFKA_PASSWORD",
     "kgtool --context prod-eu list",
 )
-
-
-@click.group("context", epilog=_EXAMPLES)
 def command() -> None:
     """Manage connection profiles.
 

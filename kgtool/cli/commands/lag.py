@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from kgtool.cli.app.help import examples
+from kgtool.cli.app.help import Command, examples
 from kgtool.cli.commands import describe
 from kgtool.cli.options.shared import get_output
 
@@ -22,7 +20,7 @@ def run(**given: Any) -> Any:
     return describe.command.callback(**given)
 
 
-command = click.Command(
+command = Command(
     "lag",
     params=list(describe.command.params),
     callback=run,

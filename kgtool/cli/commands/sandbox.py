@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgtool.cli.app.help import examples
-from kgtool.cli.options.declare import flag, option, repeatable
+from kgtool.cli.options.declare import flag, group, option, repeatable
 from kgtool.cli.options.shared import output_options
 from kgtool.cli.options.types import Named, Number, Pair
 from kgtool.cli.output.output import Output
@@ -32,15 +31,13 @@ VERSIONS = ("4.3.1", "3.9.1")
 name_option = option("--name", "NAME", "Which sandbox.", default="default", show_default=True)
 
 
-@click.group(
+@group(
     "sandbox",
-    epilog=examples(
-        "export KGTOOL_BOOTSTRAP_SERVER=$(kgtool sandbox up)",
-        "kgtool sandbox seed",
-        "kgtool sandbox up --name old --kafka-version 3.9.1 --brokers 3",
-        "kgtool sandbox status -o json",
-        "kgtool sandbox down",
-    ),
+    "export KGTOOL_BOOTSTRAP_SERVER=$(kgtool sandbox up)",
+    "kgtool sandbox seed",
+    "kgtool sandbox up --name old --kafka-version 3.9.1 --brokers 3",
+    "kgtool sandbox status -o json",
+    "kgtool sandbox down",
 )
 def command() -> None:
     """Run a real Apache Kafka on this machine (no Docker, no root)."""

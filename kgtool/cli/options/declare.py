@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from kgtool.cli.app.argv import REPEATABLE
-from kgtool.cli.app.help import examples
+from kgtool.cli.app.help import Command, Group, examples
 from kgtool.cli.app.overview import parts
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -19,7 +19,12 @@ FILE = click.Path(path_type=Path)
 
 def declare(name: str, *lines: str) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command, whose help ends with these examples."""
-    return click.command(name, epilog=examples(*lines))
+    return click.command(name, cls=Command, epilog=examples(*lines))
+
+
+def group(name: str, *lines: str) -> Callable[[Callable[..., Any]], click.Group]:
+    """Make a function a command that has commands of its own."""
+    return click.group(name, cls=Group, epilog=examples(*lines))
 
 
 def flag(names: str, text: str, **more: Any) -> Callable[[F], F]:
