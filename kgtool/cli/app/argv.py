@@ -60,6 +60,12 @@ class Scan(NamedTuple):
         """The options that were given."""
         return {name for name, _ in self.options}
 
+    def values(self, *names: str) -> list[tuple[str, str]]:
+        """Return some options that were given, with their values."""
+        return [
+            (name, value) for name, value in self.options if name in names and value is not None
+        ]
+
     @property
     def action(self) -> str:
         """Kafka's action that stands before the first bare word; "" if there is none."""

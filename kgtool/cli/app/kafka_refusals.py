@@ -82,20 +82,15 @@ def _check_run(action: str, seen: Scan) -> None:
             f"Found multiple arguments for option {seen.repeated}, but you asked for only one"
         )
     if action != "validate-regex":
-        _check_numbers(seen)
+        for name, value in seen.values("to-offset", "shift-by"):
+            timespec.parse_long(value, name)  # also with an action that does not use it
     if action == "list":
-        _check_list(seen)
+        for name, value in seen.values("state", "type"):
+            parse_choices(value, *(("state", STATES) if name == "state" else ("types", TYPES)))
     elif action == "reset-offsets":
         _check_reset_scope(seen.names)
     if action in ("delete-offsets", "reset-offsets"):
         _check_topics(seen)
-
-
-def _check_numbers(seen: Scan) -> None:
-    """A number that is none is refused with any action, also with one that does not use it."""
-    for name, value in seen.options:
-        if name in ("to-offset", "shift-by") and value is not None:
-            timespec.parse_long(value, name)
 
 
 def _check_words(seen: Scan) -> None:
@@ -133,21 +128,13 @@ def _needs_group(names: set[str], action: str, scopes: str) -> None:
         raise Refusal(f"Option [{action}] takes one of these options: {scopes}")
 
 
-def _check_list(seen: Scan) -> None:
-    for name, value in seen.options:
-        if name == "state":
-            parse_choices(value, "state", STATES)
-        elif name == "type":
-            parse_choices(value, "types", TYPES)
-
-
 def _check_describe(seen: Scan) -> None:
     _needs_group(seen.names, "describe", "[all-groups], [group]")
     if len(seen.names & {"members", "offsets", "state"}) > 1:
         raise Refusal(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
-    if any(name == "state" and value is not None for name, value in seen.options):
+    if seen.values("state"):
         raise Refusal("Option [describe] does not take a value for [state]")
 
 
@@ -166,12 +153,11 @@ def _check_delete_offsets(seen: Scan) -> None:
 
 
 def _check_topics(seen: Scan) -> None:
-    for name, value in seen.options:
-        if name == "topic" and value is not None:
-            try:
-                parse_topic(value)
-            except UsageError as error:
-                raise Refusal(error.message) from error
+    for _, value in seen.values("topic"):
+        try:
+            parse_topic(value)
+        except UsageError as error:
+            raise Refusal(error.message) from error
 
 
 def check_reset(names: set[str]) -> None:

@@ -55,12 +55,9 @@ class Wanted(NamedTuple):
       "Without records of open or aborted transactions.")  # fmt: skip
 @cluster_options()
 def command(
-    settings: Settings,
-    output: Output,
-    selection: Selection,
-    topics: Sequence[TopicSpec],
-    **given: Any,
-) -> int:
+    settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
+    before: int, after: int, format_: str, key_format: str | None, read_committed: bool,
+) -> int:  # fmt: skip
     """Show the records around a committed offset.
 
     `->` marks the record that the group reads next. Records are decompressed; text is shown only
@@ -68,8 +65,7 @@ def command(
     The group is not affected: no member joins it, and nothing is committed. It needs the ACL
     operation READ on the topic. --timeout is the longest time without a record.
     """
-    values = given["format_"]
-    wanted = Wanted(given["before"], given["after"], given["key_format"] or values, values)
+    wanted = Wanted(before, after, key_format or format_, format_)
     with open_session(settings) as session:
         groups = as_named(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
@@ -77,7 +73,7 @@ def command(
     for group, found in places.items():
         if not found or output.reader_gone:
             continue
-        with open_reader(settings, group, committed_only=given["read_committed"]) as reader:
+        with open_reader(settings, group, committed_only=read_committed) as reader:
             for place in found:
                 if not output.reader_gone:
                     _peek(output, reader, group, place, wanted)

@@ -113,11 +113,7 @@ class Output:
             return
         from kgtool.cli.output import pager
 
-        wanted = pager.command()
-        if wanted is None:
-            return
-        sys.stdout.flush()
-        self._pager = pager.start(wanted)
+        self._pager = pager.start()
         if self._pager is not None:
             shown: Any = self._pager.stdin
             self._stdout = shown

@@ -28,10 +28,14 @@ def command(environ: Mapping[str, str] | None = None) -> str | None:
     return "less" if which("less", path=environ.get("PATH")) else None
 
 
-def start(wanted: str) -> Popen[str] | None:
-    """Start it; what is written to its ``stdin`` is what it shows. None if that does not work."""
+def start() -> Popen[str] | None:
+    """Start it; what is written to its ``stdin`` is what it shows. None where there is none."""
+    wanted = command()
+    if wanted is None:
+        return None
     import subprocess
 
+    sys.stdout.flush()
     environ = {"LESS": "FRX", "LV": "-c", **os.environ}
     try:
         # The shell, as with git: PAGER may have arguments.
