@@ -28,9 +28,7 @@ from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.decode.tally import Counted
 from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.scene import Plan
-from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, InputFile
-from kgtool.analysis.input.readers import parquet_rows
+from kgtool.analysis.input.inputs import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Finish, Order
 from kgtool.analysis.table_files import TableFiles, fill, of_topics
@@ -268,32 +266,7 @@ def _plain(notes: Any) -> Any:
 
 
 def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[Blob]:
-    target = schema.arrow(schema.SPLITS)
-    splits = [pa.RecordBatch.from_pylist([row], schema=target)]
-    read = partial(parts, settings=None)
-    found: list[Blob] = list(pack(decode_splits(splits, as_of_ms, detail, read)))
-    if row["format"] == formats.PARQUET.name:
-        tables = parquet_tables(row["path"])
-        found += pack(parquet_rows.decode_rows(tables, as_of_ms, detail))
-    return found
-
-
-def parquet_tables(path: str) -> Iterable[Any]:
-    """Batches of ``parquet_rows.INPUT``."""
-    import pyarrow.dataset as ds
-
-    table = ds.dataset(path, format="parquet", partitioning="hive")
-    for batch in table.to_batches(filter=ds.field("topic") == TOPIC):
-        at_ms = batch["timestamp"].cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
-        columns = {
-            "path": pa.repeat(pa.scalar(path), len(batch)),
-            "partition": batch["partition"].cast(pa.int32()),
-            "offset": batch["offset"].cast(pa.int64()),
-            "timestamp_ms": at_ms.fill_null(0),
-            "key": batch["key"],
-            "value": batch["value"],
-        }
-        yield pa.RecordBatch.from_pydict(columns)
+    return list(pack(decode_splits([row], as_of_ms, detail, parts)))
 
 
 def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> Iterator[tuple[str, bytes]]:

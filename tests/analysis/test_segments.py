@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ TRUTH = Path(__file__).parents[1] / "data" / "retention-truth"
 def read(path: Path) -> tuple[list[dict[str, Any]], list[Note]]:
     """Every record as a dictionary, and every note."""
     found, notes = [], []
-    for part in segments.chunks(str(path), 0, path.stat().st_size):
+    for part in segments.chunks(BytesIO(path.read_bytes()), 0, path.stat().st_size):
         if isinstance(part, Note):
             notes.append(part)
             continue
@@ -229,18 +230,8 @@ def test_random_mutations_end_in_notes_only(tmp_path: Path) -> None:
         target = writer.segment(tmp_path, bytes(data))
         rows = [{"path": str(target), "partition": 0, "start": 0, "end": len(data),
                  "format": "segment"}]  # fmt: skip
-        tables = list(decode_splits([_Table(rows)], None, Detail(), parts))
+        tables = list(decode_splits(rows, None, Detail(), parts))
         assert sum(table.num_rows for table in tables) > 0
-
-
-class _Table:
-    """What ``mapInArrow`` hands over, as far as it is used."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.rows = rows
-
-    def to_pylist(self) -> list[dict[str, Any]]:
-        return self.rows
 
 
 # --- splitting -----------------------------------------------------------------------------------
@@ -252,14 +243,14 @@ def test_ranges_of_a_split_cover_the_file_and_cut_between_batches(
 ) -> None:
     path = writer.segment(tmp_path, writer.commits(0, 30))
     size = path.stat().st_size
-    ranges = list(segments.split(str(path), size, target))
+    ranges = list(segments.split(BytesIO(path.read_bytes()), size, target))
     assert ranges[0][0] == 0 and ranges[-1][1] == size
     assert [end for _, end in ranges[:-1]] == [start for start, _ in ranges[1:]]
     if target in (200, 1000):
         assert len(ranges) > 3
     offsets = []
     for start, end in ranges:
-        for part in segments.chunks(str(path), start, end):
+        for part in segments.chunks(BytesIO(path.read_bytes()), start, end):
             assert isinstance(part, Chunk)
             offsets += read_chunk(part)[0].log_offset.tolist()
     assert offsets == list(range(30))

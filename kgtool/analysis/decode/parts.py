@@ -52,32 +52,33 @@ class Piece(NamedTuple):
     """Bytes that they take there."""
     records: Decoded
     notes: list[Note]
+    partition: int | None = None
+    """Of ``__consumer_offsets``, where a file holds several."""
 
 
 Part = Chunk | Piece | Note
 
 
 def decode_splits(
-    tables: Iterable[Any],
+    rows: Iterable[Mapping[str, Any]],
     as_of_ms: int | None,
     detail: Detail,
     parts: Callable[[Mapping[str, Any]], Iterator[Part]],
 ) -> Iterator[Any]:
-    """``mapInArrow`` function: rows of ``schema.SPLITS`` in, rows of ``schema.RECORDS`` out.
+    """Rows of ``schema.SPLITS`` in, Arrow batches of ``schema.RECORDS`` out.
 
     :param parts: what there is in a row (``ranges.parts``).
     """
-    for table in tables:
-        for row in table.to_pylist():
-            source = Source(row["path"], row["partition"], row.get("lacks") or 0)
-            yield file_row(source)
-            try:
-                for part in parts(row):
-                    yield from decode_part(source, part, as_of_ms, detail)
-            except OSError as error:
-                why = REASON_UNREADABLE.format(error.strerror or error)
-                size = row["end"] - row["start"]
-                yield from note_rows(source, [Note(why, row["start"], size)])
+    for row in rows:
+        source = Source(row["path"], row["partition"], row.get("lacks") or 0)
+        yield file_row(source)
+        try:
+            for part in parts(row):
+                yield from decode_part(source, part, as_of_ms, detail)
+        except OSError as error:
+            why = REASON_UNREADABLE.format(error.strerror or error)
+            size = row["end"] - row["start"]
+            yield from note_rows(source, [Note(why, row["start"], size)])
 
 
 def decode_part(source: Source, part: Part, as_of_ms: int | None, detail: Detail) -> Iterator[Any]:
@@ -86,6 +87,8 @@ def decode_part(source: Source, part: Part, as_of_ms: int | None, detail: Detail
         yield from note_rows(source, [part])
         return
     lost = 0
+    if isinstance(part, Piece) and part.partition is not None:
+        source = source._replace(partition=part.partition)
     spans = (detail.seen or {}).get(source.partition, ())
     if isinstance(part, Piece):
         records, notes, size = part.records, part.notes, part.size

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -86,17 +85,11 @@ def scan(data: bytes) -> Scan:
     return Scan(starts, at, HEADER_SIZE if at < len(data) else 0)
 
 
-def chunks(path: str, start: int, end: int) -> Iterator[Chunk | Note]:
+def chunks(file: IO[bytes], start: int, end: int) -> Iterator[Chunk | Note]:
     """The batches of the file between two byte positions at which batches start and end.
 
     Raises OSError where the file can't be read.
     """
-    with Path(path).open("rb") as file:
-        yield from chunks_of(file, start, end)
-
-
-def chunks_of(file: BinaryIO, start: int, end: int) -> Iterator[Chunk | Note]:
-    """The same of a file that is open."""
     at, size = start, CHUNK_BYTES
     while at < end:
         data = _read(file, at, min(at + size, end))
@@ -116,7 +109,7 @@ def chunks_of(file: BinaryIO, start: int, end: int) -> Iterator[Chunk | Note]:
             yield note
 
 
-def _read(file: BinaryIO, start: int, end: int) -> bytes:
+def _read(file: IO[bytes], start: int, end: int) -> bytes:
     file.seek(start)
     data = file.read(end - start)
     if len(data) < end - start:
@@ -124,7 +117,7 @@ def _read(file: BinaryIO, start: int, end: int) -> bytes:
     return data
 
 
-def _broken(file: BinaryIO, at: int, end: int) -> tuple[Note | None, int]:
+def _broken(file: IO[bytes], at: int, end: int) -> tuple[Note | None, int]:
     """What to say of the bytes at which no whole batch starts, and where to go on."""
     resume = _next_batch(file, at + 1, end)
     first = _read(file, at, min(at + (1 << 20), end))
@@ -150,7 +143,7 @@ def _length(data: bytes) -> int:
     return int.from_bytes(data[8:12], "big", signed=True)
 
 
-def _next_batch(file: BinaryIO, at: int, end: int) -> int:
+def _next_batch(file: IO[bytes], at: int, end: int) -> int:
     """The next position at which a batch with the right CRC starts; ``end`` if there is none."""
     while at + HEADER_SIZE <= end:
         data = _read(file, at, min(at + CHUNK_BYTES, end))
@@ -166,7 +159,7 @@ def _next_batch(file: BinaryIO, at: int, end: int) -> int:
     return end
 
 
-def _is_batch(file: BinaryIO, at: int) -> bool:
+def _is_batch(file: IO[bytes], at: int) -> bool:
     head = _read(file, at, at + HEADER_SIZE)
     if _length(head) > LARGEST_BATCH or head[ATTRIBUTES_AT] or head[ATTRIBUTES_AT + 1] & 7 > 4:
         return False
@@ -176,22 +169,21 @@ def _is_batch(file: BinaryIO, at: int) -> bool:
     return int(found[0]) == int.from_bytes(head[CRC_AT : CRC_AT + 4], "big")
 
 
-def split(path: str, size: int, target: int) -> Iterator[tuple[int, int]]:
+def split(file: IO[bytes], size: int, target: int) -> Iterator[tuple[int, int]]:
     """Byte ranges of about ``target`` bytes that begin and end between batches.
 
     Only headers are looked at. Behind damage the rest of the file is one range, whose reader
     looks for the next batch.
     """
     start = at = 0
-    with Path(path).open("rb") as file:
-        while at < size:
-            data = _read(file, at, min(at + target, size))
-            found = scan(data)
-            at += found.stop
-            damaged = found.stop < len(data) and not found.need
-            if found.stop == 0 or at >= size or damaged:
-                break
-            yield start, at
-            start = at
+    while at < size:
+        data = _read(file, at, min(at + target, size))
+        found = scan(data)
+        at += found.stop
+        damaged = found.stop < len(data) and not found.need
+        if found.stop == 0 or at >= size or damaged:
+            break
+        yield start, at
+        start = at
     if start < size:
         yield start, size

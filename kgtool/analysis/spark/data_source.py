@@ -10,7 +10,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import chain
 from operator import or_
 from typing import Any
 
@@ -21,11 +20,10 @@ from kgtool.analysis import schema
 from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
-from kgtool.analysis.input import formats, scenarios, sources
+from kgtool.analysis.input import scenarios, sources
 from kgtool.analysis.input.inputs import InputFile
-from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
-from kgtool.analysis.local import Local, parquet_tables
+from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
 from kgtool.errors import UsageError
 
@@ -156,15 +154,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 def _records(rows: Sequence[Any]) -> Iterator[Any]:
     """Every record of these ranges."""
     target = schema.arrow(COLUMNS)
-    splits = [pa.RecordBatch.from_pylist(list(rows), schema=schema.arrow(schema.SPLITS))]
-    detail = Detail(whole=True)
-    tables = chain.from_iterable(
-        parquet_tables(row["path"]) for row in rows if row["format"] == formats.PARQUET.name
-    )
-    for batch in chain(
-        decode_splits(splits, None, detail, parts),
-        parquet_rows.decode_rows(tables, None, detail),
-    ):
+    for batch in decode_splits(rows, None, Detail(whole=True), parts):
         if len(batch) and batch["kind"][0].as_py() in _KINDS:
             yield pa.RecordBatch.from_arrays([batch[name] for name in _OF_RECORD], schema=target)
 

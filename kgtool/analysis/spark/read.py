@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -35,8 +36,9 @@ def read(
     :param rows: what stands behind the input of the format ``formats.FRAME``.
     """
     remote = [file for file in files if file.is_remote]
-    tables = [file for file in files if file.format == formats.PARQUET.name]
-    plain = [file for file in files if not file.is_remote or file in tables]
+    tables = [file for file in remote if file.format == formats.PARQUET.name]
+    plain = [file for file in files if not file.is_remote]
+    plain += [file._replace(format=formats.FRAME.name) for file in tables]
     frames = []
     if plain:
         frames.append(_plain(session, plain, as_of_ms, detail, settings))
@@ -84,9 +86,11 @@ def _plain(
     else:
         tasks = min(tasks, len(rows))
     splits = splits.coalesce(1) if tasks == 1 else splits.repartition(tasks)
-    decode = partial(
-        decode_splits, as_of_ms=as_of_ms, detail=detail, parts=partial(parts, settings=settings)
-    )
+
+    def decode(tables: Iterable[Any]) -> Iterator[Any]:
+        rows = chain.from_iterable(table.to_pylist() for table in tables)
+        return decode_splits(rows, as_of_ms, detail, partial(parts, settings=settings))
+
     return splits.mapInArrow(packed(decode), BLOBS)
 
 

@@ -1,14 +1,10 @@
-"""Let Spark read Parquet with its Kafka source's columns, and decode its rows."""
+"""Let Spark read Parquet that is not on this machine, and decode its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import chain
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +14,6 @@ from pyspark.sql.types import StructType
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.input.inputs import TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
-from kgtool.analysis.local import parquet_tables
 from kgtool.analysis.spark.packed import BLOBS, packed
 from kgtool.analysis.spark.remote import GLOB
 from kgtool.errors import ConfigError
@@ -30,8 +25,6 @@ _MS = {
     "bigint": "timestamp div 1000000",
 }
 """The column ``timestamp`` in ms, by its type."""
-_INPUT = "path string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
-"""``parquet_rows.INPUT``."""
 
 
 def read_parquet(
@@ -43,31 +36,14 @@ def read_parquet(
     are missing where only Spark can look.
     """
     roots: dict[str, list[InputFile]] = {}
-    hidden = [file.path for file in files if _is_hidden(file)]
     for file in files:
-        if not _is_hidden(file):
-            roots.setdefault(file.root, []).append(file)
+        roots.setdefault(file.root, []).append(file)
     decode = partial(parquet_rows.decode_rows, as_of_ms=as_of_ms, detail=detail)
-    frames = [
-        _rows(session, root, columns, alike)
+    return [
+        _rows(session, root, columns, alike).mapInArrow(packed(decode), BLOBS)
         for root, some in roots.items()
         for columns, alike in _by_types(session, root, some)
     ]
-    if hidden:
-        paths = session.createDataFrame(pa.table({"path": hidden})).repartition(len(hidden))
-        frames.append(paths.mapInArrow(_read_here, _INPUT))
-    return [frame.mapInArrow(packed(decode), BLOBS) for frame in frames]
-
-
-def _is_hidden(file: InputFile) -> bool:
-    """Whether Spark's own reader ignores a file of this machine, because of its name."""
-    return not file.is_remote and Path(file.path).name.startswith(("_", "."))
-
-
-def _read_here(paths: Iterable[Any]) -> Iterator[Any]:
-    return chain.from_iterable(
-        parquet_tables(path) for batch in paths for path in batch["path"].to_pylist()
-    )
 
 
 def _by_types(
@@ -118,14 +94,8 @@ def _rows(
 
 def _base(root: str, files: list[InputFile]) -> str:
     """The folder below which folders' names are columns."""
-    if files[0].is_remote:
-        return root if root.rstrip("/") != files[0].path else root.rpartition("/")[0]
-    path = Path(root.removeprefix("file://")).absolute()
-    # Hadoop takes a path as it is: percent signs would be those of a name.
-    return f"file://{path if path.is_dir() else path.parent}"
+    return root if root.rstrip("/") != files[0].path else root.rpartition("/")[0]
 
 
 def _url(file: InputFile) -> str:
-    if file.is_remote:
-        return file.path.translate(GLOB)
-    return f"file://{file.path.translate(GLOB)}"
+    return file.path.translate(GLOB)

@@ -7,7 +7,6 @@ one of its key if no other row can lie between them: if every offset from one to
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -95,6 +94,37 @@ _TYPES = (
 )
 
 
+def pieces(path: str, start: int, end: int) -> Iterator[Piece]:
+    """The records of the row groups that begin in a range of a file of this machine.
+
+    Raises OSError where it can't be read.
+    """
+    import pyarrow.dataset as ds  # type: ignore[import-untyped]
+
+    table = ds.dataset(path, format="parquet", partitioning="hive")
+    (file,) = table.get_fragments()
+    groups = [group.id for group in file.row_groups if start <= _begin(file, group.id) < end]
+    some = file.subset(row_group_ids=groups)
+    for batch in some.to_batches(schema=table.schema, filter=ds.field("topic") == TOPIC):
+        at_ms = batch["timestamp"].cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+        columns = {
+            "path": pa.repeat(pa.scalar(path), len(batch)),
+            "partition": batch["partition"].cast(pa.int32()),
+            "offset": batch["offset"].cast(pa.int64()),
+            "timestamp_ms": at_ms.fill_null(0),
+            "key": batch["key"],
+            "value": batch["value"],
+        }
+        for _, piece in _pieces(pa.table(columns)):
+            yield piece
+
+
+def _begin(file: Any, group: int) -> int:
+    """Where in the file a row group begins."""
+    column = file.metadata.row_group(group).column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
+
+
 def decode_rows(
     tables: Iterable[Any],
     as_of_ms: int | None,
@@ -103,20 +133,15 @@ def decode_rows(
 ) -> Iterator[Any]:
     """``mapInArrow`` function: rows of INPUT in, rows of ``schema.RECORDS`` out."""
     for table in tables:
-        if table.num_rows:
-            for path, partition, rows in _by_partition(pa.table(table)):
-                source = Source(path, partition, missing)
-                yield from decode_part(source, _piece(rows), as_of_ms, detail)
+        for path, piece in _pieces(pa.table(table)):
+            source = Source(unquoted(path), NO_PARTITION, missing)
+            yield from decode_part(source, piece, as_of_ms, detail)
 
 
-def plain_path(url: str) -> str:
-    """A file's path as the user knows it, from the URL that Spark makes of it."""
-    match = re.match(r"^file:(?://)?(/.*)$", url, re.DOTALL)
-    return unquoted(match[1] if match else url)
-
-
-def _by_partition(table: Any) -> Iterator[tuple[str, int, Any]]:
-    """(file, partition, its rows in the order of offsets)."""
+def _pieces(table: Any) -> Iterator[tuple[str, Piece]]:
+    """(file, records of one partition in the order of offsets) of rows of INPUT."""
+    if not len(table):
+        return
     ordered = table.sort_by([(name, "ascending") for name in ("path", "partition", "offset")])
     paths = ordered["path"].combine_chunks().dictionary_encode()
     path_code = paths.indices.to_numpy()
@@ -124,11 +149,11 @@ def _by_partition(table: Any) -> Iterator[tuple[str, int, Any]]:
     changes = (path_code[1:] != path_code[:-1]) | (partition[1:] != partition[:-1])
     starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(partition)]
     for start, end in zip(starts[:-1], starts[1:], strict=True):
-        path = plain_path(paths.dictionary[int(path_code[start])].as_py())
-        yield path, int(partition[start]), ordered.slice(start, end - start).combine_chunks()
+        rows = ordered.slice(start, end - start).combine_chunks()
+        yield paths.dictionary[int(path_code[start])].as_py(), _piece(rows, int(partition[start]))
 
 
-def _piece(rows: Any) -> Piece:
+def _piece(rows: Any, partition: int) -> Piece:
     notes = []
     placed = rows.filter(pc.and_(pc.is_valid(rows["partition"]), pc.is_valid(rows["offset"])))
     if len(placed) < len(rows):
@@ -142,7 +167,7 @@ def _piece(rows: Any) -> Piece:
         notes.append(Note(REASON_KEYLESS, 0, 0, int((~has_key[first]).sum())))
     rows = rows.filter(pa.array(first & has_key))
     decoded = _decoded(rows)
-    return Piece(0, decoded.view.size, decoded, notes)
+    return Piece(0, decoded.view.size, decoded, notes, partition)
 
 
 def _decoded(rows: Any) -> Decoded:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.parts import Part, Piece
 from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.inputs import TOPIC, InputFile
-from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text
+from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text, parquet_rows
 from kgtool.analysis.input.readers.textfile import (
     BATCHES,
     GROUP_LINES,
@@ -44,29 +45,56 @@ _DUMPS = tuple(kind.name for kind in formats.DUMPS)
 Row = Mapping[str, Any]
 
 
+class Stretch(NamedTuple):
+    """Bytes of a file that only Spark can read: a row's ``content``, which its range is of."""
+
+    data: bytes
+    at: int
+    """Where they begin in the file."""
+    size: int
+    """Of the whole file."""
+    heading: str
+    """The file of whose dump they are, up to the first heading in them."""
+
+
 def parts(row: Row, settings: Any = None) -> Iterator[Part]:
     """What there is in a row of ``schema.SPLITS``; ``settings`` are those of a live cluster.
 
     Raises OSError where a file can't be read.
     """
-    kind = row["format"]
+    kind, start, end = row["format"], row["start"], row["end"]
     if kind == formats.SEGMENT.name:
-        return chunks(row["path"], row["start"], row["end"])
-    if kind == formats.CLUSTER.name:
+        with _opened(row) as file:
+            yield from chunks(file, start, end)
+    elif kind == formats.CLUSTER.name:
         from kgtool.analysis.input.readers.cluster import cluster_parts
 
-        return cluster_parts(row, settings)
-    if kind in (formats.PARQUET.name, formats.FRAME.name):
-        return iter(())  # Spark reads it; here it only gets its row in the quality table
-    if kind == OTHER_TOPIC:
-        return iter([Note(REASON_OTHER_TOPIC, row["start"], row["end"] - row["start"])])
-    return _text_parts(row)
+        yield from cluster_parts(row, settings)
+    elif kind == formats.PARQUET.name:
+        yield from parquet_rows.pieces(row["path"], start, end)
+    elif kind == OTHER_TOPIC:
+        yield Note(REASON_OTHER_TOPIC, _place(row)[0] + start, end - start)
+    elif kind != formats.FRAME.name:  # of rows that Spark reads there is nothing else here
+        yield from _text_parts(row)
+
+
+def _opened(row: Row) -> IO[bytes]:
+    content = row.get("content")
+    return Path(row["path"]).open("rb") if content is None else BytesIO(content.data)
+
+
+def _place(row: Row) -> tuple[int, int]:
+    """Where the bytes that are there begin in the file, and its size."""
+    content = row.get("content")
+    return (0, Path(row["path"]).stat().st_size) if content is None else content[1:3]
 
 
 def _text_parts(row: Row) -> Iterator[Part]:
-    size = Path(row["path"]).stat().st_size
-    for block in units(row["path"], row["start"], row["end"], _BETWEEN[row["format"]]):
-        yield read_block(block, row["format"], row["order"], size)
+    at, size = _place(row)
+    with _opened(row) as file:
+        for block in units(file, row["start"], row["end"], _BETWEEN[row["format"]]):
+            placed = [Unit(at + unit.position, unit.data) for unit in block]
+            yield read_block(placed, row["format"], row["order"], size)
 
 
 def read_block(block: list[Unit], kind: str, order: int, end: int) -> Piece:
@@ -120,12 +148,15 @@ def ranges(row: Row) -> list[dict[str, Any]]:
 
 def _ranges_of(row: Row) -> Iterator[dict[str, Any]]:
     if row["format"] == formats.SEGMENT.name:
-        for start, end in split(row["path"], row["end"], SPLIT_BYTES):
-            yield {**row, "start": start, "end": end}
+        with _opened(row) as file:
+            for start, end in split(file, row["end"], SPLIT_BYTES):
+                yield {**row, "start": start, "end": end}
     elif row["format"] in _DUMPS:
-        for start, end, name in sections(row["path"], row["end"]):
-            yield from _even({**row, **section(row, name)}, start, end)
-    elif row["format"] in (formats.CLUSTER.name, formats.PARQUET.name, formats.FRAME.name):
+        heading = row["content"].heading if "content" in row else ""
+        with _opened(row) as file:
+            for start, end, name in sections(file, row["end"], heading):
+                yield from _even({**row, **section(name)}, start, end)
+    elif row["format"] in (formats.CLUSTER.name, formats.FRAME.name):
         yield dict(row)
     else:
         yield from _even(row, row["start"], row["end"])
@@ -136,7 +167,7 @@ def _even(row: Row, start: int, end: int) -> Iterator[dict[str, Any]]:
         yield {**row, "start": at, "end": min(at + SPLIT_TEXT_BYTES, end)}
 
 
-def section(row: Row, name: str) -> dict[str, Any]:
+def section(name: str) -> dict[str, Any]:
     """What the name of a dumped file says about a part of the dump."""
     found = _DUMPED.search(name)
     if found is None:

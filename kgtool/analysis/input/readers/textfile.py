@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 BLOCK_BYTES = 8 << 20
 LOOKBACK = 256
@@ -35,18 +34,13 @@ class Unit(NamedTuple):
     data: bytes
 
 
-def units(path: str, start: int, end: int, between: re.Pattern[bytes]) -> Iterator[list[Unit]]:
+def units(
+    file: IO[bytes], start: int, end: int, between: re.Pattern[bytes]
+) -> Iterator[list[Unit]]:
     """The records that begin in a range of the file, a block of them at a time.
 
     Raises OSError where the file can't be read.
     """
-    with Path(path).open("rb") as file:
-        yield from _units(file, start, end, between)
-
-
-def _units(
-    file: BinaryIO, start: int, end: int, between: re.Pattern[bytes]
-) -> Iterator[list[Unit]]:
     at = max(start - LOOKBACK, 0)
     file.seek(at)
     data = b""
@@ -77,13 +71,15 @@ def _units(
         data, at, begin = data[kept:], at + kept, None if begin is None else 0
 
 
-def sections(path: str, size: int) -> Iterator[tuple[int, int, str]]:
+def sections(file: IO[bytes], size: int, name: str = "") -> Iterator[tuple[int, int, str]]:
     """(start, end, file that was dumped) of each part of a kafka-dump-log output.
+
+    :param name: the file that the first part is of, where its heading came before.
 
     Raises OSError where the file can't be read.
     """
-    start, name = 0, ""
-    for position, found in _headings(path):
+    start = 0
+    for position, found in _headings(file):
         if position > start and (name or position > NOISE_BYTES):
             yield start, position, name
             start = position
@@ -91,13 +87,12 @@ def sections(path: str, size: int) -> Iterator[tuple[int, int, str]]:
     yield start, size, name
 
 
-def _headings(path: str) -> Iterator[tuple[int, str]]:
-    with Path(path).open("rb") as file:
-        at, data = 0, b""
-        while block := file.read(BLOCK_BYTES):
-            data += block
-            # A heading that the block cuts is seen whole together with the next one.
-            last = data.rfind(b"\n") + 1
-            for match in SECTION.finditer(data, 0, last):
-                yield at + match.start(), match[1].decode(errors="replace")
-            data, at = data[last:], at + last
+def _headings(file: IO[bytes]) -> Iterator[tuple[int, str]]:
+    at, data = 0, b""
+    while block := file.read(BLOCK_BYTES):
+        data += block
+        # A heading that the block cuts is seen whole together with the next one.
+        last = data.rfind(b"\n") + 1
+        for match in SECTION.finditer(data, 0, last):
+            yield at + match.start(), match[1].decode(errors="replace")
+        data, at = data[last:], at + last
