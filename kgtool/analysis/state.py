@@ -83,12 +83,10 @@ class State:
         kinds |= set() if before.is_parquet is None else {before.is_parquet}
         if len(kinds) > 1:
             raise UsageError("--state takes Parquet or other inputs, not both in one folder.")
-        manifests = [each for each in (inputs.manifest, before.cluster) if each is not None]
-        one_cluster(manifests)
         files = [_from(file, before.seen) for file in inputs.files]
         self._inputs = inputs._replace(
             files=[file for file in files if before.files.get(file.path) != file.size],
-            manifest=manifests[0] if manifests else None,
+            manifest=one_cluster(inputs.manifest, before.cluster),
             notes=[*inputs.notes, *_gaps(files, before.seen)],
         )
         return self._inputs

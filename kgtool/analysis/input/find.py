@@ -21,7 +21,6 @@ from kgtool.analysis.input.inputs import (
     NO_PARTITION,
     TOPIC,
     Entry,
-    Found,
     InputFile,
     Inputs,
     Listing,
@@ -29,12 +28,15 @@ from kgtool.analysis.input.inputs import (
     unquoted,
 )
 from kgtool.analysis.input.readers.textfile import SECTION
-from kgtool.analysis.input.settle import one_cluster, settled
+from kgtool.analysis.input.settle import join, settled
 from kgtool.errors import ConfigError
+from kgtool.text import listed
 
 MANIFEST = "cluster.json"
 SHOWN = 5
 """Names that a note gives."""
+MOST_BYTES = 256 << 20
+"""Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
 
 _SEGMENT = re.compile(
     r"(?:^|/)(?P<topic>[A-Za-z0-9._\-]{1,249})-(?P<partition>\d+)"
@@ -57,31 +59,16 @@ def find(paths: Sequence[str]) -> Inputs:
     Raises ConfigError if there is nothing to read, and nothing elsewhere either.
     """
     remote = [text for text in paths if _is_remote(text)]
-    inputs = Inputs([], None, [], [], remote)
-    manifests: list[dict[str, Any]] = []
-    for text in dict.fromkeys(paths):
-        if text in remote:
-            continue
-        path = local_path(text)
-        if not path.exists():
-            inputs.problems.append(f"{text} does not exist.")
-            continue
-        listing, manifest = _local_listing(path), path / MANIFEST
-        if path.is_dir() and manifest.is_file():
-            manifests.append(read_manifest(str(manifest), manifest.read_bytes()))
-            listing = listing._replace(is_empty_log=is_empty_log(manifests[-1]))
-        take(inputs, sort_out(listing))
-    inputs = inputs._replace(manifest=one_cluster(manifests))
-    if remote:
-        return inputs
-    return settled(inputs)
+    here = [_look_at(text) for text in dict.fromkeys(paths) if text not in remote]
+    inputs = join(Inputs([], None, [], [], remote), *here)
+    return inputs if remote else settled(inputs)
 
 
-def take(inputs: Inputs, found: Found) -> None:
-    """Add what was found."""
-    inputs.files.extend(found.files)
-    inputs.problems.extend(found.problems)
-    inputs.notes.extend(found.notes)
+def _look_at(text: str) -> Inputs:
+    path = local_path(text)
+    if not path.exists():
+        return Inputs([], None, [f"{text} does not exist."], [], [])
+    return sort_out(_local_listing(path))
 
 
 def _is_remote(text: str) -> bool:
@@ -98,10 +85,12 @@ def local_path(text: str) -> Path:
 
 
 def _local_listing(path: Path) -> Listing:
-    whole = path.absolute()
+    whole, manifest = path.absolute(), path / MANIFEST
     if not whole.is_dir():
         return Listing(str(path), [Entry(str(whole), whole.stat().st_size)], _head, True)
-    return Listing(str(path), _walk(whole), _head, False)
+    has_manifest = manifest.is_file()
+    told = read_manifest(str(manifest), manifest.read_bytes()) if has_manifest else None
+    return Listing(str(path), _walk(whole), _head, False, manifest=told)
 
 
 def _walk(folder: Path) -> Iterable[Entry]:
@@ -138,9 +127,9 @@ def read_manifest(name: str, raw: bytes) -> dict[str, Any]:
 # --- one listing ---------------------------------------------------------------------------------
 
 
-def sort_out(listing: Listing) -> Found:
+def sort_out(listing: Listing) -> Inputs:
     """Tell what each file of a listing is."""
-    found = Found([], [], [])
+    found = Inputs([], listing.manifest, [], [], [])
     others: Counter[str] = Counter()
     unknown: list[str] = []
     for entry in listing.entries:
@@ -148,6 +137,8 @@ def sort_out(listing: Listing) -> Found:
         segment = _SEGMENT.search(posix)
         if segment is not None and segment["topic"] != TOPIC:
             others[segment["topic"]] += 1
+        elif segment is not None and listing.is_remote and entry.size > MOST_BYTES:
+            found.problems.append(f"{entry.path} is larger than 256 MiB: copy it to this machine.")
         elif segment is not None:
             found.files.append(_segment(entry, segment, listing))
         elif listing.is_file or (entry.size and not _BESIDES.search(posix.rsplit("/", 1)[-1])):
@@ -218,19 +209,18 @@ def _dumped(entry: Entry, head: bytes, kind: Format) -> tuple[int, int] | str:
 
 
 def _tell_of_others(
-    found: Found, listing: Listing, others: Counter[str], unknown: list[str]
+    found: Inputs, listing: Listing, others: Counter[str], unknown: list[str]
 ) -> None:
-    topics = ", ".join(name for name, _ in others.most_common(SHOWN))
-    if listing.is_empty_log:
+    topics = [name for name, _ in others.most_common()]
+    if is_empty_log(listing.manifest):
         found.notes.append(f"{listing.root} is the export of a log without records.")
     elif not found.files and not found.problems:
-        found.problems.append(_nothing(listing, topics, unknown))
+        found.problems.append(_nothing(listing, ", ".join(topics[:SHOWN]), unknown))
         return
     if others:
-        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
         found.notes.append(
-            f"{listing.root}: {sum(others.values())} segments of other topics are left out "
-            f"({topics}{more})."
+            f"{listing.root}: {others.total()} segments of other topics are left out "
+            f"({_some(topics)})."
         )
     if unknown:
         found.notes.append(f"{listing.root}: left out, in no known format: {_some(unknown)}.")
@@ -251,5 +241,4 @@ def _nothing(listing: Listing, topics: str, unknown: list[str]) -> str:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return listed(names, SHOWN, " and {} more")

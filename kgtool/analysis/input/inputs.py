@@ -64,16 +64,8 @@ class Listing(NamedTuple):
     is_file: bool
     """Whether the argument names the file itself."""
     is_remote: bool = False
-    is_empty_log: bool = False
-    """``is_empty_log`` of its cluster.json."""
-
-
-class Found(NamedTuple):
-    """What a listing turned out to be; see ``Inputs``."""
-
-    files: list[InputFile]
-    problems: list[str]
-    notes: list[str]
+    manifest: dict[str, Any] | None = None
+    """Its cluster.json."""
 
 
 def is_empty_log(manifest: dict[str, Any] | None) -> bool:

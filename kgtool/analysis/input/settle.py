@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import chain
+from operator import or_
 from typing import Any
 
 from kgtool.analysis import lacks
@@ -32,15 +35,23 @@ def settled(inputs: Inputs) -> Inputs:
     return inputs._replace(files=files, notes=[*inputs.notes, *doubled])
 
 
-def one_cluster(manifests: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def join(one: Inputs, *others: Inputs) -> Inputs:
+    """All of them together. Raises ConfigError if they are of several clusters."""
+    files, manifests, *sentences = zip(one, *others, strict=True)
+    problems, notes, remote = (list(chain(*some)) for some in sentences)
+    return Inputs(list(chain(*files)), one_cluster(*manifests), problems, notes, remote)
+
+
+def one_cluster(*manifests: dict[str, Any] | None) -> dict[str, Any] | None:
     """The description of the cluster. Raises ConfigError if there are several clusters."""
-    clusters = {manifest.get("cluster_id") for manifest in manifests}
+    told = [manifest for manifest in manifests if manifest is not None]
+    clusters = {manifest.get("cluster_id") for manifest in told}
     if len(clusters) > 1:
         raise ConfigError(
             "The inputs are from different clusters "
             f"({', '.join(sorted(map(str, clusters)))}): analyze them one by one."
         )
-    return manifests[0] if manifests else None
+    return told[0] if told else None
 
 
 def _without_doubles(files: Iterable[InputFile]) -> tuple[list[InputFile], list[str]]:
@@ -92,12 +103,10 @@ def _as_one_partition(files: list[InputFile]) -> list[InputFile]:
     """Let what formatters printed tell together what it can, the groups' records first."""
     names = [kind.name for kind in formats.FORMATTERS]
     printed = [file for file in files if file.format in names]
-    together = 0
-    for file in printed:
-        together |= file.lacks
-    have_offsets = any(not file.lacks & lacks.OFFSETS for file in printed)
-    have_groups = any(not file.lacks & lacks.GROUPS for file in printed)
-    together &= ~((lacks.OFFSETS if have_offsets else 0) | (lacks.GROUPS if have_groups else 0))
+    together = reduce(or_, (file.lacks for file in printed), 0)
+    for what in (lacks.OFFSETS, lacks.GROUPS):
+        if any(not file.lacks & what for file in printed):
+            together &= ~what
     printed.sort(key=lambda file: bool(file.lacks & lacks.GROUPS))
     behind = 0
     placed: dict[str, InputFile] = {}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 from kgtool.analysis import lacks
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.find import find
-from kgtool.analysis.input.inputs import InputFile, Inputs
-from kgtool.analysis.input.settle import one_cluster
+from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.input.settle import join
 from kgtool.errors import UsageError
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
+from kgtool.text import listed
 
 __all__ = ["Basis", "basis", "check_as_of", "find", "join", "tell"]
 
@@ -23,18 +26,6 @@ DEFAULT_RETENTION_MS = 7 * 86_400_000
 UNTOLD_RETENTION = "retention 7d"
 DEFAULT_INTERVAL_MS = 600_000
 """offsets.retention.check.interval.ms."""
-
-
-def join(one: Inputs, other: Inputs) -> Inputs:
-    """Both together. Raises ConfigError if they are of two clusters."""
-    manifests = [each.manifest for each in (one, other) if each.manifest is not None]
-    return Inputs(
-        [*one.files, *other.files],
-        one_cluster(manifests),
-        [*one.problems, *other.problems],
-        [*one.notes, *other.notes],
-        [*one.remote, *other.remote],
-    )
 
 
 Phases = tuple[tuple[int, int], ...]
@@ -140,9 +131,7 @@ def tell(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
     told = [_tell_of(kind, among) for kind, among in some.items()]
     if not told:
         return []
-    missing = 0
-    for file in files:
-        missing |= file.lacks
+    missing = reduce(or_, (file.lacks for file in files))
     told.append(_empty_columns(missing))
     if missing & lacks.BLIND:
         told.append(f"What these inputs tell is not enough for {_rules_for(missing, rules)}.")
@@ -159,10 +148,9 @@ def check_as_of(files: Sequence[InputFile], as_of_ms: int | None) -> None:
 
 
 def _tell_of(kind: str, files: list[InputFile]) -> str:
-    names = [file.path.rpartition("/")[2] for file in files[:3]]
-    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    names = listed([file.path.rpartition("/")[2] for file in files], 3, " and {} more")
     what = "; ".join(lacks.words(files[0].lacks))
-    return f"{', '.join(names)}{more} ({formats.FORMATS[kind].label}) can't tell {what}."
+    return f"{names} ({formats.FORMATS[kind].label}) can't tell {what}."
 
 
 def _empty_columns(missing: int) -> str:

@@ -16,15 +16,12 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.input import formats
-from kgtool.analysis.input.find import MANIFEST, read_manifest, sort_out, take
+from kgtool.analysis.input.find import MANIFEST, MOST_BYTES, read_manifest, sort_out
 from kgtool.analysis.input.formats import HEAD_BYTES
-from kgtool.analysis.input.inputs import Entry, Found, InputFile, Inputs, Listing, is_empty_log
-from kgtool.analysis.input.settle import one_cluster, settled
+from kgtool.analysis.input.inputs import Entry, InputFile, Inputs, Listing
+from kgtool.analysis.input.settle import join, settled
 from kgtool.analysis.spark.session import cause_of, is_connect
 
-MOST_BYTES = 256 << 20
-"""Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
 DEPTH = 4
 """Folders below a URL that are looked into over Spark Connect."""
 GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
@@ -32,31 +29,17 @@ GLOB = str.maketrans({each: f"\\{each}" for each in "{}[]*?\\"})
 
 def find_remote(session: SparkSession, inputs: Inputs) -> Inputs:
     """Add what is under the inputs' URLs. Raises ConfigError if there is nothing to read."""
-    manifests = [] if inputs.manifest is None else [inputs.manifest]
-    for url in inputs.remote:
-        try:
-            store = Listed(session, url) if is_connect(session) else Store(session, url)
-            listing = store.listing()
-            manifest = store.manifest()
-        except OSError as error:
-            inputs.problems.append(f"{url} can't be read: {error}.")
-            continue
-        if manifest is not None:
-            manifests.append(manifest)
-            listing = listing._replace(is_empty_log=is_empty_log(manifest))
-        take(inputs, _readable(sort_out(listing)))
-    return settled(inputs._replace(manifest=one_cluster(manifests), remote=[]))
+    there = [_look_at(session, url) for url in inputs.remote]
+    return settled(join(inputs._replace(remote=[]), *there))
 
 
-def _readable(found: Found) -> Found:
-    """Without segments that are too large to be handed to a worker as a whole."""
-    large = [
-        file for file in found.files
-        if file.format == formats.SEGMENT.name and file.size > MOST_BYTES
-    ]  # fmt: skip
-    problems = [f"{file.path} is larger than 256 MiB: copy it to this machine." for file in large]
-    files = [file for file in found.files if file not in large]
-    return found._replace(files=files, problems=[*found.problems, *problems])
+def _look_at(session: SparkSession, url: str) -> Inputs:
+    try:
+        store = Listed(session, url) if is_connect(session) else Store(session, url)
+        listing = store.listing()._replace(manifest=store.manifest())
+    except OSError as error:
+        return Inputs([], None, [f"{url} can't be read: {error}."], [], [])
+    return sort_out(listing)
 
 
 class Listed:
