@@ -131,14 +131,8 @@ FIELDS = (
     Column("note", "NOTE", NAME, spare=1),
 )
 REQUEST = (
-    *machine(
-        api="string",
-        api_key="integer",
-        version="integer",
-        broker="integer?",
-        request="any",
-        response="any",
-    ),
+    *machine(api="string", api_key="integer", version="integer", broker="integer?"),
+    *machine(request="any", response="any"),
     *machine(header_hex="string?", request_hex="string?", response_hex="string?"),
     ERROR,
 )

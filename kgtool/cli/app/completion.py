@@ -34,8 +34,9 @@ def names(kind: str, words: Sequence[str]) -> int:
         return 0
     _end_in(left_ms / 1000)
     try:
-        found = sorted(name for name in _KINDS[kind](words, int(left_ms)) if _is_typeable(name))
-        sys.stdout.write("".join(f"{name}\n" for name in found))
+        # No control character reaches the shell.
+        typeable = [name for name in _KINDS[kind](words, int(left_ms)) if name.isprintable()]
+        sys.stdout.write("".join(f"{name}\n" for name in sorted(filter(None, typeable))))
         sys.stdout.flush()
     except Exception:  # noqa: BLE001 - whatever it is, a prompt is no place to say it
         return 0
@@ -61,11 +62,6 @@ def _end_in(seconds: float) -> None:
         os._exit(0)
 
     threading.Thread(target=end, daemon=True).start()
-
-
-def _is_typeable(name: str) -> bool:
-    """Whether a name can stand on a command line: no control character reaches the shell."""
-    return bool(name) and name.isprintable()
 
 
 def _groups(words: Sequence[str], timeout_ms: int) -> Iterable[str]:

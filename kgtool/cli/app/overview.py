@@ -101,7 +101,11 @@ def overview() -> str:
             "   or: kgtool --bootstrap-server HOST:PORT --list|--describe|... (Kafka's form)",
             "",
             "Administer Kafka consumer groups and their committed offsets.",
-            *(line for name, commands in SECTIONS.items() for line in _section(name, commands)),
+            *(
+                line
+                for name, commands in SECTIONS.items()
+                for line in ("", f"{name}:", *_block(commands, 20))
+            ),
             "",
             "Options, before or after the command:",
             *_block(OWN_OPTIONS, 38),
@@ -138,10 +142,6 @@ def kafka_help() -> str:
             "",
         )
     )
-
-
-def _section(name: str, commands: dict[str, str]) -> list[str]:
-    return ["", f"{name}:", *_block(commands, 20)]
 
 
 def _block(entries: dict[str, str], column: int) -> list[str]:

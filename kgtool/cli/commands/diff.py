@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import click
 
 from kgtool import config
-from kgtool.changes.journal.history import read_entry
 from kgtool.changes.restore.backup import open_backup
 from kgtool.changes.restore.diff import DiffRow, GroupFile, compare
 from kgtool.changes.snapshot import OffsetImage, read_groups
@@ -117,6 +116,8 @@ class FileSide:
             self.cluster_id = backup.cluster_id
             self.selection = _selection_of(backup.header.get("selection"))
         except ConfigError as problem:
+            from kgtool.changes.journal.history import read_entry
+
             try:
                 self.cluster_id = read_entry(path).cluster_id
             except KgError:

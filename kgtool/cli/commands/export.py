@@ -68,20 +68,19 @@ def command(out: Path, format_: str, settings: Any, output: Output) -> int:
         output.done += 1
     if to_parquet is not None and not done.errors:
         return _finish_parquet(output, out, to_parquet, begun, done)
-    seconds = time.monotonic() - begun
-    output.row(_row(out, done.partitions, done.bytes, done.resumed, seconds))
-    if not done.errors:
+    seconds = _row(output, out, begun, done.partitions, done.bytes, done.resumed)
+    if done.errors:
+        output.note(
+            f"The export is not complete: {len(done.errors)} of {done.partitions} partitions "
+            f"failed. Run the same command again to finish it."
+        )
+    else:
         what = "Finished the interrupted export of" if done.resumed else "Exported"
         output.text(
             f"{what} {done.partitions} partitions of __consumer_offsets: "
             f"{done.bytes:,} bytes in {seconds:.1f} s to {out}"
         )
         output.text(f"Next: kgtool analyze {shell_word(str(out))}")
-    else:
-        output.note(
-            f"The export is not complete: {len(done.errors)} of {done.partitions} partitions "
-            f"failed. Run the same command again to finish it."
-        )
     return output.finish()
 
 
@@ -110,8 +109,7 @@ def _finish_parquet(
         output.begin(EXPORT, manifest["cluster_id"])
         output.done += 1
     files = len(list((out / to_parquet.FOLDER).iterdir()))
-    seconds = time.monotonic() - begun
-    output.row(_row(out, files, written.bytes, done is None or done.resumed, seconds))
+    seconds = _row(output, out, begun, files, written.bytes, done is None or done.resumed)
     output.text(
         f"Exported {files} partitions of __consumer_offsets as Parquet: {written.rows:,} records, "
         f"{written.bytes:,} bytes in {seconds:.1f} s to {out}"
@@ -125,11 +123,11 @@ def _finish_parquet(
     return output.finish()
 
 
-def _row(out: Path, partitions: int, size: int, resumed: bool, seconds: float) -> dict[str, Any]:
-    return {
-        "path": str(out),
-        "partitions": partitions,
-        "bytes": size,
-        "resumed": resumed,
-        "seconds": round(seconds, 3),
-    }
+def _row(
+    output: Output, out: Path, begun: float, partitions: int, size: int, resumed: bool
+) -> float:
+    """Put out the row; return how many seconds it took."""
+    seconds = time.monotonic() - begun
+    output.row({"path": str(out), "partitions": partitions, "bytes": size, "resumed": resumed,
+                "seconds": round(seconds, 3)})  # fmt: skip
+    return seconds

@@ -17,6 +17,7 @@ from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import change_options, group_arguments, open_session
+from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import preview, show_table
@@ -156,8 +157,7 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
 
 
 def _row(row: MemberRemoval) -> dict[str, Any]:
-    error = None if row.error is None else error_object(row.error)
-    return {**removal.recorded(row.group, row.member), "status": row.status, "error": error}
+    return rows_of.of(row, MEMBERS, **removal.recorded(row.group, row.member))
 
 
 def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:

@@ -19,7 +19,7 @@ from kgtool.cli.flows import configs
 from kgtool.cli.flows.change import folder, now_ms
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import added, declare, flag, option
-from kgtool.cli.options.shared import change_options, open_session
+from kgtool.cli.options.shared import change_options, no_cluster, open_session
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
@@ -108,10 +108,7 @@ def _where(entry: history.Entry | None) -> Settings:
     elif entry is not None and entry.bootstrap_server is not None:
         found = config.settings(entry.bootstrap_server)
     if found is None:
-        raise UsageError(
-            'Missing required argument "[bootstrap-server]": give --bootstrap-server HOST:PORT, '
-            f"or set {config.BOOTSTRAP_VARIABLE}."
-        )
+        raise no_cluster()
     return found
 
 

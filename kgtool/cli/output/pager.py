@@ -8,30 +8,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_PLAIN = ("", "cat")
-
-
-def command(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the pager to start; None where there is none, or none is wanted (``cat``)."""
-    environ = os.environ if environ is None else environ
-    named = environ.get("KGTOOL_PAGER", environ.get("PAGER"))
-    if named is not None:
-        return None if named.strip() in _PLAIN else named
-    from shutil import which
-
-    return "less" if which("less", path=environ.get("PATH")) else None
-
 
 def start() -> Popen[str] | None:
-    """Start it; what is written to its ``stdin`` is what it shows. None where there is none."""
-    wanted = command()
+    """Start it; what is written to its ``stdin`` is what it shows.
+
+    None where there is none, or none is wanted (``cat``).
+    """
+    wanted = os.environ.get("KGTOOL_PAGER", os.environ.get("PAGER"))
     if wanted is None:
+        from shutil import which
+
+        wanted = "less" if which("less") else ""
+    if wanted.strip() in ("", "cat"):
         return None
     import subprocess
 

@@ -65,21 +65,19 @@ def draw(
 
 
 def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> str:
-    """Draw a table for whoever reads stdout: people at a terminal, or a program."""
+    """Draw a table for whoever reads stdout: people at a terminal, or a program.
+
+    The columns that there was no room for are named on stderr.
+    """
     fitting = fit(wanted, found, output.table_width)
-    name_hidden(output, fitting)
-    return draw(
-        wanted, found, sizes=fitting.sizes, colored=output.is_colored, mark=terminal.mark_for()
-    )
-
-
-def name_hidden(output: Output, fitting: Fit) -> None:
-    """Name on stderr the columns that there was no room for."""
     if fitting.left_out:
         output.note_once(
             f"Hidden columns (terminal too narrow): {', '.join(fitting.left_out)}. "
             "A wider terminal or -o shows them."
         )
+    return draw(
+        wanted, found, sizes=fitting.sizes, colored=output.is_colored, mark=terminal.mark_for()
+    )
 
 
 def show_table(

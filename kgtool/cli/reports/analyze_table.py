@@ -68,7 +68,7 @@ def _put_text(rows: list[Row], kinds: Mapping[str, str], output: Output) -> None
 
 def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> None:
     """A table for a terminal: what there is no room for is left out, and named."""
-    from kgtool.cli.output.tables import draw, fit, name_hidden
+    from kgtool.cli.output.tables import draw_for
     from kgtool.columns import NAME, PLAIN, Column
 
     columns = []
@@ -79,11 +79,7 @@ def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> No
         kind = NAME if name in _NAMES else PLAIN
         columns.append(Column(name, _head(name), kind, spare=spare))
     cells = [{name: _cell(name, row[name], None) for name in names} for row in rows]
-    fitting = fit(columns, cells, output.table_width)
-    mark = terminal.mark_for()
-    text = draw(columns, cells, sizes=fitting.sizes, colored=output.is_colored, mark=mark)
-    output.text(text, end="")
-    name_hidden(output, fitting)
+    output.text(draw_for(output, columns, cells), end="")
 
 
 def _put_whole(
