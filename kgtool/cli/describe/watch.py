@@ -199,12 +199,7 @@ class Watch:
         for kind in ("", *share_and_streams.KINDS):
             there = self._arranged(now.rows.get(kind, ()))
             old = None if before is None else arranged(before.rows.get(kind, ()), self._view)
-            changed = changes(old, there, self._view.identity)
-            rows: list[Row] = [{**row, "change": changed.get(at)} for at, row in enumerate(there)]
-            names = {_identity(row, self._view.identity) for row in there}
-            gone = [row for row in old or () if _identity(row, self._view.identity) not in names]
-            rows += [{**row, "change": "gone"} for row in gone]
-            if rows:
+            if rows := compared(old, there, self._view.identity):
                 parts.append((kind, rows))
         return parts or [("", [])]
 
@@ -266,28 +261,21 @@ def _headline(now: Snapshot, seconds: float, changed: int) -> str:
     return " | ".join(parts)
 
 
-def _identity(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(row[key] for key in keys)
-
-
-def changes(
+def compared(
     before: Sequence[Row] | None, now: Sequence[Row], identity: Sequence[str]
-) -> dict[int, str]:
-    """Say what has changed, by the index of the row; nothing at the first look.
+) -> list[Row]:
+    """Return the rows of two looks, each with its ``change``; None of all at the first look.
 
-    >>> changes([{"g": 1, "lag": 5}], [{"g": 1, "lag": 3}, {"g": 2, "lag": 0}], ["g"])
-    {0: 'lag -2', 1: 'new'}
+    >>> compared([{"g": 1, "lag": 5}], [{"g": 1, "lag": 3}, {"g": 2, "lag": 0}], ["g"])
+    [{'g': 1, 'lag': 3, 'change': 'lag -2'}, {'g': 2, 'lag': 0, 'change': 'new'}]
     """
-    if before is None:
-        return {}
-    known = {_identity(row, identity): row for row in before}
-    found = {}
-    for at, row in enumerate(now):
-        old = known.get(_identity(row, identity))
+    known = {tuple(row[key] for key in identity): row for row in before or ()}
+    found: list[Row] = []
+    for row in now:
+        old = known.pop(tuple(row[key] for key in identity), None)
         said = "new" if old is None else ", ".join(_differences(old, row))
-        if said:
-            found[at] = said
-    return found
+        found.append({**row, "change": None if before is None else said or None})
+    return found + [{**row, "change": "gone"} for row in known.values()]
 
 
 def _differences(old: Row, new: Row) -> list[str]:
