@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from kgtool.cli.options.shared import connection_params, make_settings, output_o
 from kgtool.cli.options.types import Duration, Moment, Named, Pair, Wrote
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports.analyze_alerts import condition
-from kgtool.errors import ConfigError, UsageError
+from kgtool.errors import ConfigError, MissingExtra, UsageError
 from kgtool.retention.rules import RULE_SETS
 
 
@@ -143,8 +144,6 @@ def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
 
     if settings is None:
         return sources.find(paths)
-    import time
-
     from kgtool.analysis.input.readers.cluster import find_cluster
 
     inputs = find_cluster(settings, int(time.time() * 1000))
@@ -183,8 +182,6 @@ def _extra() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        from kgtool.errors import MissingExtra
-
         raise MissingExtra(
             f"analyze needs {error.name}, which is not installed",
             hint="pip install 'kgtool[analyze]'",

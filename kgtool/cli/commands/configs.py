@@ -22,6 +22,7 @@ from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.net.session import Session
+from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import escape
 
 _TYPES = ("consumer", "share", "streams")
@@ -163,8 +164,6 @@ class Found(NamedTuple):
 
 
 def _look(session: Session, groups: Sequence[str]) -> list[Found]:
-    from kgtool.queries.groups.describe import describe_with_type
-
     if not groups:
         return []
     configs = session.run(describe_group_configs(session.cluster, groups))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kgtool.changes.groups import delete as deletion
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.snapshot import GroupChange
 from kgtool.cli.confirm import consent, stakes
@@ -23,9 +24,6 @@ from kgtool.config import Settings
 from kgtool.model import GroupDeletion
 from kgtool.net.session import Session
 from kgtool.text import counted, escape
-
-if TYPE_CHECKING:
-    from kgtool.changes.groups.delete import DeletionPlan
 
 
 @declare(
@@ -95,7 +93,7 @@ def kafka_form(
     return output.finish()
 
 
-def _good(plan: DeletionPlan) -> list[str]:
+def _good(plan: deletion.DeletionPlan) -> list[str]:
     return [row.group for row in plan.rows if row.error is None]
 
 
@@ -107,19 +105,17 @@ class _Run(NamedTuple):
     force: bool
     hidden: HiddenOffsets
 
-    def plan(self, groups: Sequence[str]) -> DeletionPlan:
+    def plan(self, groups: Sequence[str]) -> deletion.DeletionPlan:
         """Look at groups, and say what would be deleted."""
-        from kgtool.changes.groups.delete import plan_deletions
-
         with Meter(self.output, "Looking", len(groups)) as meter:
-            looked = plan_deletions(
+            looked = deletion.plan_deletions(
                 self.session.cluster, groups, force=self.force, hidden=self.hidden,
                 told=lambda rows: meter.add(len(rows)),
             )  # fmt: skip
-            plan: DeletionPlan = self.session.run(looked)
+            plan: deletion.DeletionPlan = self.session.run(looked)
         return plan
 
-    def preview(self, plan: DeletionPlan) -> int:
+    def preview(self, plan: deletion.DeletionPlan) -> int:
         """Put out what would be deleted; return the exit status."""
         self.say_hidden(_good(plan))
         _report(self.output, plan.rows)
@@ -141,8 +137,6 @@ class _Run(NamedTuple):
 
         :param agreed: what they had when they were shown; what has changed since is left alone.
         """
-        from kgtool.changes.groups.delete import delete_groups
-
         session, output = self.session, self.output
         known: list[GroupDeletion] = []
         change, course = Change(session, output), Course(session, output, len(groups), yes=yes)
@@ -159,7 +153,7 @@ class _Run(NamedTuple):
 
             def work(part: list[str]) -> list[GroupDeletion]:
                 rows: list[GroupDeletion] = session.run(
-                    delete_groups(
+                    deletion.delete_groups(
                         session.cluster, part, agreed=agreed, force=self.force,
                         before_change=before, hidden=self.hidden, told=told,
                     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kgtool.changes.offsets import delete as deletion
 from kgtool.changes.snapshot import Agreed
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import WAY_BACK, Change
@@ -34,9 +35,6 @@ from kgtool.protocol.codes import CODES
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.queries.offsets.lag import lag
 from kgtool.text import counted, escape, listed
-
-if TYPE_CHECKING:
-    from kgtool.changes.offsets.delete import OffsetsPlan
 
 PARTITION_ERROR = "Error: Encountered some partition-level error, see the follow-up details."
 
@@ -100,16 +98,16 @@ class _Run(NamedTuple):
 
     def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed]:
         """Show on stderr the offsets that are about to go; report, if nothing more is to come."""
-        from kgtool.changes.offsets.delete import plan_offset_deletions
-
         agreed: dict[str, Agreed] = {}
         members: dict[str, int] = {}
         waves = Waves(groups)
         with Meter(self.output, "Looking", len(groups)) as meter:
             while names := waves.next():
                 requests = dict.fromkeys(names, list(self.topics))
-                looked = plan_offset_deletions(self.session.cluster, requests, force=self.force)
-                plan: OffsetsPlan = self.session.run(looked)
+                looked = deletion.plan_offset_deletions(
+                    self.session.cluster, requests, force=self.force
+                )
+                plan: deletion.OffsetsPlan = self.session.run(looked)
                 meter.add(len(names))
                 self._show(plan)
                 if dry_run:
@@ -123,15 +121,13 @@ class _Run(NamedTuple):
             self._warn(members)
         return agreed
 
-    def _show(self, plan: OffsetsPlan) -> None:
+    def _show(self, plan: deletion.OffsetsPlan) -> None:
         if self.output.is_kafka_form:
             return
-        from kgtool.changes.offsets.delete import ends_of
-
         going = [(group, at) for group, one in plan.agreed.items() for at in one.partitions]
         if not going:
             return
-        ends = self.session.run(ends_of(self.session.cluster, {at for _, at in going}))
+        ends = self.session.run(deletion.ends_of(self.session.cluster, {at for _, at in going}))
         self.output.note_once("Committed offsets to delete:")
         found = [
             {"group": group, **at._asdict(), "offset": value.offset,
@@ -178,11 +174,9 @@ class _Run(NamedTuple):
         agreed: Mapping[str, Agreed] | None,
     ) -> Iterator[bool]:  # fmt: skip
         """Yield of each group whether something failed; its rows are reported, and not held."""
-        from kgtool.changes.offsets.delete import delete_offsets
-
         waves = Waves(groups)
         while names := waves.next():
-            deleted = delete_offsets(
+            deleted = deletion.delete_offsets(
                 self.session.cluster, dict.fromkeys(names, list(self.topics)), agreed=agreed,
                 force=self.force, before_change=change.before,
             )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kgtool.cli.app import exits
 from kgtool.cli.describe.expiry import now_ms
@@ -25,16 +24,15 @@ from kgtool.cli.reports import doctor
 from kgtool.cli.reports.doctor import YOU, Connection
 from kgtool.client.ops import grouped
 from kgtool.columns.tools import DOCTOR, FINDINGS
+from kgtool.config import Settings
 from kgtool.config.logins import PasswordLogin
 from kgtool.model import ItemError
+from kgtool.queries.doctor import examine
+from kgtool.queries.doctor.examine import Diagnosis
 from kgtool.queries.doctor.facts import SETTLE_S
 from kgtool.queries.doctor.finding import KINDS, SEVERITIES
 from kgtool.retention.generated_names import family
 from kgtool.text import addresses, counted
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
-    from kgtool.queries.doctor.examine import Diagnosis
 
 NEVER = "none"
 
@@ -122,8 +120,6 @@ def _principal(settings: Settings) -> str:
 def _examine(
     settings: Settings, output: Output, selection: Selection, within_ms: int
 ) -> Diagnosis:
-    from kgtool.queries.doctor.examine import Ask, diagnose
-
     is_whole = selection.all_groups or not selection.is_given
 
     def generated(name: str) -> str | None:
@@ -140,8 +136,8 @@ def _examine(
         selection = selection._replace(all_groups=True)
     with open_session(settings) as session:
         chosen = choose(session, output, selection, DOCTOR)
-        ask = Ask(now_ms(), within_ms, is_whole, generated, waiting)
-        return session.run(diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
+        ask = examine.Ask(now_ms(), within_ms, is_whole, generated, waiting)
+        return session.run(examine.diagnose(session.cluster, chosen.groups, chosen.kinds, ask))
 
 
 def _fail(output: Output, errors: Sequence[ItemError]) -> None:

@@ -27,6 +27,7 @@ from kgtool.config import Settings
 from kgtool.errors import UsageError
 from kgtool.model import GroupDescription, ItemError, Member, Target
 from kgtool.net.session import Session
+from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import counted, escape
 
 NO_WAY_BACK = (
@@ -87,8 +88,6 @@ def command(
 
 def _find(session: Session, output: Output, names: Sequence[str], choice: Choice) -> Groups:
     """Describe the groups; say what can't be done, and return what can."""
-    from kgtool.queries.groups.describe import describe_with_type
-
     found: Groups = {}
     unique = list(dict.fromkeys(names))
     described = session.run(describe_with_type(session.cluster, unique))

@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Collection
 
+import click
+
 from kgtool.changes.policy import Guard
 from kgtool.cli.flows.change import now_ms, origin
 from kgtool.cli.output.output import Output
@@ -108,8 +110,6 @@ def _ask(
     session: Session, output: Output, question: str, names: Collection[str],
     used: tuple[str, str | None] | None,
 ) -> None:  # fmt: skip
-    import click
-
     output.flush()
     agreed = click.confirm(f"{_place(session)}{question}", err=True)
     if agreed and names:

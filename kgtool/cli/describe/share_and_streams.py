@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgtool.cli.describe import epochs, expiry
 from kgtool.cli.describe.present import arranged, put
 from kgtool.cli.describe.query import Found, offset_row
+from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
 from kgtool.columns import Column, groups
 from kgtool.errors import KgError
 from kgtool.model import Assignment, ItemError, OffsetRow
+from kgtool.net.session import Session
+from kgtool.queries.groups import share_and_streams as queries
+from kgtool.queries.groups.share_and_streams import OtherGroup, StreamsMember
 from kgtool.text import escape, shell_word
-
-if TYPE_CHECKING:
-    from kgtool.cli.describe.view import View
-    from kgtool.net.session import Session
-    from kgtool.queries.groups.share_and_streams import OtherGroup, StreamsMember
 
 KINDS = ("share", "streams")
 
@@ -44,11 +43,9 @@ def find(
 
     What is neither, and what can't be described, is told to ``output``.
     """
-    from kgtool.queries.groups.share_and_streams import describe_other_groups
-
     if not missing:
         return []
-    found = session.run(describe_other_groups(session.cluster, list(missing)))
+    found = session.run(queries.describe_other_groups(session.cluster, list(missing)))
     others = [one for one in found.values() if one is not None and not isinstance(one, KgError)]
     for name, error in missing.items():
         other = found[name]
@@ -104,9 +101,7 @@ def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> S
 def _find_offsets(
     session: Session, output: Output, view: View, others: Sequence[OtherGroup]
 ) -> list[Found]:
-    from kgtool.queries.groups.share_and_streams import describe_other_offsets
-
-    everything = session.run(describe_other_offsets(session.cluster, others))
+    everything = session.run(queries.describe_other_offsets(session.cluster, others))
     expiries = expiry.of_groups(session, output, everything) if view.expiry else {}
 
     def as_row(row: OffsetRow, kind: str | None) -> Row:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgtool import columns as columns_of
 from kgtool.cli.app import exits
@@ -29,12 +29,10 @@ from kgtool.columns import Column, Row
 from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.net.session import Session
+from kgtool.queries.offsets.ranges import look_anew
 from kgtool.text import counted
 from kgtool.timespec import LONGEST_WAIT_MS
-
-if TYPE_CHECKING:
-    from kgtool.net.session import Session
-
 
 WINDOW_S = 30.0
 """Rates are those of this long ago until now, so that one slow commit is no alarm."""
@@ -173,8 +171,6 @@ class Watch:
 
     def _take(self) -> Snapshot:
         if self._before is not None:
-            from kgtool.queries.offsets.ranges import look_anew
-
             self._session.run(look_anew(self._session.cluster))
         taken = Snapshot()
         seen: list[Found] = []

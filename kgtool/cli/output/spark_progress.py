@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kgtool.analysis.words import count
 from kgtool.cli.output.progress import BYTES, Line, fitted, progress_words
 from kgtool.text import size
 
@@ -65,8 +66,6 @@ def line(
         part = done / total
         words = progress_words(done, total, unit, seconds, part)
         return fitted(head, part, words, columns, ascii_only, colored=colored)
-    from kgtool.analysis.words import count
-
     clock = f"{int(seconds) // 60}:{int(seconds) % 60:02}"
     words = "" if state.is_reading else "with "
     words += f"{size(state.bytes)}, {count(state.records, 'record')}, {clock}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kgtool.analysis.words import duration
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 from kgtool.timespec import span_ms
@@ -33,8 +34,6 @@ class Warned(NamedTuple):
         return bool(found)
 
     def __str__(self) -> str:
-        from kgtool.analysis.words import duration
-
         return f"{self.what}={duration(self.within_ms)}" if self.within_ms else self.what
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kgtool.analysis import schema
 from kgtool.analysis.words import about, when
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
+from kgtool.cli.output.tables import draw_for
+from kgtool.columns import NAME, PLAIN, Column
 from kgtool.text import escape
 
 SHOWN_ROWS = 100
@@ -35,8 +38,6 @@ Row = Mapping[str, Any]
 
 def put_table(analysis: Any, name: str, output: Output) -> None:
     """All rows in the formats for programs, the first ones as text."""
-    from kgtool.analysis import schema
-
     kinds = dict(schema.TABLES[name])
     output.begin(list(kinds), output.cluster_id)
     keys = [name for name in _ORDER if name in kinds]
@@ -68,9 +69,6 @@ def _put_text(rows: list[Row], kinds: Mapping[str, str], output: Output) -> None
 
 def put_fitting(names: Sequence[str], rows: Sequence[Row], output: Output) -> None:
     """A table for a terminal: what there is no room for is left out, and named."""
-    from kgtool.cli.output.tables import draw_for
-    from kgtool.columns import NAME, PLAIN, Column
-
     columns = []
     for place, name in enumerate(names):
         kept = len(names) if name in _TELLING else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output import terminal
@@ -15,11 +15,9 @@ from kgtool.cli.output.terminal import columns_of
 from kgtool.client.ops import grouped
 from kgtool.columns.tools import DOCTOR
 from kgtool.model import Target, TopicSpec
+from kgtool.queries.doctor.examine import Diagnosis
+from kgtool.queries.doctor.finding import KINDS, SEVERITIES, Finding
 from kgtool.text import counted, escape, shell_word
-
-if TYPE_CHECKING:
-    from kgtool.queries.doctor.examine import Diagnosis
-    from kgtool.queries.doctor.finding import Finding
 
 MOST = 20
 """So many findings of a kind are shown to people; the rest is counted."""
@@ -71,8 +69,6 @@ def row(finding: Finding, connection: Connection) -> dict[str, Any]:
 
 
 def _message(finding: Finding) -> str:
-    from kgtool.queries.doctor.finding import KINDS
-
     title, _ = KINDS[finding.kind]
     where = place(Target(finding.group, finding.topic, finding.partition, finding.broker))
     parts = [title[0].upper() + title[1:], where, finding.detail]
@@ -96,8 +92,6 @@ def page(output: Output, findings: Sequence[Finding], connection: Connection) ->
 def _paragraph(
     findings: Sequence[Finding], connection: Connection, width: int, colored: bool
 ) -> str:
-    from kgtool.queries.doctor.finding import KINDS
-
     first = findings[0]
     title, meaning = KINDS[first.kind]
     label = first.severity.upper()
@@ -189,8 +183,6 @@ def _command(words: Iterable[str], width: int) -> Iterator[str]:
 
 def summary(found: Diagnosis, failed: int) -> str:
     """Say in a line how much there is; ``failed``: how much could not be looked at."""
-    from kgtool.queries.doctor.finding import SEVERITIES
-
     of = counted(found.groups, "group")
     if found.is_whole:
         of += f" on {counted(found.brokers, 'broker')}"
@@ -205,8 +197,6 @@ def summary(found: Diagnosis, failed: int) -> str:
 
 def catalogue() -> str:
     """Return what can be found, and what it means."""
-    from kgtool.queries.doctor.finding import KINDS
-
     lines: list[str] = []
     for kind, (title, meaning) in KINDS.items():
         lines += _wrapped(f"{kind}: {title}.", WIDTH, "  ")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgtool.changes.explain import Explanation, TopicUse
 from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.output.errors import error_object, hint_of
 from kgtool.cli.output.rows import of
@@ -17,9 +18,6 @@ from kgtool.model import GroupDescription, ItemError, Member
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.retention import rules as r
 from kgtool.text import counted, escape, moment, shell_word
-
-if TYPE_CHECKING:
-    from kgtool.changes.explain import Explanation, TopicUse
 
 _MOST = 40
 """So many lines of a table are shown to people; the rest is counted."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from kgtool.protocol import api
-from kgtool.protocol.as_json import element, is_struct
+from kgtool.protocol.as_json import carries, element, is_struct
 from kgtool.protocol.schema import Field, changes
 from kgtool.text import counted
 
@@ -50,8 +50,6 @@ def field_rows(
 
     :param version: only the fields of this version; ``flexible``: whether it has tagged ones.
     """
-    from kgtool.protocol.as_json import carries
-
     said = notes(cls)
     if flexible is None:
         flexible = version is not None and version in cls.FLEXIBLE

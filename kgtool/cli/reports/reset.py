@@ -7,8 +7,10 @@ read again or never) goes to stderr in Kafka's form and into columns in the subc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgtool.changes.reset.rows import leaderless, not_there
+from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
 from kgtool.cli.output import kafka_tables
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object, sentence
@@ -19,9 +21,6 @@ from kgtool.columns import Row
 from kgtool.columns.changes import RESET
 from kgtool.protocol import codes
 from kgtool.text import counted, escape, listed, moment
-
-if TYPE_CHECKING:
-    from kgtool.changes.reset.targets import GroupReset, ResetRow, Strategy
 
 NO_EXECUTE = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this "
@@ -213,8 +212,6 @@ def _is_missing(row: ResetRow) -> bool:
 
 
 def _failure(rows: list[ResetRow]) -> str:
-    from kgtool.changes.reset.rows import leaderless, not_there
-
     error = rows[0].error
     assert error is not None
     if rows[0].partition is None:

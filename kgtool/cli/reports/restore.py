@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgtool.changes.restore.decide import PutGroup, PutRow
 from kgtool.cli.output import rows as rows_of
@@ -12,10 +12,8 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import preview
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
+from kgtool.model import ItemError
 from kgtool.text import counted, escape, listed
-
-if TYPE_CHECKING:
-    from kgtool.model import ItemError
 
 LINES = 40
 """At most so many rows of a plan, and so many notes, are shown; the rest is counted."""
