@@ -13,6 +13,7 @@ from kgtool.cli.options.types import Named
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns.tools import EXPORT
+from kgtool.config import Settings
 from kgtool.errors import KgError, MissingExtra
 from kgtool.queries.log.export import ExportDirectory, Exported, export
 from kgtool.text import counted, shell_word
@@ -31,7 +32,7 @@ SEGMENTS, PARQUET = FORMATS = ("segments", "parquet")
 @option("--format format_", None, "segments (default): the broker's own bytes; parquet: one "
         "decoded row per record.", type=Named(FORMATS), default=SEGMENTS)  # fmt: skip
 @cluster_options()
-def command(out: Path, format_: str, settings: Any, output: Output) -> int:
+def command(out: Path, format_: str, settings: Settings, output: Output) -> int:
     """Copy __consumer_offsets, byte for byte, into a folder that `kgtool analyze` reads.
 
     The record batches come through as the broker stores them, transactional and control batches

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from kgtool.cli.options.declare import declare, flag, option
@@ -11,10 +9,8 @@ from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, filter_options
 from kgtool.cli.options.types import Duration
 from kgtool.cli.output.output import Output
+from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
 
 LISTEN = "127.0.0.1:9308"
 

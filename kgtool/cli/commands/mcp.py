@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.shared import cluster_options, open_session, typed
 from kgtool.cli.output.output import Output
+from kgtool.config import Settings
 from kgtool.errors import KgError
-
-if TYPE_CHECKING:
-    from kgtool.config import Settings
 
 
 @declare("mcp", "kgtool mcp --context prod")

@@ -18,6 +18,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import BYTES, Meter
 from kgtool.columns import keys
 from kgtool.columns.tools import SANDBOX
+from kgtool.errors import SandboxError
 from kgtool.text import moment
 
 if TYPE_CHECKING:
@@ -127,7 +128,6 @@ def _report(output: Output, cluster: Cluster) -> int:
 
 
 def _running(name: str) -> Cluster:
-    from kgtool.errors import SandboxError
     from kgtool.sandbox.cluster import Cluster
 
     cluster = Cluster.attach(name)
