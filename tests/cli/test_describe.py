@@ -7,8 +7,10 @@ import io
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -514,7 +516,9 @@ class TestWatch:
             raise KeyboardInterrupt
 
         self._looks(canned, _rows("g", 5))
-        monkeypatch.setattr("kgtool.cli.describe.screen.time.sleep", sleep)
+        # Of this module alone: threads that other tests have left sleep too.
+        clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
+        monkeypatch.setattr("kgtool.cli.describe.screen.time", clock)
         assert kgtool("describe", "--group", "g", "--watch", "999999999d").status == 130
         assert slept == [2_000_000]
 
