@@ -8,14 +8,14 @@ from typing import Any
 
 from kgtool.analysis.decode import group_records
 from kgtool.analysis.fold.group_life import Event
-from kgtool.analysis.fold.whatif.due import Put
-from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE, GroupReplay, Life
+from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE, GroupReplay, Life, Put
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.protocol.plan import encode
 from kgtool.records import Record
 from kgtool.records.control import COMMIT, Marker
 from kgtool.records.types import GROUP_TYPES, OFFSET_TYPES
 from kgtool.retention.history import Entry
+from kgtool.retention.rules import CommittedOffset
 from tests.retention.simulation import GroupDeleted, Removed
 
 
@@ -24,7 +24,6 @@ class Player:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.lives: list[tuple[str, Life]] = []
         self.groups: dict[str, GroupReplay] = {}
         self.pending: dict[int, set[tuple[str, str, int]]] = {}
         self.wiped: set[str] = set()
@@ -46,9 +45,7 @@ class Player:
 
     def group(self, name: str) -> GroupReplay:
         if name not in self.groups:
-            self.groups[name] = GroupReplay(
-                self.scenario, lambda life: self.lives.append((name, life))
-            )
+            self.groups[name] = GroupReplay(self.scenario)
         return self.groups[name]
 
     def offset(self, entry: Entry, record: Record) -> None:
@@ -58,7 +55,8 @@ class Player:
             return
         value = record.value
         own = value.expire_timestamp if record.version == 1 else None
-        put = Put(value.commit_timestamp, own, value.offset, entry.offset, entry.timestamp_ms)
+        committed = CommittedOffset(value.commit_timestamp, own)
+        put = Put(committed, value.offset, entry.offset, entry.timestamp_ms)
         if entry.transactional:
             self.pending.setdefault(entry.producer_id, set()).add((record.key.group, *key))
             group.pend(entry.timestamp_ms, key, put, entry.producer_id)
@@ -89,15 +87,13 @@ def play(
     player = Player(scenario)
     for event in events:
         player.see(event)
-    for group in player.groups.values():
-        group.finish(end_ms)
-    return player.lives
+    return [(name, life) for name, group in player.groups.items() for life in group.finish(end_ms)]
 
 
 def removed(lives: Iterable[tuple[str, Life]]) -> list[Removed]:
     """What checks removed, as ``simulate`` tells it, sorted."""
     rows = [
-        Removed(life.until_ms or 0, group, life.topic, life.partition)
+        Removed(life.until_ms or 0, group, *(life.key or (None, None)))
         for group, life in lives
         if (life.role == OFFSET and life.expired) or life.role == TOMBSTONE
     ]

@@ -55,20 +55,20 @@ def check(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """(rows of groups that were not replayed, rows in all); they are the same either way."""
     gone, replayed = removals(scene), []
 
-    def noted(known: lives.Story, scenario: Scenario, groups: lives.Bools) -> Lives:
+    def noted(past: lives.Past, scenario: Scenario, groups: lives.Bools) -> Lives:
         replayed.append((scenario, groups))
-        return play(known, scenario, groups)
+        return play(past, scenario, groups)
 
     monkeypatch.setattr(lives, "play", noted)
     found = list(lives.lives(scene, gone))
     # Every transaction as one that a check may find open: as it is in the log.
     monkeypatch.setattr(story, "_settled", lambda _, events, intervals: events)
-    known = lives.touched(lives.told(scene, gone, SCENARIOS), SCENARIOS)
+    past = lives.told(scene, gone, SCENARIOS)
     monkeypatch.undo()
     of_arrays = total = 0
     everybody = np.ones(scene.log.size, dtype=np.bool_)
     for scenario, one in zip(SCENARIOS, found, strict=True):
-        expected = rows(play(known, scenario, everybody))
+        expected = rows(play(past, scenario, everybody))
         assert rows(one) == expected, scenario
         again = next((groups for which, groups in replayed if which == scenario), ~everybody)
         of_arrays += int((~again[one.group]).sum())

@@ -63,9 +63,9 @@ def test_what_is_left_is_what_the_log_and_the_checks_leave(name: str) -> None:
         history = after(events, removed(lives), rules)
         there = [(group, life) for group, life in lives if life.until_ms is None]
         left = {
-            (group, life.topic, life.partition, life.offset)
+            (group, *life.key, life.offset)
             for group, life in there
-            if life.role == OFFSET
+            if life.role == OFFSET and life.key is not None
         }
         assert left == {(*live.key, live.stored.value.offset) for live in history.live()}
         groups = {group for group, life in there if life.role == GROUP}

@@ -101,9 +101,9 @@ def test_spark_removes_what_the_simulation_does(
         for events in partitions.values():
             expected += simulate(events, *scenario, end + HORIZON_MS, start)
             left += [
-                (group, life.topic, life.partition, life.from_ms, life.offset)
+                (group, *life.key, life.from_ms, life.offset)
                 for group, life in play(events, scenario, end)
-                if life.role == OFFSET and life.until_ms is None
+                if life.key is not None and life.until_ms is None
             ]
         found = Counter(
             Removed(row.until_ms, row.group, row.topic, row.partition)

@@ -20,7 +20,6 @@ from kgtool.analysis.fold.whatif.checks import judged, removed_at
 from kgtool.analysis.fold.whatif.played import Lives, play
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.fold.whatif.story import (
-    END,
     PEND,
     endangered,
     joined,
@@ -47,20 +46,15 @@ def told(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Past:
 
 
 def touched(past: Past, scenarios: Sequence[Scenario]) -> Story:
-    """What checks may remove, and what the replay of a group needs besides."""
-    events, parts, flags = past.events, [], []
-    pinned = np.zeros(len(past.scene.log.keys.group), dtype=np.bool_)
-    pinned[events.key[(events.what == PEND) | (events.what == END)]] = True
-    creates = past.scene.log.offsets.creates
-    for happened in puts(past.scene, events, past.end_ms):
+    """What checks may remove."""
+    parts, flags = [], []
+    for happened in puts(past.scene, past.events, past.end_ms):
         which = endangered(scenarios, happened)
         for scenario in scenarios:
             states = past.timelines[scenario.rules.new_coordinator]
             which |= checks.endangered(scenario, states, happened)
-        runs, commit, of = happened.runs, happened.is_commit, happened.events
+        runs, commit = happened.runs, happened.is_commit
         kept = which | ~commit | ~runs.lag(commit & ~which, False) | ~runs.lead(commit, False)
-        kept |= pinned[of.key]
-        kept[commit] |= creates[of.row[commit]]
         parts.append(happened.only(kept))
         flags.append(which[kept])
     return Story(past, joined(parts), np.flatnonzero(np.concatenate(flags)))
@@ -79,7 +73,7 @@ def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
         again = open_ones | coupled
         found = [each.only(~again[each.group]) for each in (offsets.lives, groups)]
         if again.any():
-            found.append(play(known, scenario, again))
+            found.append(play(known.past, scenario, again))
         columns: list[Any] = [np.concatenate(column) for column in zip(*found, strict=True)]
         yield Lives(*columns)
 

@@ -1,27 +1,43 @@
 """One group's history under another retention: what a check would have removed, and when.
 
 The same answers as ``tests.retention.simulation``, but driven by events instead of by the clock: a
-check is only played where something can be due. A worker holds what one group has stored at one
-moment, never its past. Every decision is that of ``retention.rules``.
+check is only played where something can be due. Every decision is that of ``retention.rules``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 from typing import NamedTuple
 
 from kgtool.analysis.fold.group_life import Event, GroupLife
-from kgtool.analysis.fold.whatif.due import DueQueue, Key, Put, Stored
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
-from kgtool.retention.rules import GroupSnapshot, Verdict, verdict
+from kgtool.retention.rules import CommittedOffset, GroupSnapshot, Verdict, verdict
 
 _TOMBSTONE_OF = {r.TYPE_CLASSIC: 2, r.TYPE_CONSUMER: 3, r.TYPE_SHARE: 11, r.TYPE_STREAMS: 17}
-_ANY = Stored(("\x00", 0), Put(0, None, 0, 0, 0), 0)
-"""Of a topic that there can't be, so nobody holds it."""
-
-
 OFFSET, GROUP, TOMBSTONE = range(3)
+Key = tuple[str, int]
+"""Topic, and a number that tells its offsets apart."""
+
+
+class Put(NamedTuple):
+    """What a commit stores."""
+
+    committed: CommittedOffset
+    offset: int
+    order: int
+    """The log offset of the commit; the newer one wins."""
+    first_ms: int
+    """When the first of the commits that this one stands for was made."""
+
+
+class Stored(NamedTuple):
+    """A committed offset while it is there."""
+
+    key: Key
+    put: Put
+    since_ms: int
 
 
 class Life(NamedTuple):
@@ -29,27 +45,26 @@ class Life(NamedTuple):
 
     role: int
     """OFFSET; GROUP: it has offsets; TOMBSTONE: the broker removed it at ``until``."""
-    topic: str | None
-    partition: int | None
+    key: Key | None
     from_ms: int
     until_ms: int | None
     """``None``: until the end."""
     expired: bool
     """Whether a check ended it."""
-    rule: str | None
-    offset: int | None
-    commit_timestamp_ms: int | None
-    again_ms: int | None
+    rule: str | None = None
+    offset: int | None = None
+    commit_ms: int | None = None
+    again_ms: int | None = None
     """When something was committed again for what had expired."""
 
 
 class GroupReplay:
     """One group in one scenario; give it the events in log order, then call ``finish``."""
 
-    def __init__(self, scenario: Scenario, emit: Callable[[Life], None]) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.rules = scenario.rules
-        self.emit = emit
+        self.lives: list[Life] = []
         self.life = GroupLife(scenario.rules)
         self.snapshot: GroupSnapshot | None = None
         self.clock_ms = 0
@@ -59,7 +74,12 @@ class GroupReplay:
         self.transactions: dict[int, dict[Key, Put]] = {}
         self.holders: dict[Key, int] = {}
         self.marks: set[int] = set()
-        self.queue = DueQueue(scenario, self._judge)
+        self.waiting: list[tuple[int, int, Stored]] = []
+        """A heap: when each may go as things stand. One that is not stored any more, or is held
+        by a transaction, counts for nothing."""
+        self.tickets = count()
+        self.is_stale = False
+        """Whether a change of the group changes all of that."""
 
     # --- events --------------------------------------------------------------------------------
 
@@ -107,39 +127,31 @@ class GroupReplay:
         if self.life.apply(event) is not None:
             self._look_at_group()
 
-    def finish(self, end_ms: int) -> None:
-        """Play the checks up to and including ``end_ms``; tell what is left."""
+    def finish(self, end_ms: int) -> list[Life]:
+        """Play the checks up to and including ``end_ms``; everything that was there."""
         self._until(end_ms + 1)
-        for stored in self.stored.values():
-            self._tell(stored, None)
-        for lost in self.lost.values():
-            self.emit(lost)
-        if self.group_since_ms is not None:
-            self._tell_group(None)
+        self.lives += [_life(stored, None) for stored in self.stored.values()]
+        self.lives += self.lost.values()
+        self._end_of_offsets(None)
+        return self.lives
 
     # --- what is stored ------------------------------------------------------------------------
 
     def _put(self, key: Key, put: Put, at_ms: int) -> None:
         present = self.stored.get(key)
-        if present is None:
-            lost = self.lost.pop(key, None)
-            if lost is not None:
-                self.emit(lost._replace(again_ms=at_ms))
-            if self.group_since_ms is None:
-                self.group_since_ms = at_ms
-        elif not present.put.continued:
-            self.queue.remove(present)
-        stored = Stored(key, put, at_ms if present is None else present.since_ms)
-        self.stored[key] = stored
-        if not put.continued:
-            self.queue.add(stored)
+        if present is None and key in self.lost:
+            self.lives.append(self.lost.pop(key)._replace(again_ms=at_ms))
+        if self.group_since_ms is None:
+            self.group_since_ms = at_ms
+        self.stored[key] = Stored(key, put, at_ms if present is None else present.since_ms)
+        self._wait(self.stored[key])
 
     def _drop(self, key: Key, at_ms: int) -> None:
         """Somebody's tombstone: what is stored goes, and what is pending where that is so."""
-        stored = self._take(key)
+        stored = self.stored.pop(key, None)
         if stored is not None:
-            self._tell(stored, at_ms)
-            self._maybe_without_offsets(at_ms)
+            self.lives.append(_life(stored, at_ms))
+            self._end_of_offsets(at_ms)
         self._drop_pending(key)
 
     def _drop_pending(self, key: Key) -> None:
@@ -148,21 +160,17 @@ class GroupReplay:
                 if held.pop(key, None) is not None:
                     self._release(key)
 
-    def _take(self, key: Key) -> Stored | None:
-        stored = self.stored.pop(key, None)
-        if stored is not None:
-            self.queue.remove(stored)
-        return stored
-
     def _release(self, key: Key) -> None:
         self.holders[key] -= 1
         if not self.holders[key]:
             del self.holders[key]
-            self.queue.released(key)
+            if key in self.stored:
+                self._wait(self.stored[key])
 
-    def _maybe_without_offsets(self, at_ms: int) -> None:
-        if not self.stored:
-            self._tell_group(at_ms)
+    def _end_of_offsets(self, at_ms: int | None) -> None:
+        """The group may have none any more; ``None``: it has them until the end."""
+        if self.group_since_ms is not None and (at_ms is None or not self.stored):
+            self.lives.append(Life(GROUP, None, self.group_since_ms, at_ms, expired=False))
             self.group_since_ms = None
 
     # --- the group -----------------------------------------------------------------------------
@@ -174,15 +182,13 @@ class GroupReplay:
 
     def _look_at_group(self) -> None:
         before, self.snapshot = self.snapshot, self.life.snapshot()
-        if self.snapshot != before:
-            self.queue.group_changed()
+        self.is_stale |= self.snapshot != before
 
-    def _judge(self, stored: Stored | None) -> Verdict:
-        if stored is None:
-            stored = _ANY
+    def _judge(self, stored: Stored) -> Verdict:
+        key, put = stored.key, stored.put
         return verdict(
-            self.rules, self.snapshot, stored.asked, stored.key[0], self.scenario.retention_ms,
-            stored.key in self.holders,
+            self.rules, self.snapshot, put.committed, key[0], self.scenario.retention_ms,
+            key in self.holders,
         )  # fmt: skip
 
     def _group_may_go(self, *, offsets_before: bool) -> bool:
@@ -206,7 +212,7 @@ class GroupReplay:
             if tick >= at_ms:
                 break
             if not self._group_may_go(offsets_before=False):
-                due = self.queue.next_due_ms()
+                due = self._next_due_ms()
                 if due is None:
                     break
                 tick = self._tick(max(due, self.clock_ms))
@@ -221,35 +227,45 @@ class GroupReplay:
         interval = self.scenario.interval_ms
         return max(-(-at_ms // interval), 1) * interval
 
+    def _wait(self, stored: Stored) -> None:
+        """Let a check ask about it when it may go; not at all while it may not."""
+        at_ms = None if self.is_stale else self._judge(stored).expires_at_ms
+        if at_ms is not None:
+            heappush(self.waiting, (at_ms, next(self.tickets), stored))
+
+    def _next_due_ms(self) -> int | None:
+        """Not before that moment an offset can go; ``None``: as things stand never."""
+        if self.is_stale:
+            self.is_stale = False
+            self.waiting.clear()
+            for stored in self.stored.values():
+                self._wait(stored)
+        while self.waiting and self.stored.get(self.waiting[0][2].key) is not self.waiting[0][2]:
+            heappop(self.waiting)
+        return self.waiting[0][0] if self.waiting else None
+
     def _check(self, tick: int) -> None:
         offsets_before = bool(self.stored)
-        for stored, found in self.queue.due(tick):
-            self._take(stored.key)
-            self.lost[stored.key] = self._life(stored, tick, found.rule)
-            self._drop_pending(stored.key)
-        if offsets_before:
-            self._maybe_without_offsets(tick)
+        while (due := self._next_due_ms()) is not None and due <= tick:
+            stored = heappop(self.waiting)[2]
+            found = self._judge(stored)
+            if found.expires_at_ms is not None:
+                del self.stored[stored.key]
+                self.lost[stored.key] = _life(stored, tick, found.rule)
+                self._drop_pending(stored.key)
+        self._end_of_offsets(tick)
         if self._group_may_go(offsets_before=offsets_before):
             self._tombstone(tick)
 
     def _tombstone(self, tick: int) -> None:
-        self.emit(Life(TOMBSTONE, None, None, tick, tick, True, None, None, None, None))
+        self.lives.append(Life(TOMBSTONE, None, tick, tick, expired=True))
         self.life.apply(Event(tick, -1, _TOMBSTONE_OF[self.life.type], tombstone=True))
         self._look_at_group()
 
-    # --- telling -------------------------------------------------------------------------------
 
-    def _life(self, stored: Stored, until_ms: int | None, rule: str | None = None) -> Life:
-        put = stored.put
-        return Life(
-            OFFSET, *stored.key, stored.since_ms, until_ms, rule is not None, rule, put.offset,
-            put.commit_timestamp_ms, None,
-        )  # fmt: skip
-
-    def _tell(self, stored: Stored, until_ms: int | None) -> None:
-        self.emit(self._life(stored, until_ms))
-
-    def _tell_group(self, until_ms: int | None) -> None:
-        since = self.group_since_ms
-        assert since is not None
-        self.emit(Life(GROUP, None, None, since, until_ms, False, None, None, None, None))
+def _life(stored: Stored, until_ms: int | None, rule: str | None = None) -> Life:
+    put = stored.put
+    return Life(
+        OFFSET, stored.key, stored.since_ms, until_ms, rule is not None, rule, put.offset,
+        put.committed.commit_timestamp_ms,
+    )  # fmt: skip
