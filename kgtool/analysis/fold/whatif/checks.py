@@ -14,6 +14,7 @@ import numpy as np
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, as_of, codes, following, plus
 from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.states import holds
 from kgtool.analysis.fold.whatif.story import FAR, Puts, tick_before, tick_from
 from kgtool.analysis.fold.whatif.timeline import Timeline
 from kgtool.analysis.input.scenarios import Scenario
@@ -224,19 +225,5 @@ def _keys(scene: Scene, states: Timeline, told: Judged, key: Ints) -> _Keys:
     behind = np.cumsum(count)
     of = np.repeat(np.arange(len(first)), count)
     state = np.arange(len(of)) - np.repeat(behind - count - start, count)
-    free = ~told.by_topic[state] | ~_holds(scene, states, state, topic[first][of])
+    free = ~told.by_topic[state] | ~holds(scene.log, states.rows, state, topic[first][of])
     return _Keys(states, pair, group, state, of, free)
-
-
-def _holds(scene: Scene, states: Timeline, state: Ints, topic: Ints) -> Bools:
-    """Whether members hold that topic in that state."""
-    numbers = {name: number for number, name in enumerate(scene.log.topics.to_pylist())}
-    span = len(numbers) + 1
-    held = [
-        number * span + numbers[name]
-        for number, names in enumerate(states.sets)
-        for name in names
-        if name in numbers
-    ]
-    pairs = states.topics[state] * span + topic
-    return np.asarray(np.isin(pairs, np.array(held, dtype=np.int64)), dtype=np.bool_)
