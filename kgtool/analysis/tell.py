@@ -58,12 +58,13 @@ def _told(scene: Scene) -> Tables:
     wanted = scene.plan.wanted
     gone = explained(scene)
     found = live.live(scene)
-    yield from _of_live(scene, found)
+    table = live.table(scene, found)
+    yield from _of_live(scene, table, found)
     went = removals.table(scene, gone)
     yield "removals", went
     yield "gone", totals.gone(went)
     yield "early", removals.early(scene, gone)
-    late = overdue.table(scene, found)
+    late = overdue.table(scene, table)
     yield "overdue", late
     yield "late", totals.late(scene.partition, late)
     everybody = groups.table(scene, found, gone)
@@ -83,13 +84,12 @@ def _told(scene: Scene) -> Tables:
         yield from _whatif(scene, gone)
 
 
-def _of_live(scene: Scene, found: live.Live) -> Tables:
-    table = live.table(scene, found)
+def _of_live(scene: Scene, table: Any, found: live.Live) -> Tables:
     yield "live", table
     yield from totals.of_live(scene, table, found.group)
     yield "partitions", at_end.partitions(scene, found)
     yield "transactions", at_end.transactions(scene)
-    yield "orphans", at_end.orphans(scene, found)
+    yield "orphans", at_end.orphans(scene, table, found)
     yield "upgrades", at_end.upgrades(scene, found)
     if scene.plan.wanted.plan:
         yield "cleanup", cleanup.items(scene, table, found.group)

@@ -134,23 +134,11 @@ def _same(keys: Ints, ask_keys: Ints, found: Ints) -> Ints:
 
 def codes(*columns: Ints) -> Ints:
     """One integer a row, equal where all columns are: ranks, so small ones."""
-    code = _ranks(columns[0])
-    for column in columns[1:]:
-        ranks = _ranks(column)
-        code = _ranks(code * (int(ranks.max(initial=0)) + 1) + ranks)
-    return code
-
-
-def _ranks(values: Ints) -> Ints:
-    """The rank of each among the different values; without sorting them where they are close."""
-    low = int(values.min(initial=MAX))
-    width = int(values.max(initial=NONE)) - low + 1
-    if width > 2 * len(values):
-        return np.unique(values, return_inverse=True)[1].astype(np.int64)
-    place = values - low
-    seen = np.zeros(max(width, 0), dtype=np.bool_)
-    seen[place] = True
-    return np.asarray((np.cumsum(seen) - 1)[place], dtype=np.int64)
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values, ranks = np.unique(column, return_inverse=True)
+        code = np.unique(code * len(values) + ranks, return_inverse=True)[1]
+    return code.astype(np.int64)
 
 
 def any_of(code: Ints, which: Bools) -> Bools:

@@ -70,7 +70,7 @@ def _explained(scene: Scene, found: Removals) -> Removals:
     rules, past = scene.plan.rules, scene.history
     own, row = found.own, found.row
     state = scene.states.before(found.group, found.position)
-    left, held, cleared = _circumstances(scene, found)
+    left, held, cleared = circumstances(scene, found.group, found.position, found.at_ms)
     judged = scene.judge(row[~own], state[~own])
     due, expires = np.full((2, len(row)), NONE)
     due[~own], expires[~own] = judged.due_ms, judged.expires_ms
@@ -101,8 +101,10 @@ def _explained(scene: Scene, found: Removals) -> Removals:
     )
 
 
-def _circumstances(scene: Scene, found: Removals) -> tuple[Ints, Ints, Ints]:
-    """What its group had just before each: offsets, holds of transactions; last loss before."""
+def circumstances(
+    scene: Scene, asked: Ints, position: Ints, at_ms: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """What a group had just before: offsets, holds of transactions; when it last lost some."""
     log, past, rules = scene.log, scene.history, scene.plan.rules
     group = log.keys.group[past.key]
     stored = np.where(past.tombstone, -(past.stored >= 0).astype(np.int64), past.first)
@@ -111,15 +113,15 @@ def _circumstances(scene: Scene, found: Removals) -> tuple[Ints, Ints, Ints]:
         holds = _mark_changes(group, scene)
     order = np.lexsort((past.position, group))
     runs = Runs(group[order])
-    place = as_of(group[order], past.position[order], found.group, found.position, before=True)
+    place = as_of(group[order], past.position[order], asked, position, before=True)
     sums = [runs.sum_before(values[order]) + values[order] for values in (stored, holds)]
     left, held = (np.where(place >= 0, each[place], 0) if len(order) else np.zeros_like(place)
                   for each in sums)  # fmt: skip
     lost = past.tombstone | (past.pending_change == -1)
-    at_ms, of = past.at_ms[lost], group[lost]
-    order = np.lexsort((at_ms, of))
-    before = as_of(of[order], at_ms[order], found.group, found.at_ms, before=True)
-    cleared = np.where(before >= 0, at_ms[order][before] if len(order) else NONE, NONE)
+    lost_ms, of = past.at_ms[lost], group[lost]
+    order = np.lexsort((lost_ms, of))
+    before = as_of(of[order], lost_ms[order], asked, at_ms, before=True)
+    cleared = np.where(before >= 0, lost_ms[order][before] if len(order) else NONE, NONE)
     return left, held, cleared
 
 

@@ -140,7 +140,7 @@ class Scene:
 
 
 def _column(values: Any, kind: Any) -> Any:
-    if isinstance(values, pa.Array):
+    if isinstance(values, pa.Array | pa.ChunkedArray):
         return values.cast(kind)
     if values.dtype == np.int64:
         return arrow_ints(values, kind)

@@ -82,7 +82,7 @@ def _held(scene: Scene) -> Ints:
     return rows
 
 
-def orphans(scene: Scene, found: Live) -> Any:
+def orphans(scene: Scene, live: Any, found: Live) -> Any:
     """Rows of ``schema.ORPHANS``; none where cluster.json does not tell the topics."""
     log, plan = scene.log, scene.plan
     names, ids = log.topics.to_pylist(), plan.topic_ids
@@ -95,14 +95,9 @@ def orphans(scene: Scene, found: Live) -> Any:
     other = (topic_id >= 0) & (known[topic] != -1) & (known[topic] != topic_id)
     reason = np.where(gone[topic], 0, np.where(other, 1, -1))
     rows = np.flatnonzero(reason >= 0)
-    stored = found.stored[rows]
-    columns = {
-        **scene.key_columns(found.key[rows]),
-        "offset": pa.array(log.offsets.offset[stored]),
-        "topic_id": words(log.offsets.topic_id[stored], log.topic_ids),
-        "reason": words(reason[rows], REASONS),
-    }
-    return scene.table("orphans", columns)
+    some = live.take(pa.array(rows))
+    columns = {name: some[name] for name in some.column_names}
+    return scene.table("orphans", {**columns, "reason": words(reason[rows], REASONS)})
 
 
 def upgrades(scene: Scene, found: Live) -> Any:

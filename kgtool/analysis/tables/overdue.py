@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import NONE, Ints, words
+from kgtool.analysis.fold.arrays import MAX, NONE, arrow_ints, ints, words
+from kgtool.analysis.fold.removals import circumstances
 from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.tables.live import Live
 from kgtool.retention import rules as r
-
-_RULES = (*r.RULES, r.CAUSE_GROUP_EMPTY)
 
 
 def grace_ms(interval_ms: int) -> int:
@@ -29,65 +29,38 @@ def grace_ms(interval_ms: int) -> int:
     return interval_ms + max(1000, interval_ms // 100)
 
 
-def table(scene: Scene, found: Live) -> Any:
-    """Rows of ``schema.OVERDUE`` at the end of the log."""
-    plan, log, states = scene.plan, scene.log, scene.states
+def table(scene: Scene, live: Any) -> Any:
+    """Rows of ``schema.OVERDUE`` at the end of the log; ``live``: those of ``schema.LIVE``."""
+    plan = scene.plan
     limit = plan.end_ms - grace_ms(plan.interval_ms)
-    if log.moved_ms > limit:
+    if scene.log.moved_ms > limit:
         # A coordinator looks for the first time an interval after it has loaded the partition.
         limit -= grace_ms(plan.interval_ms)
-    seen = rc.as_seen_by(plan.rules, states.of.at(found.state))
-    expires = found.judged.expires_ms
-    late = np.flatnonzero((expires != NONE) & (expires < limit))
-    groups, since = _groups(scene, found)
-    gone = (since != NONE) & (since < limit)
-    groups, since = groups[gone], since[gone]
-    none = np.full(len(groups), NONE)
-    of_group = states.of.at(states.latest[groups])
-    due = _both(expires[late], since)
-    stored = found.stored[late]
-    here = seen.known[late]
-    columns = {
-        **scene.key_columns(np.append(found.key[late], np.full(len(groups), -1))),
-        "group": words(_both(found.group[late], groups), log.groups),
-        "offset": _both(log.offsets.offset[stored], none),
-        "commit_timestamp_ms": _both(log.offsets.commit_ms[stored], none),
-        "group_type": words(_both(np.where(here, seen.type[late], -1), of_group.type), rc.TYPES),
-        "group_state": words(
-            _both(np.where(here, seen.state[late], -1), of_group.state), rc.STATES
-        ),
-        "rule": words(_both(found.judged.rule[late], np.full_like(groups, len(r.RULES))), _RULES),
-        "expires_at_ms": due,
-        # null where a commit timestamp is so absurd that the difference does not fit
-        "overdue_ms": np.where(due > -(2**62), plan.end_ms - plan.interval_ms - due, NONE),
-        "log_partition": np.full(len(due), scene.partition),
-    }
-    return scene.table("overdue", columns)
+    both = pa.concat_tables([live, _groups(scene)], promote_options="default")
+    rows = both.filter(pc.less(both["expires_at_ms"], limit))
+    due = ints(rows["expires_at_ms"])
+    columns = {name: rows[name] for name in rows.column_names}
+    # null where a commit timestamp is so absurd that the difference does not fit
+    overdue = np.where(due > -(2**62), plan.end_ms - plan.interval_ms - due, NONE)
+    partition = np.full(len(due), scene.partition)
+    return scene.table("overdue", {**columns, "overdue_ms": overdue, "log_partition": partition})
 
 
-def _both(of_offsets: Ints, of_groups: Ints) -> Ints:
-    """What offsets have, then what groups have."""
-    return np.concatenate([of_offsets, of_groups])
-
-
-def _groups(scene: Scene, found: Live) -> tuple[Ints, Ints]:
+def _groups(scene: Scene) -> Any:
     """Groups that the next check removes, and since when that is so."""
-    log, past, rules, states = scene.log, scene.history, scene.plan.rules, scene.states
+    size, rules, states = scene.log.size, scene.plan.rules, scene.states
     latest = states.latest
     group = states.of.at(latest)
-    has_live = np.zeros(log.size, dtype=np.bool_)
-    has_live[found.group] = True
-    of = log.keys.group[past.key]
-    cleared = np.full(log.size, NONE)
-    lost = past.tombstone | (past.pending_change == -1)
-    np.maximum.at(cleared, of[lost], past.at_ms[lost])
-    held = np.zeros(log.size, dtype=np.bool_)
-    if rules.pending_keeps_group == r.PENDING_ALWAYS:
-        held[of[past.is_last & past.pending]] = True
-    left = np.zeros(log.size, dtype=np.int64)
-    goes = rc.may_go(rules, group, left=left, pending=held, had=~held)
-    goes &= group.known & ~has_live
+    every = np.arange(size)
+    left, held, cleared = circumstances(scene, every, *np.full((2, size), MAX))
+    goes = rc.may_go(rules, group, left=left, pending=held > 0, had=left > 0)
     # Only then the log could show that it went.
-    goes &= rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
+    goes &= group.known & rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
     rows = np.flatnonzero(goes)
-    return rows, np.maximum(states.since_ms(latest), cleared)[rows]
+    return pa.table({
+        "group": words(rows, scene.log.groups),
+        "group_type": words(group.type[rows], rc.TYPES),
+        "group_state": words(group.state[rows], rc.STATES),
+        "rule": pa.repeat(r.CAUSE_GROUP_EMPTY, len(rows)),
+        "expires_at_ms": arrow_ints(np.maximum(states.since_ms(latest), cleared)[rows]),
+    })  # fmt: skip
