@@ -138,9 +138,9 @@ def _run(arguments: list[str]) -> int:
         point_at_nothing(sys.stdout)
         return exits.DONE
     except KeyboardInterrupt:
-        return _end(output, exits.INTERRUPTED, "INTERRUPTED", "Interrupted.")
+        return _end(output, exits.INTERRUPTED, "Interrupted.")
     except Terminated:
-        return _end(output, exits.TERMINATED, "INTERRUPTED", "Terminated.")
+        return _end(output, exits.TERMINATED, "Terminated.")
     except Exception as error:  # noqa: BLE001 - the one place where everything ends
         return _fail(error, output)
     finally:
@@ -209,7 +209,7 @@ def _fail(error: Exception, output: Output) -> int:
         output.note("".join(traceback.format_exception(error)), end="")
     known = _as_kg_error(error)
     if known is None:
-        return _end(output, exits.INTERRUPTED, "INTERRUPTED", "Interrupted.")
+        return _end(output, exits.INTERRUPTED, "Interrupted.")
     return output.abort(known)
 
 
@@ -250,11 +250,11 @@ def _one_line(message: str) -> str:
     return " ".join(message.split())
 
 
-def _end(output: Output, status: int, name: str, message: str) -> int:
+def _end(output: Output, status: int, message: str) -> int:
     from kgtool.errors import KgError
 
     error = KgError(message)
-    error.name = name
+    error.name = "INTERRUPTED"
     output.abort(error)
     return status
 

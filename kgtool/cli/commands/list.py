@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import columns as columns_of
@@ -11,7 +10,7 @@ from kgtool.cli.app import exits
 from kgtool.cli.app.kafka_refusals import STATES, parse_choices
 from kgtool.cli.describe import expiry
 from kgtool.cli.options.declare import declare, option, repeatable
-from kgtool.cli.options.group_selection import Selection, glob, in_java_order, no_match
+from kgtool.cli.options.group_selection import Selection, glob, java_order, no_match
 from kgtool.cli.options.shared import cluster_options, filter_options, open_session, positions
 from kgtool.cli.options.types import Name
 from kgtool.cli.output import kafka_tables, rows
@@ -175,7 +174,7 @@ def _arranged(groups: list[GroupListing], wanted: Wanted) -> list[GroupListing]:
     test = wanted.selection.lists({group.group for group in groups})
     return [
         group
-        for group in in_java_order(groups, attrgetter("group"))
+        for group in sorted(groups, key=lambda group: java_order(group.group))
         if test(group.group) and (not wanted.consumer_only or group.is_consumer_group)
     ]
 

@@ -135,7 +135,7 @@ class Screen:
     ) -> list[str]:
         fitting = fit(columns, rows, width)
         fits = fitting.width <= width
-        colored = fits and self._output.use_color is not False and terminal.has_color()
+        colored = fits and self._output.has_color
         lines = draw(columns, rows, sizes=fitting.sizes, colored=colored, mark=mark).splitlines()
         return lines if fits else [terminal.shorten(line, width, mark) for line in lines]
 

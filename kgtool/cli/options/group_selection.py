@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.errors import UsageError
 from kgtool.model import ItemError, Listing, Target
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kgtool.cli.output.output import Output
     from kgtool.columns import Column
     from kgtool.net.session import Session
-
-T = TypeVar("T")
 
 
 class Selection(NamedTuple):
@@ -128,20 +126,12 @@ class Selection(NamedTuple):
         if listing is not None and (self.all_groups or self._has_pattern):
             test = self.predicate()
             names.update(name for name in listing.consumer_groups if test(name))
-        return in_java_order(names, str)
+        return sorted(names, key=java_order)
 
 
 def java_order(text: str) -> bytes:
     """Sort key of ``java.lang.String.compareTo``: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
-
-
-def in_java_order(items: Iterable[T], name: Callable[[T], str]) -> list[T]:
-    """Sort by name as Java does; ASCII names, that is nearly all, need no other key for that."""
-    found = list(items)
-    if all(name(item).isascii() for item in found):
-        return sorted(found, key=name)
-    return sorted(found, key=lambda item: java_order(name(item)))
 
 
 def glob(pattern: str) -> Callable[[str], bool]:

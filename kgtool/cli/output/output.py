@@ -98,9 +98,12 @@ class Output:
     @property
     def is_colored(self) -> bool:
         """Whether tables have colours: only for people, and never in Kafka's form."""
-        if self.is_kafka_form or self.use_color is False:
-            return False
-        return self.is_terminal and terminal.has_color()
+        return not self.is_kafka_form and self.has_color and self.is_terminal
+
+    @property
+    def has_color(self) -> bool:
+        """Whether the user and the environment let a terminal have colours."""
+        return self.use_color is not False and terminal.has_color()
 
     @property
     def table_width(self) -> int | None:
@@ -224,9 +227,8 @@ class Output:
     def _painted(self, text: str) -> str:
         """Colour the word that a remark begins with, for people only."""
         word = text.partition(" ")[0]
-        if word not in _WORDS or self.is_kafka_form or self.use_color is False:
-            return text
-        if not (self._is_seen(self.stderr) and terminal.has_color()):
+        is_plain = self.is_kafka_form or not self.has_color
+        if word not in _WORDS or is_plain or not self._is_seen(self.stderr):
             return text
         return terminal.paint(word, _WORDS[word]) + text[len(word) :]
 

@@ -55,11 +55,6 @@ class Line:
         """Return the line for so many columns; None: nothing is to be said yet."""
         raise NotImplementedError
 
-    @property
-    def is_colored(self) -> bool:
-        """Whether the line may have colours."""
-        return self._output.use_color is not False and terminal.has_color()
-
     def __enter__(self) -> Self:
         self._before, self._output.before_writing = self._output.before_writing, self._make_room
         if terminal.is_terminal(self._stream) and os.environ.get("TERM", "dumb") != "dumb":
@@ -166,7 +161,8 @@ class Meter(Line):
         words += f", {self._failed} failed" if self._failed else ""
         if not self._total and self._part is None:
             return f"{self._what}: {words}"[:columns]
-        return fitted(f"{self._what} ", part, words, columns, ascii_only, colored=self.is_colored)
+        colored = self._output.has_color
+        return fitted(f"{self._what} ", part, words, columns, ascii_only, colored=colored)
 
 
 def progress_words(done: int, total: int | None, unit: str, seconds: float, part: float) -> str:

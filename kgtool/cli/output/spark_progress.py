@@ -46,7 +46,8 @@ class Progress(Line):
         if state.is_reading != self._phase:  # the rate is of what happens now
             self._phase, self._since = state.is_reading, time.monotonic()
         seconds = time.monotonic() - self._since
-        return line(state, seconds, columns, ascii_only=ascii_only, colored=self.is_colored)
+        colored = self._output.has_color
+        return line(state, seconds, columns, ascii_only=ascii_only, colored=colored)
 
 
 def line(
