@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from kgtool import metrics
 from kgtool.cli.describe.expiry import now_ms
@@ -32,8 +33,8 @@ def write(path: str, groups: Sequence[Found], cluster_id: str | None, errors: in
 
 def check(path: str) -> None:
     """Raise UsageError, before anything is sent, where no file can be put."""
-    folder = os.path.dirname(path) or "."  # noqa: PTH120 - pathlib costs start-up time
-    if os.path.isdir(path) or not os.path.isdir(folder):  # noqa: PTH112
+    folder = Path(path).parent
+    if Path(path).is_dir() or not folder.is_dir():
         raise UsageError(f"--prometheus: {path} is not a file in a folder that exists.")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--prometheus: the folder {folder} can't be written to.")
@@ -42,12 +43,10 @@ def check(path: str) -> None:
 def _replace(path: str, text: str) -> None:
     """Write beside the file, then rename: a reader sees the old or the new, never a part."""
     # Collectors take *.prom: the half-written file must not end like that.
-    beside = f"{path}.{os.getpid()}.tmp"
+    beside = Path(f"{path}.{os.getpid()}.tmp")
     try:
-        with open(beside, "x", encoding="utf-8") as file:  # noqa: PTH123
+        with beside.open("x", encoding="utf-8") as file:
             file.write(text)
-        os.replace(beside, path)  # noqa: PTH105
-    except BaseException:
-        if os.path.exists(beside):  # noqa: PTH110
-            os.unlink(beside)  # noqa: PTH108
-        raise
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
