@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgtool.cli.app.help import Command, examples
 from kgtool.cli.commands import describe
+from kgtool.cli.options.declare import declare
 from kgtool.cli.options.shared import get_output
 
 
-def run(**given: Any) -> Any:
-    """Describe what lags; without a selection, of all groups."""
+@declare(
+    "lag",
+    "kgtool lag",
+    "kgtool lag billing 'payments-*' --lag '>1000'",
+    "kgtool lag --by group --time-lag",
+    "kgtool lag --watch 5s",
+)
+def command(**given: Any) -> Any:
+    """Show lagging partitions, the largest lag first.
+
+    The same as describe --lagging --sort lag, of all groups unless some are named.
+    """
     if not any(given[name] for name in ("words", "group", "match", "regex")):
         given["all_groups"] = True
     given["lagging"] = True
@@ -20,18 +30,4 @@ def run(**given: Any) -> Any:
     return describe.command.callback(**given)
 
 
-command = Command(
-    "lag",
-    params=list(describe.command.params),
-    callback=run,
-    help="""Show lagging partitions, the largest lag first.
-
-    The same as describe --lagging --sort lag, of all groups unless some are named.
-    """,
-    epilog=examples(
-        "kgtool lag",
-        "kgtool lag billing 'payments-*' --lag '>1000'",
-        "kgtool lag --by group --time-lag",
-        "kgtool lag --watch 5s",
-    ),
-)
+command.params = describe.command.params
