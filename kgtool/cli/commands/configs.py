@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import escape
 
 _TYPES = ("consumer", "share", "streams")
+_COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
+"""One that is not between brackets, as ``ConfigCommand.parseConfigsToBeAdded`` tells it."""
 
 
 @declare(
@@ -101,7 +104,7 @@ def _changes(add: Iterable[str], delete: Iterable[str]) -> dict[str, str | None]
     """Read ``k=v,k2=[a,b]`` as ``kafka-configs.sh`` does; None stands for a deletion."""
     changes: dict[str, str | None] = {}
     for text in add:
-        for part in _split(text):
+        for part in filter(str.strip, _COMMA.split(text)):
             name, equals, value = part.partition("=")
             if not equals or not name.strip():
                 raise UsageError(f"--add-config takes NAME=VALUE, not '{part}'.")
@@ -116,18 +119,6 @@ def _take(changes: dict[str, str | None], name: str, value: str | None) -> None:
     if name in changes:
         raise UsageError(f"{name} appears twice.")
     changes[name] = value
-
-
-def _split(text: str) -> list[str]:
-    """Split at commas that are not between brackets."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char == "[") - (char == "]")
-        if char == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return [part for part in parts if part.strip()]
 
 
 class Found(NamedTuple):
