@@ -24,7 +24,7 @@ from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
 from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_with_type
-from kgtool.text import escape
+from kgtool.text import escape, listed
 
 _TYPES = ("consumer", "share", "streams")
 _COMMA = re.compile(r",(?=[^\]]*(?:\[|$))")
@@ -144,14 +144,14 @@ class Found(NamedTuple):
         return error is not None and error.name == "GROUP_ID_NOT_FOUND"
 
     @property
-    def counts(self) -> tuple[str, ...]:
-        """The types of configs that count for the group."""
-        return ("consumer",) if self.type in ("classic", "consumer") else (self.type or "",)
+    def counts(self) -> str | None:
+        """The type of configs that counts for the group."""
+        return "consumer" if self.type == "classic" else self.type
 
     def is_for_it(self, name: str) -> bool:
         """Whether a config counts for the group, or may."""
         kind = name.partition(".")[0]
-        return self.type is None or kind not in _TYPES or kind in self.counts
+        return self.type is None or kind not in _TYPES or kind == self.counts
 
 
 def _look(session: Session, groups: Sequence[str]) -> list[Found]:
@@ -167,13 +167,12 @@ def _say_classic(output: Output, found: Iterable[Found]) -> None:
     names = [escape(one.group) for one in found if one.type == "classic"]
     if names:
         output.note(
-            f"Note: {', '.join(names[:5])}{' and more' if len(names) > 5 else ''} "
-            f"{'is' if len(names) == 1 else 'are'} classic: configs apply once "
-            "the members speak the consumer protocol (KIP-848)."
+            f"Note: {listed(names, 5, ' and more')} {'is' if len(names) == 1 else 'are'} classic: "
+            "configs apply once the members speak the consumer protocol (KIP-848)."
         )
     missing = [escape(one.group) for one in found if one.is_missing]
     if missing:
-        output.note(f"Note: there is no group {', '.join(missing[:5])} now.")
+        output.note(f"Note: there is no group {listed(missing, 5, '')} now.")
 
 
 # -- describe ---------------------------------------------------------------------------------
@@ -209,6 +208,6 @@ def _checked(found: Found, item: Item, force: bool) -> Item:
     return item.failed(
         Refused(
             f"It applies to {kind} groups, and '{found.group}' is a {found.type} group.",
-            hint=f"Take {found.counts[0]}.… configs, or --force to set it anyway.",
+            hint=f"Take {found.counts}.… configs, or --force to set it anyway.",
         )
     )
