@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -67,8 +68,6 @@ def command(
     policy = Policy(force=given["force"], exact=True, as_member=given["as_member"])
     options = Options.of(output, given, policy)
     url = path if path is not None and "://" in path else None
-    from tempfile import TemporaryDirectory
-
     with ExitStack() as stack:
         if url is not None:
             folder_ = stack.enter_context(TemporaryDirectory(prefix="kgtool-"))
