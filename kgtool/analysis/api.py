@@ -67,7 +67,7 @@ class Tables:
     def close(self) -> None:
         """Let Spark forget the result; the session goes on."""
         if self._analysis is not None:
-            self._analysis.engine.free()  # type: ignore[attr-defined]
+            self._analysis.engine.free()
             self._analysis = None
 
     def __enter__(self) -> Tables:

@@ -12,7 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -22,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Blob, as_bytes, empty, from_bytes, nothing, pack
+from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pack
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.decode.tally import Counted
@@ -30,7 +29,7 @@ from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.input.inputs import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
-from kgtool.analysis.pipeline import Best, Finish, Order
+from kgtool.analysis.pipeline import Best, Engine, Finish, Order
 from kgtool.analysis.table_files import TableFiles, fill, of_topics
 from kgtool.analysis.tell import tell
 from kgtool.errors import AnalysisError
@@ -65,7 +64,7 @@ class _Kept:
             yield from_bytes(self._file.read(size))
 
 
-class Local:
+class Local(Engine):
     """Decodes, folds and keeps the tables."""
 
     def __init__(self, processes: int | None = None) -> None:
@@ -73,16 +72,10 @@ class Local:
         self._processes = processes or os.cpu_count() or 1
         self._blobs: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
         self._tables = _Kept()
-        self._put: dict[str, Any] = {}
+        self.given: dict[str, Any] = {}
         self._here = True
-        self._earlier: Sequence[str] = ()
-        self._keep_in: str | None = None
 
-    def go_on(self, earlier: Sequence[str], keep_in: str) -> None:
-        """Take up what runs before decoded, from there, and leave what this one decodes."""
-        self._earlier, self._keep_in = earlier, keep_in
-
-    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
+    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> list[Any]:
         """Decode the inputs; the notes about them."""
         self._here = sum(file.size for file in files) <= HERE_BYTES or self._processes == 1
         rows = [piece for file in files for piece in ranges(split_of(file))]
@@ -91,14 +84,12 @@ class Local:
         for blobs in self._each(decode, rows):
             decoded += blobs
             self.counted.see([from_bytes(b.data) for b in blobs if b.kind == schema.KIND_QUALITY])
-        if self._keep_in is not None:
-            _write(decoded, self._keep_in)
-        notes = [empty(schema.KIND_QUALITY)]
-        for blob in chain(decoded, _read(self._earlier)):
+        if self.keep_in is not None:
+            _write(decoded, self.keep_in)
+        decoded += _read(self.earlier)
+        for blob in decoded:
             self._blobs[blob.partition].append((blob.kind, blob.data))
-            if blob.kind == schema.KIND_QUALITY:
-                notes.append(from_bytes(blob.data))
-        return _plain(pa.concat_tables(notes))
+        return [from_bytes(blob.data) for blob in decoded if blob.kind == schema.KIND_QUALITY]
 
     def fold(self, plan: Plan) -> None:
         """Make the tables of every log partition."""
@@ -124,8 +115,8 @@ class Local:
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A table, whole, or its rows of some topics."""
-        if name in self._put:
-            return self._put[name]
+        if name in self.given:
+            return self.given[name]
         table = pa.concat_tables(self._tables.tables(name), promote_options="permissive")
         return table if topics is None else of_topics(table, topics)
 
@@ -165,14 +156,10 @@ class Local:
 
     def _pieces(self, name: str, finish: Finish) -> Iterator[Any]:
         """A table bit by bit, if it need not be whole."""
-        if finish.sum_by or name in self._put:
+        if finish.sum_by or name in self.given:
             yield self.frame(name, finish)
         else:
             yield from map(finish.each, self._tables.tables(name))
-
-    def put(self, name: str, table: Any) -> None:
-        """Let ``table`` be the one of that name."""
-        self._put[name] = table
 
     def frame(self, name: str, finish: Finish) -> Any:
         """A table of ``schema.TABLES``, an Arrow table."""
@@ -257,12 +244,6 @@ def _read(places: Sequence[str]) -> Iterator[Blob]:
     for place in places:
         for row in ds.dataset(place, format="parquet").to_table().to_pylist():
             yield Blob(**row)
-
-
-def _plain(notes: Any) -> Any:
-    """Texts as such, without a dictionary."""
-    index = notes.schema.get_field_index("path")
-    return notes.set_column(index, "path", notes["path"].cast(pa.string()))
 
 
 def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[Blob]:

@@ -12,6 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import lacks, schema
+from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.fold.rules_columns import Wrote
 from kgtool.analysis.fold.scene import Plan
@@ -49,11 +50,15 @@ class Finish(NamedTuple):
 class Engine(Protocol):
     """Who decodes and folds; tables stay where they were made until they are asked for."""
 
-    def go_on(self, earlier: Sequence[str], keep_in: str) -> None:
-        """Take up what runs before decoded, from there, and leave what this one decodes."""
+    earlier: Sequence[str] = ()
+    """Where runs before left what they decoded."""
+    keep_in: str | None = None
+    """Where this one leaves it."""
+    given: dict[str, Any]
+    """Tables that it did not make itself."""
 
-    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
-        """Decode the inputs; the notes about them: rows of ``schema.RECORDS``."""
+    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> list[Any]:
+        """Decode the inputs; the notes about them: tables of ``schema.RECORDS``."""
 
     def fold(self, plan: Plan) -> None:
         """Make the tables of every log partition."""
@@ -80,8 +85,9 @@ class Engine(Protocol):
     def write(self, tables: Mapping[str, Finish], base: str) -> None:
         """Write tables as Parquet files, each in its folder below a folder or a URL."""
 
-    def put(self, name: str, table: Any) -> None:
-        """Let ``table`` be the one of that name."""
+    def free(self) -> None:
+        """Forget what is kept elsewhere than in this process."""
+        return
 
 
 class Analysis:
@@ -98,7 +104,7 @@ class Analysis:
         """Whether the same record may be there more than once."""
         self._seen = None
         if state is not None:
-            engine.go_on(state.earlier, state.run)
+            engine.earlier, engine.keep_in = state.earlier, state.run
             self._seen = state.before.seen
             self.lacks |= state.before.lacks
             self.doubled |= state.before.doubled
@@ -113,7 +119,10 @@ class Analysis:
             whole=self.doubled, by_producer=self.basis.rules.new_coordinator,
             now_ms=time.time_ns() // 1_000_000, seen=self._seen,
         )  # fmt: skip
-        return self.engine.read(self.files, self.as_of_ms, detail)
+        found = self.engine.read(self.files, self.as_of_ms, detail)
+        notes = pa.concat_tables([empty(schema.KIND_QUALITY), *found])
+        path = notes.schema.get_field_index("path")
+        return notes.set_column(path, "path", notes["path"].cast(pa.string()))
 
     @cached_property
     def last_record_ms(self) -> int | None:
@@ -257,11 +266,11 @@ class Analysis:
         kinds = schema.arrow(schema.TABLES[name])
         engine = self.engine if name == "quality" else self._folded
         if name in schema.NEED_ALL and self.lacks & lacks.BLIND:
-            engine.put(name, kinds.empty_table())
+            engine.given[name] = kinds.empty_table()
         elif name == "whatif":
-            engine.put(name, pa.Table.from_pylist(self.whatif, schema=kinds))
+            engine.given[name] = pa.Table.from_pylist(self.whatif, schema=kinds)
         elif name in schema.OF_ALL:
-            engine.put(name, getattr(self, name))
+            engine.given[name] = getattr(self, name)
         self._made.add(name)
         return engine
 

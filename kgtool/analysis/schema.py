@@ -191,6 +191,9 @@ UPGRADES: Final = _columns("""
 older than the retention, so they go at the first check after the last member has left. A classic
 group keeps all of its offsets for the whole retention from then on."""
 
+CLEANUP: Final = _columns("group string, decision binary")
+"""What ``tables.cleanup`` decides about a group; no table that a user sees."""
+
 TABLES: Final = {
     "live": LIVE,
     "removals": REMOVALS,

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import empty, from_bytes
+from kgtool.analysis.decode.blobs import from_bytes
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.tally import State, Tally
 from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.input.inputs import InputFile
-from kgtool.analysis.pipeline import Best, Finish, Order
+from kgtool.analysis.pipeline import Best, Engine, Finish, Order
 from kgtool.analysis.spark.guest import changed
 from kgtool.analysis.spark.packed import (
     BLOBS,
@@ -49,7 +49,7 @@ WHILE_READING = {
 _LARGE = (*(name for name in schema.TABLES if name not in schema.OF_ALL), "changes", "cleanup")
 
 
-class OnSpark:
+class OnSpark(Engine):
     """Decodes and folds in the workers of a session."""
 
     def __init__(
@@ -61,33 +61,25 @@ class OnSpark:
         self.session = session
         self._settings = settings
         self._rows = rows
-        self._put: dict[str, Any] = {}
+        self.given: dict[str, Any] = {}
         self._small: dict[str, list[Any]] = {}
         self._kept: list[DataFrame] = []
-        self._earlier: list[str] = []
-        self._keep_in: str | None = None
 
-    def go_on(self, earlier: Sequence[str], keep_in: str) -> None:
-        """Take up what runs before decoded, from there, and leave what this one decodes."""
-        self._earlier, self._keep_in = [as_url(place) for place in earlier], as_url(keep_in)
-
-    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> Any:
+    def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> list[Any]:
         """Decode the inputs; the notes about them."""
         with changed(self.session, WHILE_READING):
             blobs = read(self.session, files, as_of_ms, detail, self._settings, self._rows)
             self._blobs = self._keep(blobs)
-            if self._keep_in is not None:
-                self._blobs.write.mode("overwrite").parquet(self._keep_in)
-            if self._earlier:
-                before = self.session.read.schema(BLOBS).parquet(*self._earlier)
+            if self.keep_in is not None:
+                self._blobs.write.mode("overwrite").parquet(as_url(self.keep_in))
+            if self.earlier:
+                before = self.session.read.schema(BLOBS).parquet(*map(as_url, self.earlier))
                 self._blobs = self._blobs.unionByName(before)
             notes = self._blobs.where(F.col("kind") == schema.KIND_QUALITY)
             found = notes.select("data").collect()
-        tables = [empty(schema.KIND_QUALITY), *(from_bytes(bytes(row.data)) for row in found)]
-        notes = pa.concat_tables(tables)
-        self._tasks = _tasks(pc.sum(notes["bytes"]).as_py() or 0)
-        path = notes.schema.get_field_index("path")
-        return notes.set_column(path, "path", notes["path"].cast(pa.string()))
+        tables = [from_bytes(bytes(row.data)) for row in found]
+        self._tasks = _tasks(sum(pc.sum(table["bytes"]).as_py() or 0 for table in tables))
+        return tables
 
     def fold(self, plan: Plan) -> None:
         """Make the tables of every log partition."""
@@ -106,8 +98,8 @@ class OnSpark:
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
         """A small table, whole, or the rows of some topics."""
-        if name in self._put:
-            return self._put[name]
+        if name in self.given:
+            return self.given[name]
         if name not in _LARGE:
             return pa.concat_tables(self._small.get(name, []), promote_options="permissive")
         rows = self._tables.where(F.col("name") == name).mapInArrow(picked(topics or ()), TABLES)
@@ -115,28 +107,23 @@ class OnSpark:
 
     def frame(self, name: str, finish: Finish) -> DataFrame:
         """A table of ``schema.TABLES`` as a frame."""
-        kinds = schema.TABLES[name]
-        if name in self._put:
-            return self.session.createDataFrame(self._put[name].to_pylist(), schema.ddl(kinds))
-        rows = self._frame(name, finish, schema.ddl(kinds))
+        kinds = schema.TABLES.get(name, schema.CLEANUP)
+        names, ddl = schema.names(kinds), schema.ddl(kinds)
+        if name in self.given:
+            return self.session.createDataFrame(self.given[name].to_pylist(), ddl)
+        some = self._tables.where(F.col("name") == name).select("data")
+        rows = some.mapInArrow(opened(finish.each, names), ddl)
         if finish.sum_by:
-            others = [each for each in schema.names(kinds) if each not in finish.sum_by]
+            others = [each for each in names if each not in finish.sum_by]
             sums = [(F.max if each in finish.most else F.sum)(each).alias(each) for each in others]
             rows = rows.groupBy(*finish.sum_by).agg(*sums)
-        return rows.select(*schema.names(kinds))
-
-    def _frame(self, name: str, finish: Finish, ddl: str) -> DataFrame:
-        names = [each.split()[0].strip("`") for each in ddl.split(", ")]
-        some = self._tables.where(F.col("name") == name).select("data")
-        return some.mapInArrow(opened(finish.each, names), ddl)
+        return rows.select(*names)
 
     def rows(
         self, name: str, finish: Finish, order: Order, limit: int | None
     ) -> Iterator[dict[str, Any]]:
         """The rows of a table; what is missing comes first."""
-        frame = self._frame(name, finish, CLEANUP_DDL) if name == "cleanup" else self.frame(
-            name, finish
-        )  # fmt: skip
+        frame = self.frame(name, finish)
         frame = frame.orderBy(*order) if order else frame
         # An iterator where there may be many: they need not fit into this process.
         found = (
@@ -162,8 +149,7 @@ class OnSpark:
         """How many rows have something in that column, up to a number."""
         value = F.col(column)
         wanted = value.isNotNull() if at_most is None else value <= at_most
-        found: int = self.frame(name, Finish(_same)).where(wanted).count()
-        return found
+        return int(self.frame(name, Finish()).where(wanted).count())
 
     def write(self, tables: Mapping[str, Finish], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``.
@@ -171,26 +157,21 @@ class OnSpark:
         Where the workers are this machine's, they write what they hold, all tables in one job: a
         job of Spark's for each of fifteen takes more than half of a run (2 M records: 20 of 38 s).
         """
-        here = not is_url(base) and is_local(self.session)
-        own = {name: self._put[name] for name in tables if here and name in self._put}
-        theirs = {name: finish for name, finish in tables.items() if here and name not in own}
+        if is_url(base) or not is_local(self.session):
+            for name, finish in tables.items():
+                place = as_url(f"{base}/{name}")
+                self.frame(name, finish).write.mode("overwrite").parquet(place)
+            return
+        theirs = {name: finish for name, finish in tables.items() if name not in self.given}
         if theirs:
             some = self._tables.where(F.col("name").isin(list(theirs)))
             sums = some.mapInArrow(filed(theirs, base, self._tasks), SUMS)
             sums = sums.repartition("bucket") if self._tasks > 1 else sums.coalesce(1)
             sums.mapInArrow(summed_up(theirs, base), "part int").collect()
-        for name in tables.keys() - theirs.keys() - own.keys():
-            place = as_url(f"{base}/{name}")
-            self.frame(name, tables[name]).write.mode("overwrite").parquet(place)
-        if here:
-            with TableFiles(base) as files:
-                for name, table in own.items():
-                    files.add(name, table)
-            fill(base, tables)
-
-    def put(self, name: str, table: Any) -> None:
-        """Let ``table`` be the one of that name."""
-        self._put[name] = table
+        with TableFiles(base) as files:
+            for name in tables.keys() & self.given.keys():
+                files.add(name, self.given[name])
+        fill(base, tables)
 
     def free(self) -> None:
         """Have Spark forget what was kept: where the session goes on."""
@@ -235,10 +216,3 @@ def as_url(place: str) -> str:
 def _tasks(size: int) -> int:
     """Of the fold, for so many bytes that were decoded."""
     return 1 if size <= TASK_BYTES else min(max(size // TASK_BYTES, LEAST), MOST)
-
-
-CLEANUP_DDL = "group string, decision binary"
-
-
-def _same(rows: Any) -> Any:
-    return rows
