@@ -162,9 +162,8 @@ def _parsed(place: Place, raw: bytes) -> Before:
 
 
 def _check_format(file: InputFile) -> None:
-    kinds = (formats.SEGMENT, formats.CLUSTER, formats.PARQUET, *formats.DUMPS)
     has_place = file.partition >= 0 or file.format == formats.PARQUET.name
-    if file.format not in [kind.name for kind in kinds] or not has_place:
+    if file.format not in formats.PLACED or not has_place:
         raise UsageError(f"--state can't go on from {file.path}: it doesn't tell log offsets.")
 
 

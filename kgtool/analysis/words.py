@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kgtool.text import DAY_MS as DAY_MS
 from kgtool.text import size as size
 from kgtool.text import span
 
-DAY_MS = 86_400_000
 _UNITS = (("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
 

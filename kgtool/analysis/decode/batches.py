@@ -13,8 +13,8 @@ import numpy as np
 
 from kgtool.analysis.decode.crc32c import crc32c
 from kgtool.analysis.decode.lockstep import Bools, Ints, View, read_records
-from kgtool.analysis.decode.segments import ATTRIBUTES_AT, HEADER_SIZE, PREFIX_SIZE, Chunk, Note
-from kgtool.records.batch import decompress
+from kgtool.analysis.decode.segments import ATTRIBUTES_AT, Chunk, Note
+from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE, decompress
 
 REASON_CRC = "wrong CRC"
 REASON_CODEC = "batch that can't be decompressed"
@@ -45,6 +45,11 @@ class Decoded(NamedTuple):
     leader_epoch: Ints | None = None
     """Of the partition's leader, and so of the coordinator that wrote the record."""
     producer_epoch: Ints | None = None
+
+    def size(self, index: Ints) -> Ints:
+        """Bytes of key and value of each of these records."""
+        sizes: Ints = self.key_size[index] + np.maximum(self.value_size[index], 0)
+        return sizes
 
     def only(self, which: Bools) -> Decoded:
         """Those for which ``which`` is set."""

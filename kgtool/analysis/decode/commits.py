@@ -120,7 +120,7 @@ def offset_rows(
         "commits": np.where(no_value, 0, runs.commits[keep]),
         "first_ms": at_ms[runs.first[keep]],
         "creates_group": creates[keep],
-        "bytes": records.key_size[index] + np.maximum(records.value_size[index], 0),
+        "bytes": records.size(index),
     }
 
 
@@ -225,13 +225,12 @@ def count_rows(
         return
     commit = np.zeros(len(place), dtype=np.int64)
     commit[: len(some.place)] = ~some.tombstone
-    size = records.key_size[place] + np.maximum(records.value_size[place], 0)
     columns = {
         "timestamp_ms": times[pairs // (len(group.dictionary) + 1)] * bucket_ms,
         "group": group.dictionary.take(pa.array(pairs % (len(group.dictionary) + 1))),
         "commits": np.bincount(code, commit).astype(np.int64),
         "records": np.bincount(code),
-        "bytes": np.bincount(code, size).astype(np.int64),
+        "bytes": np.bincount(code, records.size(place)).astype(np.int64),
     }
     yield rows(source, schema.KIND_COUNT, len(pairs), columns)
 

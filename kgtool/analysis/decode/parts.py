@@ -31,13 +31,13 @@ from kgtool.analysis.decode.rows import (
 from kgtool.analysis.decode.seen import without_batches, without_records
 from kgtool.analysis.decode.segments import Chunk, Note
 from kgtool.records import types
+from kgtool.records.control import ABORT, COMMIT
 
 REASON_MARKER = "control record that ends no transaction"
 REASON_UNKNOWN_KEY = "unknown key type {}"
 REASON_AFTER = "after --as-of"
 REASON_UNREADABLE = "can't be read: {}"
 
-ABORT, COMMIT = 0, 1
 FAR_MS = 1 << 61
 """No record is taken for older or younger than that (73 million years), so that differences of
 times fit into an int64 whatever a broken clock wrote."""
@@ -166,7 +166,7 @@ def _group_rows(
         "group": groups,
         "tombstone": records.value_size[rows] < 0,
         "detail": details,
-        "bytes": records.key_size[rows] + np.maximum(records.value_size[rows], 0),
+        "bytes": records.size(rows),
     }
     gone = (records.value_size[rows] < 0) & np.isin(key_type[rows], types.GROUP_TYPES)
     return columns, [(groups[place], index[place]) for place in np.flatnonzero(gone)]

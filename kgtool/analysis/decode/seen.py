@@ -8,7 +8,8 @@ import numpy as np
 
 from kgtool.analysis.decode.batches import Decoded
 from kgtool.analysis.decode.lockstep import View
-from kgtool.analysis.decode.segments import PREFIX_SIZE, Chunk
+from kgtool.analysis.decode.segments import Chunk
+from kgtool.records.batch import PREFIX_SIZE
 
 Spans = Sequence[tuple[int, int]]
 """From the first offset to behind the last one, in order, apart from each other."""

@@ -16,10 +16,8 @@ import numpy as np
 
 from kgtool.analysis.decode.crc32c import crc32c
 from kgtool.analysis.decode.lockstep import Ints, View
+from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE
 
-HEADER_SIZE = 61
-PREFIX_SIZE = 12
-"""Base offset and length; the length counts from here."""
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21

@@ -19,6 +19,7 @@ from kgtool.analysis.input import formats
 from kgtool.analysis.input.formats import HEAD_BYTES, Format
 from kgtool.analysis.input.inputs import (
     NO_PARTITION,
+    SEGMENT,
     TOPIC,
     Entry,
     InputFile,
@@ -38,10 +39,6 @@ SHOWN = 5
 MOST_BYTES = 256 << 20
 """Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
 
-_SEGMENT = re.compile(
-    r"(?:^|/)(?P<topic>[A-Za-z0-9._\-]{1,249})-(?P<partition>\d+)"
-    r"(?:\.(?P<dotted>\d+)\.log|/(?P<plain>\d+)\.log)$"
-)
 _PARTITION = re.compile(rf"{TOPIC}-(\d+)(?!\d)")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _BESIDES = re.compile(
@@ -133,30 +130,28 @@ def sort_out(listing: Listing) -> Inputs:
     others: Counter[str] = Counter()
     unknown: list[str] = []
     for entry in listing.entries:
-        posix = entry.path.replace(os.sep, "/")
-        segment = _SEGMENT.search(posix)
+        segment, name = SEGMENT.search(entry.path), entry.path.rpartition("/")[2]
         if segment is not None and segment["topic"] != TOPIC:
             others[segment["topic"]] += 1
         elif segment is not None and listing.is_remote and entry.size > MOST_BYTES:
             found.problems.append(f"{entry.path} is larger than 256 MiB: copy it to this machine.")
         elif segment is not None:
             found.files.append(_segment(entry, segment, listing))
-        elif listing.is_file or (entry.size and not _BESIDES.search(posix.rsplit("/", 1)[-1])):
+        elif listing.is_file or (entry.size and not _BESIDES.search(name)):
             file = _by_content(entry, listing)
             if isinstance(file, InputFile):
                 found.files.append(file)
             elif listing.is_file or not file.endswith(formats.UNKNOWN):
                 found.problems.append(f"{entry.path} {file}.")
             else:
-                unknown.append(posix.rsplit("/", 1)[-1])
+                unknown.append(name)
     _tell_of_others(found, listing, others, unknown)
     return found
 
 
 def _segment(entry: Entry, match: re.Match[str], listing: Listing) -> InputFile:
-    base = int(match["dotted"] or match["plain"])
     return InputFile(
-        entry.path, formats.SEGMENT.name, int(match["partition"]), base, entry.size,
+        entry.path, formats.SEGMENT.name, int(match["partition"]), int(match["base"]), entry.size,
         root=listing.root, is_remote=listing.is_remote,
     )  # fmt: skip
 
@@ -199,7 +194,7 @@ def _dumped(entry: Entry, head: bytes, kind: Format) -> tuple[int, int] | str:
     if kind not in formats.DUMPS:
         return NO_PARTITION, 0
     names = [name.decode(errors="replace") for name in SECTION.findall(head)]
-    segments = [_SEGMENT.search(name.replace("\\", "/")) for name in names]
+    segments = map(SEGMENT.search, names)
     topics = {match["topic"] for match in segments if match}
     if topics and TOPIC not in topics and entry.size <= HEAD_BYTES:
         return f"is a dump of {', '.join(sorted(topics))}, not of {TOPIC}"

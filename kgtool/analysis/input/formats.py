@@ -6,7 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 from kgtool.analysis import lacks
-from kgtool.analysis.input.readers.formatter_text import TOPIC
+from kgtool.analysis.input.inputs import TOPIC_NAME
 
 
 class Format(NamedTuple):
@@ -62,6 +62,8 @@ FORMATS: Final = {
 FORMATTERS: Final = (OFFSETS_JSON, GROUPS_JSON, OFFSETS_TEXT, GROUPS_TEXT)
 """These don't say where in which partition a record was."""
 DUMPS: Final = (DUMP_JSON, DUMP_TEXT, DUMP_OLD)
+PLACED: Final = tuple(kind.name for kind in (SEGMENT, CLUSTER, PARQUET, *DUMPS))
+"""Names of those that tell where in the log a record was."""
 
 UNKNOWN: Final = "is not in a known format"
 HEAD_BYTES = 1 << 20
@@ -69,9 +71,9 @@ HEAD_BYTES = 1 << 20
 
 _JSON = re.compile(rb'\{\s*"key"\s*:\s*\{\s*"(?:type|version)"\s*:\s*"?(\d+)"?\s*,\s*"data"\s*:')
 _JSON_BEGIN = re.compile(rb'\{\s*"key"\s*:\s*\{')
-_TOPIC = TOPIC.encode()
 _OFFSETS = re.compile(
-    rb"^\[.*?,%b,\d+\]::(?:NULL|OffsetAndMetadata\(|\[OffsetMetadata\[)" % _TOPIC, re.MULTILINE
+    rb"^\[.*?,%b,\d+\]::(?:NULL|OffsetAndMetadata\(|\[OffsetMetadata\[)" % TOPIC_NAME.encode(),
+    re.MULTILINE,
 )
 _GROUPS = re.compile(rb"::GroupMetadata\(groupId=|^[^\n]+::NULL\r?$", re.MULTILINE)
 _DUMP = re.compile(

@@ -7,6 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 TOPIC = "__consumer_offsets"
+TOPIC_NAME = r"[A-Za-z0-9._\-]{1,249}"
+"""A pattern."""
+SEGMENT = re.compile(
+    rf"(?:^|[/\\])(?P<topic>{TOPIC_NAME})-(?P<partition>\d+)[./\\](?P<base>\d+)\.log$"
+)
+"""The path of a segment: ``TOPIC-N/BASE.log``, or ``TOPIC-N.BASE.log`` in one folder."""
 NO_PARTITION = -1
 """Stands for the partitions of records whose partition is not told."""
 

@@ -14,14 +14,6 @@ from kgtool.analysis.input import formats
 from kgtool.analysis.input.inputs import NO_PARTITION, InputFile, Inputs, is_empty_log
 from kgtool.errors import ConfigError
 
-_PLACED = (
-    formats.SEGMENT.name,
-    formats.CLUSTER.name,
-    formats.PARQUET.name,
-    *(kind.name for kind in formats.DUMPS),
-)
-"""Formats that tell where in the log a record was."""
-
 
 def settled(inputs: Inputs) -> Inputs:
     """The inputs once everything is found: nothing twice, and what they tell together.
@@ -81,22 +73,17 @@ def _with_own_partitions(files: list[InputFile]) -> list[InputFile]:
     groups are in all of them; two with the same base offset are of two.
     """
     dumps = {kind.name for kind in formats.DUMPS}
-    nameless = [f for f in files if f.format in dumps and f.partition == NO_PARTITION]
     folders: dict[str, list[InputFile]] = {}
-    for file in nameless:
-        folders.setdefault(file.path.replace(os.sep, "/").rpartition("/")[0], []).append(file)
-    numbers: dict[str, int] = {}
+    for file in files:
+        if file.format in dumps and file.partition == NO_PARTITION:
+            folders.setdefault(file.path.rpartition("/")[0], []).append(file)
+    placed: dict[str, InputFile] = {}
     for some in folders.values():
         is_one = len({file.base_offset for file in some}) == len(some)
-        for file in some:
-            known = numbers[some[0].path] if is_one and some[0].path in numbers else None
-            numbers[file.path] = NO_PARTITION - 1 - len(numbers) if known is None else known
-    return [
-        file._replace(partition=numbers[file.path])
-        if file.format in dumps and file.path in numbers
-        else file
-        for file in files
-    ]
+        first = NO_PARTITION - 1 - len(placed)
+        for at, file in enumerate(some):
+            placed[file.path] = file._replace(partition=first if is_one else first - at)
+    return [placed.get(file.path, file) for file in files]
 
 
 def _as_one_partition(files: list[InputFile]) -> list[InputFile]:
@@ -122,11 +109,11 @@ def may_overlap(files: Sequence[InputFile]) -> bool:
     Segments of one folder are told apart by their names; those of other folders may be replicas.
     """
     kinds = {file.format for file in files}
-    if kinds & {formats.PARQUET.name, formats.FRAME.name} or len(kinds & set(_PLACED)) > 1:
+    if kinds & {formats.PARQUET.name, formats.FRAME.name} or len(kinds & set(formats.PLACED)) > 1:
         return True
     folders: dict[int, set[tuple[str, str]]] = {}
     for file in files:
-        if file.format in _PLACED:
-            folder = file.path.replace(os.sep, "/").rpartition("/")[0]
+        if file.format in formats.PLACED:
+            folder = file.path.rpartition("/")[0]
             folders.setdefault(file.partition, set()).add((file.root, folder))
     return any(len(some) > 1 for some in folders.values())

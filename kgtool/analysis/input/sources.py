@@ -62,7 +62,7 @@ def basis(
 ) -> Basis:
     """What the options say, or else cluster.json, or else the defaults; those are ``assumed``."""
     content = manifest or {}
-    configs = content.get("configs")
+    configs, topics = content.get("configs"), content.get("topics")
     configs = configs if isinstance(configs, dict) else {}
     assumed: list[str] = []
     chosen = retention.RULE_SETS.get(rules) or _rules_of(content)
@@ -70,20 +70,15 @@ def basis(
         chosen = DEFAULT_RULES
         assumed.append(f"rules {chosen.name}")
     minutes = _whole(configs.get("offsets.retention.minutes"))
-    if retention_ms is None and minutes is not None:
-        retention_ms = minutes * 60_000
     if retention_ms is None:
-        retention_ms = DEFAULT_RETENTION_MS
-        assumed.append(UNTOLD_RETENTION)
+        retention_ms = DEFAULT_RETENTION_MS if minutes is None else minutes * 60_000
+        assumed += [UNTOLD_RETENTION] if minutes is None else []
+    interval = _whole(configs.get("offsets.retention.check.interval.ms"))
     if check_interval_ms is None:
-        check_interval_ms = _whole(configs.get("offsets.retention.check.interval.ms"))
-    if check_interval_ms is None:
-        check_interval_ms = DEFAULT_INTERVAL_MS
-        assumed.append("check interval 10m")
-    taken_at = _whole(content.get("taken_at_ms"))
-    topics = content.get("topics")
+        check_interval_ms = DEFAULT_INTERVAL_MS if interval is None else interval
+        assumed += ["check interval 10m"] if interval is None else []
     return Basis(
-        chosen, retention_ms, check_interval_ms, taken_at, assumed,
+        chosen, retention_ms, check_interval_ms, _whole(content.get("taken_at_ms")), assumed,
         topics if isinstance(topics, list) else None,
     )  # fmt: skip
 

@@ -19,10 +19,10 @@ from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.inputs import InputFile, unquoted
 from kgtool.analysis.input.readers.ranges import Stretch, parts, ranges, split_of
+from kgtool.analysis.input.readers.textfile import SECTION
 from kgtool.analysis.spark.packed import BLOBS, packed
 from kgtool.analysis.spark.remote import Links
 
-HEADING = r"(?m)^Dumping ([^\r\n]*)"
 DUMPS = tuple(kind.name for kind in formats.DUMPS)
 
 
@@ -64,7 +64,8 @@ def read_remote(
 
 
 def _headings(rows: DataFrame) -> dict[str, dict[int, str]]:
-    name = F.explode(F.regexp_extract_all(F.col("value").cast("string"), F.lit(HEADING), 1))
+    pattern = F.lit(f"(?m){SECTION.pattern.decode()}")
+    name = F.explode(F.regexp_extract_all(F.col("value").cast("string"), pattern, 1))
     found: dict[str, dict[int, str]] = {}
     # In the order of the log, so that the last one of each split stays.
     for path, start, heading in rows.select("path", "start", name).collect():

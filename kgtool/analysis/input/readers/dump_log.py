@@ -28,11 +28,10 @@ from kgtool.analysis.decode.commits import REASON_KEY, REASON_VALUE
 from kgtool.analysis.decode.group_records import DECODED_TYPES
 from kgtool.analysis.decode.parts import REASON_MARKER, REASON_UNKNOWN_KEY
 from kgtool.analysis.decode.segments import REASON_TRUNCATED
-from kgtool.analysis.input.readers.formatter_text import TOPIC, group_value
+from kgtool.analysis.input.inputs import TOPIC_NAME
+from kgtool.analysis.input.readers.formatter_text import group_value
 from kgtool.analysis.input.readers.textfile import Unit
 from kgtool.analysis.input.readers.transcribe import (
-    ABORT,
-    COMMIT,
     MISFIT,
     Collected,
     group_key,
@@ -42,6 +41,7 @@ from kgtool.analysis.input.readers.transcribe import (
     printed_key,
     printed_value,
 )
+from kgtool.records.control import ABORT, COMMIT
 from kgtool.records.types import KNOWN_TYPES
 
 REASON_KEYLESS = "tombstone without a key (kafka-dump-log before 2.4)"
@@ -56,11 +56,12 @@ _KEY, _PAYLOAD = "key: ", " payload: "
 _MARKER = re.compile(r"endTxnMarker: (\w+) ")
 _UNKNOWN = re.compile(r"Unknown record type (-?\d+) at offset|unknown::version=(-?\d+)")
 _COMMIT_2_4 = re.compile(
-    rf"offset_commit::group=(.*?),partition=({TOPIC})-(\d+) payload: (?:offset=(-?\d+)|<DELETE>)",
+    rf"offset_commit::group=(.*?),partition=({TOPIC_NAME})-(\d+) payload: "
+    r"(?:offset=(-?\d+)|<DELETE>)",
     re.DOTALL,
 )
 _GROUP_2_4 = re.compile(r"group_metadata::group=(.*) payload: (<DELETE>|\{.*\})\s*$", re.DOTALL)
-_COMMIT_2_0 = re.compile(rf"offset::(.*?):({TOPIC}):(\d+) payload: (-?\d+)", re.DOTALL)
+_COMMIT_2_0 = re.compile(rf"offset::(.*?):({TOPIC_NAME}):(\d+) payload: (-?\d+)", re.DOTALL)
 _ERROR = 'Exception in thread "'
 _INVALID_END = re.compile(r"^Found \d+ invalid bytes at the end of", re.MULTILINE)
 _HEADING = re.compile(r"Dumping |(?:Log s|S)tarting offset: |Found |Mismatches in ")

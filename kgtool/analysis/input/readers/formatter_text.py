@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from kgtool.analysis.input.inputs import TOPIC_NAME
 from kgtool.analysis.input.readers.textfile import Unit
 from kgtool.analysis.input.readers.transcribe import (
     MISFIT,
@@ -30,8 +31,7 @@ from kgtool.analysis.input.readers.transcribe import (
 from kgtool.protocol.plan import encode
 from kgtool.records.group_metadata import GroupMetadataValue, MemberMetadata
 
-TOPIC = r"[A-Za-z0-9._\-]{1,249}"
-_KEY = rf"^\[(?P<group>.*?),(?P<topic>{TOPIC}),(?P<partition>\d+)\]::"
+_KEY = rf"^\[(?P<group>.*?),(?P<topic>{TOPIC_NAME}),(?P<partition>\d+)\]::"
 _OFFSETS = re.compile(
     _KEY + r"(?:(?P<null>NULL)"
     r"|OffsetAndMetadata\(offset=(?P<offset>-?\d+), leaderEpoch=[^,]*, metadata=.*,"

@@ -171,14 +171,15 @@ def _piece(rows: Any, partition: int) -> Piece:
 
 
 def _decoded(rows: Any) -> Decoded:
-    keys, key_at, key_size = _bytes(rows["key"])
-    values, value_at, value_size = _bytes(rows["value"])
+    both = [rows[name].combine_chunks().cast(pa.large_binary()) for name in ("key", "value")]
+    data, at, size = _bytes(pa.concat_arrays(both))
+    (key_at, value_at), (key_size, value_size) = np.split(at, 2), np.split(size, 2)
     offset = rows["offset"].to_numpy().astype(np.int64)
     nothing = np.zeros(len(offset), dtype=np.bool_)
     gap = np.zeros(len(offset), dtype=np.int64)
     gap[1:] = offset[1:] != offset[:-1] + 1
     return Decoded(
-        view=View(np.concatenate([keys, values])),
+        view=View(data),
         log_offset=offset,
         timestamp_ms=rows["timestamp_ms"].to_numpy().astype(np.int64),
         producer_id=np.full(len(offset), -1, dtype=np.int64),
@@ -186,20 +187,15 @@ def _decoded(rows: Any) -> Decoded:
         control=nothing,
         key_at=key_at,
         key_size=key_size,
-        value_at=value_at + len(keys),
+        value_at=value_at,
         value_size=value_size,
         stretch=np.cumsum(gap),
     )
 
 
-def _bytes(column: Any) -> tuple[Any, Ints, Ints]:
-    """The bytes of all of a column, and where each value is: size -1 is null."""
-    array = column.combine_chunks().cast(pa.large_binary())
-    bounds = np.frombuffer(array.buffers()[1], dtype=np.int64)
-    bounds = bounds[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    data = array.buffers()[2]
-    raw = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, np.uint8)
-    raw = raw[bounds[0] : bounds[-1]]
-    size = np.diff(bounds)
-    size[~pc.is_valid(array).to_numpy(zero_copy_only=False)] = -1
-    return raw, bounds[:-1] - bounds[0], size
+def _bytes(array: Any) -> tuple[bytes, Ints, Ints]:
+    """The bytes of all of an array of its own, and where each value is: size -1 is null."""
+    _, bounds, data = array.buffers()
+    at = np.frombuffer(bounds, dtype=np.int64, count=len(array) + 1)
+    size = np.where(array.is_valid().to_numpy(zero_copy_only=False), np.diff(at), -1)
+    return b"" if data is None else data.to_pybytes(), at[:-1], size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +11,7 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode.parts import Part, Piece
 from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import TOPIC, InputFile
+from kgtool.analysis.input.inputs import SEGMENT, TOPIC, InputFile
 from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text, parquet_rows
 from kgtool.analysis.input.readers.textfile import (
     BATCHES,
@@ -33,7 +32,6 @@ OTHER_TOPIC = "other-topic"
 """Format of the part of a dump that is not of ``__consumer_offsets``."""
 REASON_OTHER_TOPIC = f"dump of another topic than {TOPIC}"
 
-_DUMPED = re.compile(r"(?P<topic>[A-Za-z0-9._\-]{1,249})-(?P<partition>\d+)[./\\]\d+\.log$")
 _BETWEEN = {
     formats.OFFSETS_JSON.name: JSON_OBJECTS,
     formats.GROUPS_JSON.name: JSON_OBJECTS,
@@ -169,7 +167,7 @@ def _even(row: Row, start: int, end: int) -> Iterator[dict[str, Any]]:
 
 def section(name: str) -> dict[str, Any]:
     """What the name of a dumped file says about a part of the dump."""
-    found = _DUMPED.search(name)
+    found = SEGMENT.search(name)
     if found is None:
         return {}
     if found["topic"] != TOPIC:

@@ -19,8 +19,6 @@ from kgtool.errors import EncodeError
 from kgtool.records.printed import key_bytes, value_bytes
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES
 
-ABORT, COMMIT = 0, 1
-
 REASON_MALFORMED = "text that is not a record"
 REASON_CUT_OFF = "record cut off at the end"
 
