@@ -6,6 +6,7 @@ What decoding and folding gave is kept by Spark, as blobs; only what is small co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -26,12 +27,12 @@ from kgtool.analysis.spark.packed import (
     BLOBS,
     SUMS,
     TABLES,
-    filed,
-    folded,
-    opened,
-    picked,
-    summed_up,
-    told,
+    file_rows,
+    file_sums,
+    fold_rows,
+    open_rows,
+    pick_rows,
+    tell_rows,
 )
 from kgtool.analysis.spark.places import is_url
 from kgtool.analysis.spark.read import read
@@ -89,7 +90,7 @@ class OnSpark(Engine):
         else:
             blobs = blobs.coalesce(1)
         ordered = blobs.sortWithinPartitions("partition")
-        tables = ordered.mapInArrow(folded(plan), TABLES)
+        tables = ordered.mapInArrow(partial(fold_rows, plan=plan), TABLES)
         self._tables = self._keep(tables)
         small = self._tables.where(~F.col("name").isin(*_LARGE))
         for row in small.collect():
@@ -102,7 +103,8 @@ class OnSpark(Engine):
             return self.given[name]
         if name not in _LARGE:
             return pa.concat_tables(self._small.get(name, []), promote_options="permissive")
-        rows = self._tables.where(F.col("name") == name).mapInArrow(picked(topics or ()), TABLES)
+        some = self._tables.where(F.col("name") == name)
+        rows = some.mapInArrow(partial(pick_rows, topics=topics or ()), TABLES)
         return pa.concat_tables(from_bytes(bytes(row.data)) for row in rows.collect())
 
     def frame(self, name: str, finish: Finish) -> DataFrame:
@@ -112,7 +114,7 @@ class OnSpark(Engine):
         if name in self.given:
             return self.session.createDataFrame(self.given[name].to_pylist(), ddl)
         some = self._tables.where(F.col("name") == name).select("data")
-        rows = some.mapInArrow(opened(finish.each, names), ddl)
+        rows = some.mapInArrow(partial(open_rows, finish=finish.each, names=names), ddl)
         if finish.sum_by:
             others = [each for each in names if each not in finish.sum_by]
             sums = [(F.max if each in finish.most else F.sum)(each).alias(each) for each in others]
@@ -142,7 +144,9 @@ class OnSpark(Engine):
             for column, how in best
         ]
         frame = self.frame(name, finish)
-        frame = (frame.orderBy(*keys) if keys else frame).mapInArrow(told(do), "data binary")
+        frame = (frame.orderBy(*keys) if keys else frame).mapInArrow(
+            partial(tell_rows, do=do), "data binary"
+        )
         return (bytes(row.data) for row in frame.toLocalIterator(prefetchPartitions=True))
 
     def count(self, name: str, column: str, at_most: int | None) -> int:
@@ -165,9 +169,10 @@ class OnSpark(Engine):
         theirs = {name: finish for name, finish in tables.items() if name not in self.given}
         if theirs:
             some = self._tables.where(F.col("name").isin(list(theirs)))
-            sums = some.mapInArrow(filed(theirs, base, self._tasks), SUMS)
+            put = partial(file_rows, tables=theirs, base=base, buckets=self._tasks)
+            sums = some.mapInArrow(put, SUMS)
             sums = sums.repartition("bucket") if self._tasks > 1 else sums.coalesce(1)
-            sums.mapInArrow(summed_up(theirs, base), "part int").collect()
+            sums.mapInArrow(partial(file_sums, tables=theirs, base=base), "part int").collect()
         with TableFiles(base) as files:
             for name in tables.keys() & self.given.keys():
                 files.add(name, self.given[name])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -32,28 +34,22 @@ def packed(decode: Decode) -> Decode:
     return pack_rows
 
 
-def folded(plan: Plan) -> Decode:
-    """The function that gives rows of TABLES of rows of BLOBS, which are sorted by partition."""
-
-    def fold_rows(tables: Iterable[Any]) -> Iterator[Any]:
-        blobs: list[tuple[str, Any]] = []
-        partition: int | None = None
-        for table in tables:
-            columns = (table["partition"].to_pylist(), table["kind"].to_pylist(), table["data"])
-            for number, kind, data in zip(*columns, strict=True):
-                if number != partition:
-                    yield from _told(partition, blobs, plan)
-                    partition, blobs = number, []
-                blobs.append((kind, data.as_buffer()))
-        yield from _told(partition, blobs, plan)
-
-    return fold_rows
+def fold_rows(tables: Iterable[Any], plan: Plan) -> Iterator[Any]:
+    """Rows of TABLES of rows of BLOBS, which are sorted by partition."""
+    blobs = (
+        (partition, kind, data.as_buffer())
+        for table in tables
+        for partition, kind, data in zip(
+            table["partition"].to_pylist(), table["kind"].to_pylist(), table["data"], strict=True
+        )
+    )
+    for partition, some in groupby(blobs, itemgetter(0)):
+        yield from _rows(tell(partition, [blob[1:] for blob in some], plan))
 
 
-def _told(partition: int | None, blobs: list[tuple[str, Any]], plan: Plan) -> Iterator[Any]:
-    if partition is None:
-        return
-    for name, table in tell(partition, blobs, plan):
+def _rows(tables: Iterable[tuple[str, Any]]) -> Iterator[Any]:
+    """Tables as rows of TABLES."""
+    for name, table in tables:
         for data in as_bytes(table):
             yield _row(TABLES, (name, data))
 
@@ -67,68 +63,54 @@ def _row(columns: str, values: Iterable[Any]) -> Any:
     )
 
 
-def opened(finish: Callable[[Any], Any], names: list[str]) -> Decode:
-    """The function that gives a table's rows of its rows of TABLES."""
-
-    def open_rows(tables: Iterable[Any]) -> Iterator[Any]:
-        for table in tables:
-            for data in table["data"]:
-                rows = finish(from_bytes(data.as_buffer())).select(names)
-                yield from rows.combine_chunks().to_batches()
-
-    return open_rows
+def open_rows(
+    tables: Iterable[Any], finish: Callable[[Any], Any], names: list[str]
+) -> Iterator[Any]:
+    """A table's rows of its rows of TABLES."""
+    for table in tables:
+        for data in table["data"]:
+            rows = finish(from_bytes(data.as_buffer())).select(names)
+            yield from rows.combine_chunks().to_batches()
 
 
-def picked(topics: Sequence[str]) -> Decode:
-    """The function that keeps of rows of TABLES what is of some topics."""
-
-    def pick_rows(rows: Iterable[Any]) -> Iterator[Any]:
-        for name, table in _read(rows):
-            for data in as_bytes(of_topics(table, topics)):
-                yield _row(TABLES, (name, data))
-
-    return pick_rows
+def pick_rows(rows: Iterable[Any], topics: Sequence[str]) -> Iterator[Any]:
+    """What is of some topics, of rows of TABLES."""
+    return _rows((name, of_topics(table, topics)) for name, table in _read(rows))
 
 
-def filed(tables: Mapping[str, Finish], base: str, buckets: int) -> Decode:
-    """The function that writes rows of TABLES to Parquet files.
+def file_rows(
+    rows: Iterable[Any], tables: Mapping[str, Finish], base: str, buckets: int
+) -> Iterator[Any]:
+    """Write rows of TABLES to Parquet files.
 
-    It gives rows of SUMS: of a table whose rows are added up what this task has of it. A task that
-    is repeated writes the same files again.
+    Gives rows of SUMS: of a table whose rows are added up what this task has of it. A task that is
+    repeated writes the same files again.
     """
-
-    def file_rows(rows: Iterable[Any]) -> Iterator[Any]:
-        sums: dict[str, Any] = {}
-        with TableFiles(base, _task()) as files:
-            for name, table in _read(rows):
-                finish = tables[name]
-                some = finish.each(table)
-                if finish.sum_by:
-                    sums[name] = _added(sums.get(name), some, finish)
-                else:
-                    files.add(name, some)
-        for name, table in sums.items():
-            for number, some in split(table, "family", buckets):
-                for data in as_bytes(some):
-                    yield _row(SUMS, (number, name, data))
-
-    return file_rows
-
-
-def summed_up(tables: Mapping[str, Finish], base: str) -> Decode:
-    """The function that writes what all tasks have of some rows, in SUMS, to Parquet files."""
-
-    def file_sums(rows: Iterable[Any]) -> Iterator[Any]:
-        sums: dict[str, Any] = {}
+    sums: dict[str, Any] = {}
+    with TableFiles(base, _task()) as files:
         for name, table in _read(rows):
-            sums[name] = _added(sums.get(name), table, tables[name])
-        part = _task()
-        with TableFiles(base, part) as files:
-            for name, table in sums.items():
-                files.add(name, table)
-        yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32())})
+            finish = tables[name]
+            some = finish.each(table)
+            if finish.sum_by:
+                sums[name] = _added(sums.get(name), some, finish)
+            else:
+                files.add(name, some)
+    for name, table in sums.items():
+        for number, some in split(table, "family", buckets):
+            for data in as_bytes(some):
+                yield _row(SUMS, (number, name, data))
 
-    return file_sums
+
+def file_sums(rows: Iterable[Any], tables: Mapping[str, Finish], base: str) -> Iterator[Any]:
+    """Write what all tasks have of some rows, in SUMS, to Parquet files."""
+    sums: dict[str, Any] = {}
+    for name, table in _read(rows):
+        sums[name] = _added(sums.get(name), table, tables[name])
+    part = _task()
+    with TableFiles(base, part) as files:
+        for name, table in sums.items():
+            files.add(name, table)
+    yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32())})
 
 
 def _read(rows: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -150,11 +132,9 @@ def _task() -> int:
     return int(context.partitionId())
 
 
-def told(do: Callable[[Iterable[Any]], Iterator[bytes]]) -> Decode:
-    """The function that gives a row for each of the bytes that ``do`` makes of Arrow batches."""
-
-    def tell_rows(tables: Iterable[Any]) -> Iterator[Any]:
-        for data in do(tables):
-            yield pa.RecordBatch.from_pydict({"data": pa.array([data], pa.binary())})
-
-    return tell_rows
+def tell_rows(
+    tables: Iterable[Any], do: Callable[[Iterable[Any]], Iterator[bytes]]
+) -> Iterator[Any]:
+    """A row for each of the bytes that ``do`` makes of Arrow batches."""
+    for data in do(tables):
+        yield pa.RecordBatch.from_pydict({"data": pa.array([data], pa.binary())})
