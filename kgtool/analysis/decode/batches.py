@@ -10,6 +10,7 @@ import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kgtool.analysis.decode.crc32c import crc32c
 from kgtool.analysis.decode.lockstep import Bools, Ints, View, read_records
@@ -57,105 +58,82 @@ class Decoded(NamedTuple):
         return Decoded(self.view, *columns)
 
 
-class _Headers(NamedTuple):
-    """One entry a batch."""
+HEADER = np.dtype([
+    ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", ">i1"),
+    ("crc", ">u4"), ("attributes", ">i2"), ("last_offset_delta", ">i4"),
+    ("base_timestamp", ">i8"), ("max_timestamp", ">i8"), ("producer_id", ">i8"),
+    ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("records", ">i4"),
+])  # fmt: skip
+"""Of a DefaultRecordBatch."""
+_INTS = np.dtype([(name, np.int64) for name in HEADER.names or ()])
+Headers = NDArray[np.void]
+"""One entry a batch, with the fields of HEADER, all of them as int64."""
 
-    at: Ints
-    base_offset: Ints
-    size: Ints
-    leader_epoch: Ints
-    attributes: Ints
-    base_timestamp: Ints
-    max_timestamp: Ints
-    producer_id: Ints
-    producer_epoch: Ints
-    record_count: Ints
 
-    def only(self, which: Bools) -> _Headers:
-        return _Headers(*(column[which] for column in self))
+def read_headers(view: View, at: Ints) -> Headers:
+    """The headers of the batches at these positions."""
+    return view.structs(HEADER, at).astype(_INTS)
 
 
 def read_chunk(chunk: Chunk) -> tuple[Decoded, list[Note]]:
     """Every record of the chunk's sound batches, and a note for each of the others."""
-    view = View(chunk.data)
-    headers = _headers(view, np.array(chunk.starts, dtype=np.int64))
+    view, at = View(chunk.data), np.array(chunk.starts, dtype=np.int64)
+    headers = read_headers(view, at)
+    ends = at + PREFIX_SIZE + headers["length"]
     notes: list[Note] = []
-    right = _crc_matches(view, headers)
-    headers = _without(headers, right, REASON_CRC, chunk, notes)
-    view, starts, ends, readable = _payloads(view, chunk.data, headers)
-    headers = _without(headers, readable, REASON_CODEC, chunk, notes)
-    starts, ends = starts[readable], ends[readable]
-    records, sound = read_records(view, starts, ends, headers.record_count)
-    _without(headers, sound, REASON_RECORDS, chunk, notes)
-    batch = records.batch
-    attributes = headers.attributes[batch]
-    own_time = headers.base_timestamp[batch] + records.timestamp_delta
+    right = crc32c(view.bytes, at + ATTRIBUTES_AT, ends) == headers["crc"]
+    notes += _bad(headers, at, ~right, REASON_CRC, chunk)
+    at, ends, headers = at[right], ends[right], headers[right]
+    view, starts, ends, readable = _payloads(view, chunk.data, at + HEADER_SIZE, ends, headers)
+    notes += _bad(headers, at, ~readable, REASON_CODEC, chunk)
+    at, starts, ends, headers = at[readable], starts[readable], ends[readable], headers[readable]
+    records, sound = read_records(view, starts, ends, headers["records"])
+    notes += _bad(headers, at, ~sound, REASON_RECORDS, chunk)
+    header = headers[records.batch]
+    attributes = header["attributes"]
+    own_time = header["base_timestamp"] + records.timestamp_delta
     appended = (attributes & LOG_APPEND_TIME) != 0
     decoded = Decoded(
         view=view,
-        log_offset=headers.base_offset[batch] + records.offset_delta,
-        timestamp_ms=np.where(appended, headers.max_timestamp[batch], own_time),
-        producer_id=headers.producer_id[batch],
+        log_offset=header["base_offset"] + records.offset_delta,
+        timestamp_ms=np.where(appended, header["max_timestamp"], own_time),
+        producer_id=header["producer_id"].copy(),
         transactional=(attributes & TRANSACTIONAL) != 0,
         control=(attributes & CONTROL) != 0,
         key_at=records.key_at,
         key_size=records.key_size,
         value_at=records.value_at,
         value_size=records.value_size,
-        leader_epoch=headers.leader_epoch[batch],
-        producer_epoch=headers.producer_epoch[batch],
+        leader_epoch=header["leader_epoch"].copy(),
+        producer_epoch=header["producer_epoch"].copy(),
     )
     return decoded, notes
 
 
-def _headers(view: View, at: Ints) -> _Headers:
-    return _Headers(
-        at=at,
-        base_offset=view.i64(at),
-        size=view.i32(at + 8) + PREFIX_SIZE,
-        leader_epoch=view.i32(at + PREFIX_SIZE),
-        attributes=view.i16(at + ATTRIBUTES_AT),
-        base_timestamp=view.i64(at + 27),
-        max_timestamp=view.i64(at + 35),
-        producer_id=view.i64(at + 43),
-        producer_epoch=view.i16(at + 51),
-        record_count=view.i32(at + 57),
-    )
+def _bad(headers: Headers, at: Ints, bad: Bools, reason: str, chunk: Chunk) -> list[Note]:
+    """Notes about batches of which nothing is read."""
+    return [
+        Note(reason, chunk.position + place, PREFIX_SIZE + length, max(count, 0))
+        for place, length, count in zip(
+            at[bad].tolist(), headers["length"][bad].tolist(), headers["records"][bad].tolist(),
+            strict=True,
+        )
+    ]  # fmt: skip
 
 
-def _crc_matches(view: View, headers: _Headers) -> Bools:
-    found = crc32c(view.bytes, headers.at + ATTRIBUTES_AT, headers.at + headers.size)
-    matches: Bools = found == view.u32(headers.at + 17)
-    return matches
-
-
-def _without(
-    headers: _Headers, good: Bools, reason: str, chunk: Chunk, notes: list[Note]
-) -> _Headers:
-    """The good ones; the others are noted."""
-    if good.all():
-        return headers
-    bad = headers.only(~good)
-    for at, size, count in zip(
-        bad.at.tolist(), bad.size.tolist(), bad.record_count.tolist(), strict=True
-    ):
-        notes.append(Note(reason, chunk.position + at, size, max(count, 0)))
-    return headers.only(good)
-
-
-def _payloads(view: View, data: bytes, headers: _Headers) -> tuple[View, Ints, Ints, Bools]:
+def _payloads(
+    view: View, data: bytes, starts: Ints, ends: Ints, headers: Headers
+) -> tuple[View, Ints, Ints, Bools]:
     """Where each batch's records are, once those that are compressed are not any more."""
-    starts = headers.at + HEADER_SIZE
-    ends = headers.at + headers.size
     readable = np.ones(len(starts), dtype=np.bool_)
-    compressed = np.flatnonzero(headers.attributes & CODEC_MASK)
+    compressed = np.flatnonzero(headers["attributes"] & CODEC_MASK)
     if not compressed.size:
         return view, starts, ends, readable
     parts: list[bytes] = [data]
     behind = len(data)
     for index in compressed.tolist():
         payload = data[int(starts[index]) : int(ends[index])]
-        plain = _decompress(payload, int(headers.attributes[index]) & CODEC_MASK)
+        plain = _decompress(payload, int(headers["attributes"][index]) & CODEC_MASK)
         if plain is None:
             readable[index] = False
             continue

@@ -39,12 +39,14 @@ class View:
         """The same bytes for reading one at a time."""
         return memoryview(self.bytes.data)
 
+    def structs(self, kind: np.dtype[np.void] | str, positions: Ints) -> NDArray[np.void]:
+        """Values of a numpy type, all of which lie inside."""
+        count = max(len(self.bytes) - np.dtype(kind).itemsize + 1, 0)
+        view: NDArray[np.void] = np.ndarray((count,), kind, self.bytes, 0, (1,))
+        return view[positions]
+
     def _at(self, kind: str, positions: Ints) -> Ints:
-        width = np.dtype(kind).itemsize
-        view: NDArray[np.int64] = np.ndarray(
-            (len(self.bytes) - width + 1,), kind, self.bytes, 0, (1,)
-        )
-        return view[np.minimum(positions, self.size)].astype(np.int64)
+        return self.structs(kind, np.minimum(positions, self.size)).astype(np.int64)
 
     def u8(self, positions: Ints) -> Ints:
         """Unsigned bytes."""
@@ -57,10 +59,6 @@ class View:
     def i32(self, positions: Ints) -> Ints:
         """Signed 32-bit integers."""
         return self._at(">i4", positions)
-
-    def u32(self, positions: Ints) -> Ints:
-        """Unsigned 32-bit integers."""
-        return self._at(">u4", positions)
 
     def i64(self, positions: Ints) -> Ints:
         """Signed 64-bit integers."""

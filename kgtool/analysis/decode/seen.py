@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.batches import Decoded, read_headers
 from kgtool.analysis.decode.lockstep import View
 from kgtool.analysis.decode.segments import Chunk
 from kgtool.records.batch import PREFIX_SIZE
@@ -15,7 +15,6 @@ Spans = Sequence[tuple[int, int]]
 """From the first offset to behind the last one, in order, apart from each other."""
 Seen = Mapping[int, Spans]
 """By partition of ``__consumer_offsets``."""
-_LENGTH_AT, _LAST_DELTA_AT = 8, 23
 
 
 def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -35,14 +34,14 @@ def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def without_batches(chunk: Chunk, spans: Spans) -> tuple[Chunk, int]:
     """The chunk without the batches all of whose offsets are among those; bytes of the others."""
-    view = View(chunk.data)
     at = np.array(chunk.starts, dtype=np.int64)
-    first = view.i64(at)
-    last = first + view.i32(at + _LAST_DELTA_AT)
+    headers = read_headers(View(chunk.data), at)
+    first = headers["base_offset"]
+    last = first + headers["last_offset_delta"]
     known = np.zeros(len(at), dtype=np.bool_)
     for start, end in spans:
         known |= (start <= first) & (last < end)
-    size = view.i32(at[~known] + _LENGTH_AT) + PREFIX_SIZE
+    size = headers["length"][~known] + PREFIX_SIZE
     return chunk._replace(starts=at[~known].tolist()), int(size.sum())
 
 
