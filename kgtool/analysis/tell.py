@@ -75,9 +75,10 @@ def _told(scene: Scene) -> Tables:
     yield "curve", totals.curve(changes, scene.plan.end_ms)
     if wanted.bucket_ms is not None:
         yield "changes", changes
-        yield "counted", metrics.counted(scene, gone)
+        written = by_family.writers(scene)
+        yield "writers", written
+        yield "counted", metrics.counted(scene, written, gone)
         yield "deleted", metrics.deleted(scene, gone)
-        yield "writers", by_family.writers(scene)
     if wanted.gaps:
         yield "gaps", by_family.gaps(scene, gone)
     if wanted.scenarios:

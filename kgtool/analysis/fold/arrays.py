@@ -6,7 +6,7 @@ A missing integer is ``NONE``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,11 @@ class Runs:
         inside = after < self.size
         inside[inside] = self.start[after[inside]] == self.start[inside]
         return np.where(inside, after, none)
+
+
+def stacked(parts: Iterable[Iterable[NDArray[Any]]]) -> list[Any]:
+    """The columns of these parts, one below the other."""
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
 SLAB = 1 << 17

@@ -6,7 +6,7 @@ from its own record as pending, and from its COMMIT marker as stored.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from kgtool.analysis.fold.arrays import (
     following,
     greatest_so_far,
     slabs,
+    stacked,
 )
 from kgtool.analysis.fold.log import Log
 from kgtool.retention.rules import RuleSet
@@ -101,9 +102,7 @@ class _Events(NamedTuple):
 
 def history(log: Log, rules: RuleSet) -> History:
     """Everything that matters of every key, by key and position."""
-    parts = [_history(log, rules, places) for places in slabs(log.offsets.key)]
-    columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    return History(*columns)
+    return History(*stacked(_history(log, rules, places) for places in slabs(log.offsets.key)))
 
 
 def _history(log: Log, rules: RuleSet, places: Ints) -> History:
@@ -166,6 +165,6 @@ def _events(log: Log, places: Ints) -> _Events:
             over, rows.key[over], ends.position[closed], at_ms, log.markers.committed[marker],
             at_ms, *np.full((2, len(over)), NONE),
         )  # fmt: skip
-        events = _Events(*(np.concatenate(pair) for pair in zip(events, stored, strict=True)))
+        events = _Events(*stacked((events, stored)))
     order = np.lexsort((rows.log_offset[events.row], events.position, events.key))
     return _Events(*(column[order] for column in events))

@@ -71,19 +71,17 @@ def _steps(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
     return rows, change, at_ms, scene.log.keys.group[past.key[rows]]
 
 
-def counted(scene: Scene, gone: Removals) -> Any:
+def counted(scene: Scene, writers: Any, gone: Removals) -> Any:
     """``what, bucket_start_ms, count``: all that this partition alone tells.
+
+    ``writers``: rows of ``schema.WRITERS``.
 
     ``what`` is a place in COUNTS.
     """
     bucket_ms = scene.plan.wanted.bucket_ms
     assert bucket_ms is not None
     log = scene.log
-    if scene.plan.doubled:
-        commit = ~log.offsets.tombstone
-        at_ms, count = log.offsets.at_ms[commit], log.offsets.commits[commit]
-    else:
-        at_ms, count = ints(log.counts["timestamp_ms"]), ints(log.counts["commits"])
+    at_ms, count = ints(writers["bucket_ms"]), ints(writers["commits"])
     expired = gone.at_ms[~gone.own & (gone.cause == EXPIRED)]
     rebalanced = log.own.at_ms[completed(scene)]
     parts = [

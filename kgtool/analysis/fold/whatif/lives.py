@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
-from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, Runs
+from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, Runs, stacked
 from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.whatif import checks
@@ -21,8 +21,9 @@ from kgtool.analysis.fold.whatif.played import Lives, play
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.fold.whatif.story import (
     PEND,
+    Events,
+    Puts,
     endangered,
-    joined,
     puts,
     story,
     tick_before,
@@ -47,7 +48,7 @@ def told(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Past:
 
 def touched(past: Past, scenarios: Sequence[Scenario]) -> Story:
     """What checks may remove."""
-    parts, flags = [], []
+    parts: list[list[Any]] = []
     for happened in puts(past.scene, past.events, past.end_ms):
         which = endangered(scenarios, happened)
         for scenario in scenarios:
@@ -55,9 +56,10 @@ def touched(past: Past, scenarios: Sequence[Scenario]) -> Story:
             which |= checks.endangered(scenario, states, happened)
         runs, commit = happened.runs, happened.is_commit
         kept = which | ~commit | ~runs.lag(commit & ~which, False) | ~runs.lead(commit, False)
-        parts.append(happened.only(kept))
-        flags.append(which[kept])
-    return Story(past, joined(parts), np.flatnonzero(np.concatenate(flags)))
+        parts.append([*happened.events.only(kept), happened.until_ms[kept], which[kept]])
+    *columns, until_ms, which = stacked(parts)
+    some = Puts(past.scene, Events(*columns), until_ms)
+    return Story(past, some, np.flatnonzero(which))
 
 
 def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
@@ -74,8 +76,7 @@ def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
         found = [each.only(~again[each.group]) for each in (offsets.lives, groups)]
         if again.any():
             found.append(play(known.past, scenario, again))
-        columns: list[Any] = [np.concatenate(column) for column in zip(*found, strict=True)]
-        yield Lives(*columns)
+        yield Lives(*stacked(found))
 
 
 class _Offsets(NamedTuple):
@@ -146,7 +147,7 @@ def _steps(known: Story, scenario: Scenario, states: Timeline, found: _Offsets) 
         _step(states.group, states.clock_ms, states.position, state=np.arange(size),
               wakes=states.armed, own=states.armed),
     )  # fmt: skip
-    steps = _Steps(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    steps = _Steps(*stacked(parts))
     order = np.lexsort((steps.position, steps.check, steps.time, steps.group))
     return _Steps(*(column[order] for column in steps))
 
@@ -174,7 +175,7 @@ def _groups(
     went = _bare(TOMBSTONE, steps.group[removed], tick, tick)._replace(
         expired=np.ones(len(removed), dtype=np.bool_)
     )
-    return Lives(*(np.concatenate(pair) for pair in zip(lived, went, strict=True))), coupled
+    return Lives(*stacked((lived, went))), coupled
 
 
 def _bare(role: int, group: Ints, from_ms: Ints, until_ms: Ints) -> Lives:

@@ -6,12 +6,12 @@ can find open are taken for what they come to: a commit where they end, or nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, codes, following, slabs
+from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, codes, following, slabs, stacked
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.offsets import transaction_ends
 from kgtool.analysis.fold.removals import CONVERTED, EXPLICIT, Removals
@@ -184,21 +184,16 @@ def _follows(events: Events, begun: Ints, end: Ints) -> Bools:
 class Puts:
     """Commits and deletions by key and position; one array entry each.
 
-    ``until_ms``: from then on the next one counts. ``again``: the index of the next commit of its
-    key; -1: none.
+    ``until_ms``: from then on the key's next one counts, whether or not that is here. ``commit_ms``
+    and ``offset`` are those of commits. ``again``: the index of the next commit here; -1: none.
     """
 
-    def __init__(self, events: Events, commit_ms: Ints, offset: Ints, until_ms: Ints) -> None:
-        self.events, self.commit_ms, self.offset, self.until_ms = (
-            events, commit_ms, offset, until_ms,
-        )  # fmt: skip
+    def __init__(self, scene: Scene, events: Events, until_ms: Ints) -> None:
+        self.events, self.until_ms = events, until_ms
+        self.commit_ms = scene.log.offsets.commit_ms[events.row]
+        self.offset = scene.log.offsets.offset[events.row]
         self.runs, self.is_commit = Runs(events.key), events.what == COMMIT
         self.again = self.runs.first_behind(self.is_commit)
-
-    def only(self, which: Bools) -> Puts:
-        """Those for which it is set; ``until_ms`` stays that of the next one of all."""
-        columns = (self.commit_ms, self.offset, self.until_ms)
-        return Puts(self.events.only(which), *(column[which] for column in columns))
 
 
 def puts(scene: Scene, events: Events, end_ms: Ints) -> Iterator[Puts]:
@@ -216,29 +211,10 @@ def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
         found = following(wipes.group, wipes.position, commit.group, commit.position)
         pairs = np.unique(np.stack([commit.key[found >= 0], found[found >= 0]]), axis=1)
         swept = wipes.only(pairs[1])._replace(key=pairs[0], what=np.full(pairs.shape[1], FORGET))
-        some = Events(*(np.concatenate(pair) for pair in zip(some, swept, strict=True)))
+        some = Events(*stacked((some, swept)))
         some = some.only(np.lexsort((some.position, some.key)))
-    runs, offsets = Runs(some.key), scene.log.offsets
-    until = runs.lead(some.clock_ms, NONE)
-    until = np.where(until == NONE, end_ms[some.group], until)
-    at = np.where(some.what == COMMIT, some.row, 0)
-    none = np.full(runs.size, NONE)
-    commit_ms, offset = (
-        (offsets.commit_ms[at], offsets.offset[at]) if len(offsets.key) else (none, none)
-    )
-    return Puts(some, commit_ms, offset, until)
-
-
-def joined(parts: Sequence[Puts]) -> Puts:
-    """Those of several keys, in the order of keys."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def both(columns: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        return (np.concatenate(each) for each in zip(*columns, strict=True))
-
-    rest = both((part.commit_ms, part.offset, part.until_ms) for part in parts)
-    return Puts(Events(*both(part.events for part in parts)), *rest)
+    until = Runs(some.key).lead(some.clock_ms, NONE)
+    return Puts(scene, some, np.where(until == NONE, end_ms[some.group], until))
 
 
 def endangered(scenarios: Sequence[Scenario], happened: Puts) -> Bools:
