@@ -40,6 +40,10 @@ class Stored(NamedTuple):
     since_ms: int
 
 
+_ANY = Stored(("\x00", 0), Put(CommittedOffset(0), 0, 0, 0), 0)
+"""Of a topic that there can't be, so no member holds it."""
+
+
 class Life(NamedTuple):
     """From when until when something was there; ``role`` says what."""
 
@@ -80,6 +84,8 @@ class GroupReplay:
         self.tickets = count()
         self.is_stale = False
         """Whether a change of the group changes all of that."""
+        self.goes_by_commit = False
+        """Whether an offset without a date of its own goes no sooner than commit + retention."""
 
     # --- events --------------------------------------------------------------------------------
 
@@ -229,14 +235,20 @@ class GroupReplay:
 
     def _wait(self, stored: Stored) -> None:
         """Let a check ask about it when it may go; not at all while it may not."""
-        at_ms = None if self.is_stale else self._judge(stored).expires_at_ms
-        if at_ms is not None:
-            heappush(self.waiting, (at_ms, next(self.tickets), stored))
+        at_ms, own = stored.put.committed
+        if self.is_stale:
+            return
+        if self.goes_by_commit and own is None:  # as most: no need to ask the rules yet
+            due: int | None = at_ms + self.scenario.retention_ms
+        else:
+            due = self._judge(stored).expires_at_ms
+        if due is not None:
+            heappush(self.waiting, (due, next(self.tickets), stored))
 
     def _next_due_ms(self) -> int | None:
         """Not before that moment an offset can go; ``None``: as things stand never."""
         if self.is_stale:
-            self.is_stale = False
+            self.is_stale, self.goes_by_commit = False, self._judge(_ANY).rule == r.RULE_COMMIT
             self.waiting.clear()
             for stored in self.stored.values():
                 self._wait(stored)
@@ -249,7 +261,9 @@ class GroupReplay:
         while (due := self._next_due_ms()) is not None and due <= tick:
             stored = heappop(self.waiting)[2]
             found = self._judge(stored)
-            if found.expires_at_ms is not None:
+            if found.expires_at_ms is not None and found.expires_at_ms > tick:
+                heappush(self.waiting, (found.expires_at_ms, next(self.tickets), stored))
+            elif found.expires_at_ms is not None:
                 del self.stored[stored.key]
                 self.lost[stored.key] = _life(stored, tick, found.rule)
                 self._drop_pending(stored.key)
