@@ -20,7 +20,7 @@ OPEN = {
 """Everybody may import these; they import nothing of kgtool but each other."""
 
 READING = ("protocol", "client", "records", "retention")
-PEOPLE = ("changes", "queries", "net", "config", "client", "protocol", "retention")
+PEOPLE = ("clock", "changes", "queries", "net", "config", "client", "protocol", "retention")
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "__init__": ("api",),
@@ -34,6 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "durable": (),
     "class_archive": (),
     "metrics": (),
+    "clock": (),
     "config": (),
     "protocol": (),
     "records": ("protocol",),
@@ -92,8 +93,9 @@ ON_DEMAND = {
 """Libraries that the core needs for secured clusters and for compressed logs only, each in one
 file."""
 
-CLOCKS = {"analysis": {"time"}, "class_archive": {"time"}}
-"""How long a Spark job took, how old an archive is: no result depends on it."""
+CLOCKS = {"analysis": {"time"}, "class_archive": {"time"}, "clock": {"time"}}
+"""How long a Spark job took, how old an archive is: no result depends on it. ``clock`` is the time
+itself, for the rooms that may have one."""
 
 
 def _files() -> list[Path]:

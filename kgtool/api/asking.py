@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool.api import targets
-from kgtool.api.connection import Connected, now_ms
+from kgtool.api.connection import Connected
 from kgtool.api.targets import Topics
+from kgtool.clock import now_ms
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,

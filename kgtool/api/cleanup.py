@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgtool.api import targets
-from kgtool.api.connection import Connected, journal_folder, now_ms, warn
+from kgtool.api.connection import Connected, journal_folder, warn
 from kgtool.client.ops import cut
+from kgtool.clock import now_ms
 from kgtool.errors import UsageError
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from kgtool import config
 from kgtool.changes.journal.change import Change, Timer
 from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
+from kgtool.clock import now_ms
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.net.session import Session
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kgtool.client.ops import Operation
-
-
-def now_ms() -> int:
-    """Return the time, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def journal_folder(chosen: Path | None) -> Path:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from kgtool.api import configs, targets
 from kgtool.api.asking import Asking
 from kgtool.api.cleanup import Cleaning
-from kgtool.api.connection import now_ms, warn
+from kgtool.api.connection import warn
 from kgtool.api.restore import Restoring
 from kgtool.api.targets import Goal, Topics
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
 from kgtool.changes.reset.targets import ResetRequest, Strategy
+from kgtool.clock import now_ms
 from kgtool.errors import KgError
 from kgtool.model import (
     CommittedOffset,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgtool.api import configs as configuring
 from kgtool.api import targets
-from kgtool.api.connection import Connected, journal_folder, now_ms, warn
+from kgtool.api.connection import Connected, journal_folder, warn
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.client.ops import cut
+from kgtool.clock import now_ms
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool import metrics
+from kgtool.clock import now_ms
 from kgtool.config import Settings
 from kgtool.errors import KgError, unexpected
 from kgtool.metrics import Metric
@@ -26,10 +27,6 @@ _KEYS = (
     "group", "topic", "partition", "current_offset", "log_end_offset", "lag", "lag_ms",
     "subscribed",
 )  # fmt: skip
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 class Wanted(NamedTuple):
@@ -95,7 +92,7 @@ class Collector:
     def text(self) -> str:
         """Return what was found last, with how old it is and whether the last look succeeded."""
         look, kept_ms = self._look, KEPT_LOOKS * self._wanted.interval_ms
-        is_fresh = look is not None and _now_ms() - look.at_ms <= kept_ms
+        is_fresh = look is not None and now_ms() - look.at_ms <= kept_ms
         # A look that does not end, or a thread that has, is no success either.
         is_up = self._failed is None and is_fresh
         own = [
@@ -111,11 +108,11 @@ def collect(settings: Settings, wanted: Wanted) -> Look:
 
     :raises KgError: the cluster can't be reached, or refuses the login.
     """
-    at_ms = _now_ms()
+    at_ms = now_ms()
     with Session(settings, progress=True) as session:
         listed = session.run(list_groups(session.cluster, complete=True))
         kinds = {n: kind for n, kind in listed.consumer_groups.items() if wanted.test(n)}
-        clock = _now_ms if wanted.time_lag else None
+        clock = now_ms if wanted.time_lag else None
         ask = Ask(at_ms, wanted.within_ms, True, family, clock=clock)
         facts = session.run(gather_facts(session.cluster, list(kinds), kinds, ask))
         found = session.run(judge(session.cluster, facts))

@@ -222,14 +222,14 @@ def test_2000_groups_with_50_offsets_each_are_scraped_in_a_second(
 def test_what_is_too_old_to_be_told_is_not_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look has failed since, but none has ended either."""
     look = collect.Look(10_000, "kgtool_errors 0\n")
-    monkeypatch.setattr(collect, "_now_ms", lambda: 15_000)
+    monkeypatch.setattr(collect, "now_ms", lambda: 15_000)
     monkeypatch.setattr(collect, "collect", lambda *_: look)
     wanted = collect.Wanted(1000, 0, False, lambda _: True)
     collector = collect.Collector(Settings((("127.0.0.1", 1),)), wanted, print)
     collector.collect()
     assert collector.text().startswith("kgtool_errors 0\n")
     assert "\nkgtool_up{} 1\n" in collector.text()
-    monkeypatch.setattr(collect, "_now_ms", lambda: 15_001)
+    monkeypatch.setattr(collect, "now_ms", lambda: 15_001)
     assert "kgtool_errors" not in collector.text()
     assert "\nkgtool_up{} 0\n" in collector.text()
 

@@ -67,14 +67,12 @@ class Policy(NamedTuple):
 
     :param force: everything that the broker accepts.
     :param exact: also what was out of its log's range at that time already (undo).
-    :param check_topic_ids: a topic that was re-created since is another topic.
     :param create: groups that do not exist may be made.
     :param as_member: living groups are written to in a member's name.
     """
 
     force: bool = False
     exact: bool = False
-    check_topic_ids: bool = True
     create: bool = True
     as_member: bool = False
 
@@ -189,7 +187,7 @@ def _problem(wish: Wish, now: OffsetImage, policy: Policy) -> tuple[str, str, st
     if wish.then.committed is None:
         return None
     before, after = wish.then.topic_id, now.topic_id
-    if policy.check_topic_ids and before and after and before != after:
+    if before and after and before != after:
         return (
             "TOPIC_RECREATED",
             f"The topic was re-created since (id {before} then, {after} now): its offsets mean "

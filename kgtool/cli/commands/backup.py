@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 from kgtool.changes.restore.backup import BackupWriter, header_of, save
-from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.declare import FILE, declare, flag, option
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import cluster_options, group_options, open_session
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
+from kgtool.clock import now_ms
 from kgtool.columns.changes import BACKUP
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, UsageError

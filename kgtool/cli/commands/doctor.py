@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 
 from kgtool.cli.app import exits
-from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -23,6 +22,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.reports import doctor
 from kgtool.cli.reports.doctor import YOU, Connection
 from kgtool.client.ops import grouped
+from kgtool.clock import now_ms
 from kgtool.columns.tools import DOCTOR, FINDINGS
 from kgtool.config import Settings
 from kgtool.config.logins import PasswordLogin

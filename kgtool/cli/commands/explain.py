@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kgtool.changes.explain import Explanation, explain_group
-from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import explain
+from kgtool.clock import now_ms
 from kgtool.columns.groups import EXPLAIN
 from kgtool.config import Settings
 

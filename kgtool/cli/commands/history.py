@@ -8,12 +8,13 @@ from kgtool import timespec
 from kgtool.changes.cleanup import progress
 from kgtool.changes.journal.history import Entry, entries, prune, sweep
 from kgtool.changes.journal.journal import RUNNING
-from kgtool.cli.flows.change import folder, now_ms
+from kgtool.cli.flows.change import folder
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
+from kgtool.clock import now_ms
 from kgtool.columns.changes import HISTORY, HISTORY_TEXT
 from kgtool.model import ItemError, Target
 from kgtool.text import counted

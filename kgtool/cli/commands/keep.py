@@ -8,7 +8,7 @@ from typing import Any
 from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow, execute_keep, plan_keep
 from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.confirm import consent
-from kgtool.cli.describe.expiry import explain_rules, now_ms
+from kgtool.cli.describe.expiry import explain_rules
 from kgtool.cli.flows.change import Change
 from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.flows.spool import Spool
@@ -20,6 +20,7 @@ from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import draw_for, preview
+from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import KEEP
 from kgtool.config import Settings

@@ -16,6 +16,7 @@ from kgtool.cli.options.types import Name
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
+from kgtool.clock import now_ms
 from kgtool.columns import Column
 from kgtool.columns.groups import EXPIRING, LIST
 from kgtool.errors import KgError
@@ -188,7 +189,7 @@ def _expiring(
 ) -> list[Row]:
     """Return a row for each group that loses offsets within the horizon, the first one first."""
     questions = _questions(session, output, groups)
-    until = expiry.now_ms() + horizon_ms
+    until = now_ms() + horizon_ms
     found = expiry.find(session, output, questions, all_times=False) if questions else None
     listed = {group.group: group for group in groups}
     answers = found.groups.values() if found is not None else ()

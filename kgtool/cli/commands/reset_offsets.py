@@ -12,7 +12,6 @@ from kgtool.changes.reset.targets import Strategy
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows import course
-from kgtool.cli.flows.change import now_ms
 from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
@@ -21,6 +20,7 @@ from kgtool.cli.options.types import Name, TopicSpecType
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file
+from kgtool.clock import now_ms
 from kgtool.config import Settings
 from kgtool.model import TopicSpec
 from kgtool.text import escape, moment

@@ -17,12 +17,13 @@ from kgtool.changes.journal.remote import Copy, fetch
 from kgtool.changes.restore.decide import Policy
 from kgtool.changes.restore.from_journal import check, mark_undone, not_covered, wishes
 from kgtool.cli.flows import configs
-from kgtool.cli.flows.change import folder, now_ms
+from kgtool.cli.flows.change import folder
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import change_options, no_cluster, open_session
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
+from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError

@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection
 import click
 
 from kgtool.changes.policy import Guard
-from kgtool.cli.flows.change import now_ms, origin
+from kgtool.cli.flows.change import origin
 from kgtool.cli.output.output import Output
+from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
 from kgtool.net.session import Session
 from kgtool.text import escape

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kgtool.changes.cleanup.facts import GroupFacts, OffsetFacts, survey
-from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, within
+from kgtool.clock import now_ms
 from kgtool.columns import duration
 from kgtool.errors import KgError
 from kgtool.model import TopicPartition

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kgtool.cli.output.output import Output
+from kgtool.clock import now_ms
 from kgtool.columns import duration
 from kgtool.columns.groups import EXPIRY_KEYS
 from kgtool.errors import KgError
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from kgtool.net.session import Session
     from kgtool.queries.cluster.broker_rules import BrokerRules
     from kgtool.queries.log.expiry import Expiries, Expiry, Question
-
-
-def now_ms() -> int:
-    """Return the time."""
-    return int(time.time() * 1000)
 
 
 def find(

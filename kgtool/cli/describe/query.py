@@ -11,6 +11,7 @@ from kgtool.cli.describe.view import View
 from kgtool.cli.options.group_selection import Chosen, Selection, choose
 from kgtool.cli.output import rows
 from kgtool.cli.output.output import Output
+from kgtool.clock import now_ms
 from kgtool.columns import Row
 from kgtool.model import GroupDescription, GroupOffsets, ItemError, OffsetRow, TopicPartition
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
@@ -98,7 +99,7 @@ def _offsets(
             None if view.expiry else when_known,
             kinds=chosen.kinds,
             committed=view.committed,
-            clock=expiry.now_ms if view.time_lag else None,
+            clock=now_ms if view.time_lag else None,
             share=READING_SHARE if view.expiry else 1.0,  # the logs are read afterwards
         )
     )

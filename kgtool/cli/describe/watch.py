@@ -25,6 +25,7 @@ from kgtool.cli.output import prometheus
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import draw
+from kgtool.clock import now_ms
 from kgtool.columns import Column, Row
 from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
@@ -229,7 +230,7 @@ class Watch:
         return [*self._view.text_columns(rows), *((*RATES, _CHANGE) if has_rates else (CHANGE,))]
 
     def _put_out(self, now: Snapshot, parts: Sequence[Part]) -> None:
-        looked_at_ms = int(time.time() * 1000)
+        looked_at_ms = now_ms()
         rates = () if self._rates is None or self._view.columns else columns_of.keys(RATES)
         keys = (*self._view.row_keys, *rates, "change")
         self._output.begin(("looked_at_ms", *keys), now.output.cluster_id)

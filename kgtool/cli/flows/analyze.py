@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem, write
-from kgtool.cli.flows.change import now_ms
 from kgtool.cli.flows.cleanup_plan import WRITTEN, header, say_left_out, summary
 from kgtool.cli.flows.spark import Spark
 from kgtool.cli.output import terminal
@@ -16,6 +15,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.spark_progress import Progress
 from kgtool.cli.reports.analyze_alerts import LOSSES
 from kgtool.cli.reports.analyze_table import put_table
+from kgtool.clock import now_ms
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
 

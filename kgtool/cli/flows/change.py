@@ -13,6 +13,7 @@ from kgtool.changes.journal import change
 from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
 from kgtool.cli.output.output import Output
+from kgtool.clock import now_ms
 from kgtool.model import GroupDescription
 from kgtool.net.session import Session
 from kgtool.text import escape
@@ -35,11 +36,6 @@ LOOK_AGAIN_SECONDS = 0.5
 def folder() -> Path:
     """Return the folder of this user's journals; it need not exist."""
     return default_folder(os.environ, Path.home())
-
-
-def now_ms() -> int:
-    """Return the time, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def origin(output: Output, undoes: str | None = None) -> Origin:

@@ -16,7 +16,7 @@ from kgtool.changes.policy import Guard
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.cli.confirm import consent
 from kgtool.cli.confirm.stakes import used
-from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change, folder, now_ms, origin
+from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change, folder, origin
 from kgtool.cli.flows.cleanup_plan import say_left_out, summary
 from kgtool.cli.flows.course import Course
 from kgtool.cli.output import rows as rows_of
@@ -24,6 +24,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import cut
+from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
 from kgtool.errors import ConfigError

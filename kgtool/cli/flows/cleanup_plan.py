@@ -13,13 +13,13 @@ from kgtool.changes.cleanup.criteria import Criteria, clock_skew, decide_all
 from kgtool.changes.cleanup.facts import SLACK_MS, Survey, Told, obstacles, survey
 from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem
 from kgtool.changes.journal.change import make_plan_header
-from kgtool.cli.flows.change import now_ms
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
+from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgtool import metrics
-from kgtool.cli.describe.expiry import now_ms
 from kgtool.cli.describe.query import Found
+from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
 
 
