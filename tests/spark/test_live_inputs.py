@@ -11,9 +11,12 @@ from confluent_kafka.admin import AdminClient
 
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.find import find
+from kgtool.analysis.input.readers import cluster
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.queries.log import fetch
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from tests.cli.run import Result
@@ -181,6 +184,24 @@ def test_a_living_cluster_is_read_by_the_workers(
     states = {row["group"]: (row["group_type"], row["group_state"]) for row in rows}
     assert states[groups[0]] == ("consumer", "Stable")
     assert {states[group] for group in groups[1:]} == {("classic", "Empty")}
+
+
+def test_a_partition_comes_in_pieces(kafka: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = clients.create_topic(kafka.bootstrap, clients.unique("pieces"), 1)
+    group = clients.unique("pieces")
+    for offset in range(5):
+        clients.commit(kafka.bootstrap, group, {(topic, 0): offset})
+    settings = Settings(parse_bootstrap(kafka.bootstrap))
+    files = cluster.find_cluster(settings, now_ms=0).files
+    # The longest: this group's has five batches at least.
+    longest = max(files, key=lambda file: file.size - file.base_offset)
+    row = {"partition": longest.partition, "start": longest.base_offset, "end": longest.size}
+    whole = list(cluster.cluster_parts(row, settings))
+    monkeypatch.setattr(cluster, "PIECE_BYTES", 1)
+    monkeypatch.setattr(fetch, "PARTITION_BYTES", 1)
+    pieces = list(cluster.cluster_parts(row, settings))
+    assert len(pieces) > len(whole)
+    assert b"".join(piece.data for piece in pieces) == b"".join(piece.data for piece in whole)
 
 
 def test_a_cluster_that_is_not_there(analyze: Callable[..., Result]) -> None:

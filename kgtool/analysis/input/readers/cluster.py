@@ -1,14 +1,14 @@
 """A live cluster as input: every executor fetches partitions of its own, nothing passes the driver.
 
 The driver asks the cluster what ``kgtool export`` asks it, up to where each partition goes; a
-worker copies one partition's batches by raw Fetch, and decodes them from there.
+worker fetches one partition's batches by raw Fetch, and decodes them piece by piece.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from io import BytesIO
+from typing import Any
 
 from kgtool.analysis.decode.parts import REASON_UNREADABLE, Part
 from kgtool.analysis.decode.segments import Note, chunks
@@ -19,10 +19,10 @@ from kgtool.errors import ConfigError, KgError
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.log.export import describe_cluster
-from kgtool.queries.log.fetch import Range, copy_partitions
+from kgtool.queries.log.fetch import Range, copy_partitions, whole_batches
 
-IN_MEMORY_BYTES = 64 << 20
-"""Of a partition; a larger one is copied to a file without a name."""
+PIECE_BYTES = 32 << 20
+"""Fetched before it is decoded: a bound on the memory of a task, and nothing lies on its disk."""
 
 
 def find_cluster(settings: Any, now_ms: int) -> Inputs:
@@ -54,28 +54,41 @@ def find_cluster(settings: Any, now_ms: int) -> Inputs:
     return Inputs(files, manifest, problems, notes, [])
 
 
+class _Full(Exception):
+    """A piece has its size."""
+
+
 def cluster_parts(row: Mapping[str, Any], settings: Any) -> Iterator[Part]:
-    """The batches of one partition between two offsets, once all of them came."""
-    partition = TopicPartition(TOPIC, row["partition"])
-    with SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
-        error = _copy(partition, Range(row["start"], row["end"]), settings, file)
-        yield from chunks(file, 0, file.tell())
-        if error is not None:
-            yield Note(REASON_UNREADABLE.format(error.message.rstrip(".")), 0)
+    """The batches of one partition between two offsets, piece by piece."""
+    at, error = row["start"], None
+    while at < row["end"] and error is None:
+        piece = BytesIO()
+        at, error = _fetch(Range(at, row["end"]), row["partition"], settings, piece)
+        yield from chunks(piece, 0, piece.tell())
+    if error is not None:
+        yield Note(REASON_UNREADABLE.format(error.message.rstrip(".")), 0)
 
 
-def _copy(
-    partition: TopicPartition, offsets: Range, settings: Any, file: IO[bytes]
-) -> KgError | None:
-    """Fetch those batches into a file; what kept some of them from coming."""
+def _fetch(
+    offsets: Range, number: int, settings: Any, piece: BytesIO
+) -> tuple[int, KgError | None]:
+    """Fetch batches of a partition until the piece is full; where to go on, and what went wrong."""
+    partition = TopicPartition(TOPIC, number)
+    following = offsets.start
 
     def take(_partition: TopicPartition, _base: int, data: bytes) -> None:
-        file.write(data)
+        nonlocal following
+        piece.write(data)
+        _, following = whole_batches(data, offsets.end)
+        if piece.tell() >= PIECE_BYTES:
+            raise _Full
 
     try:
         with Session(settings, progress=True) as session:
             session.run(fetch_metadata(session.cluster, [TOPIC]))
             outcome = session.run(copy_partitions(session.cluster, {partition: offsets}, take))
+    except _Full:
+        return following, None
     except KgError as error:
-        return error
-    return outcome[partition]
+        return following, error
+    return offsets.end, outcome[partition]
