@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kgtool.api import configs, targets
+from kgtool.api import targets
 from kgtool.api.asking import Asking
 from kgtool.api.cleanup import Cleaning
 from kgtool.api.connection import warn
@@ -22,7 +22,7 @@ from kgtool.api.targets import Goal, Topics
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
 from kgtool.changes.reset.targets import ResetRequest, Strategy
 from kgtool.clock import now_ms
-from kgtool.errors import KgError
+from kgtool.errors import KgError, UsageError
 from kgtool.model import (
     CommittedOffset,
     GroupDeletion,
@@ -223,8 +223,23 @@ class GroupAdmin(Asking, Restoring, Cleaning):
 
         :raises KgError: the configs that are there can't be read, so nothing was changed.
         """
+        from kgtool.changes.groups.config_plan import check, compare, make
+        from kgtool.changes.groups.configs import describe_group_configs
+
         with self._call() as session, self._change(session, "configs") as change:
-            return configs.alter(session, change, group, changes, dry_run)
+            if not dry_run:
+                change.lock([group])
+            there = session.run(describe_group_configs(session.cluster, [group]))[group]
+            if isinstance(there, KgError):
+                raise there
+            unknown = [name for name in changes if name not in there]
+            if unknown:
+                raise UsageError(f"There is no config '{unknown[0]}' of groups.")
+            wanted = [compare(group, name, there, value) for name, value in changes.items()]
+            items = session.run(check(session.cluster, wanted))
+            if not (dry_run or any(item.error for item in items)):
+                items = make(session, change, items)
+        return {item.name: item.error for item in items}
 
     def keep(
         self, groups: Iterable[str], *, join: bool = False, dry_run: bool = False

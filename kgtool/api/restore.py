@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgtool.api import configs as configuring
 from kgtool.api import targets
 from kgtool.api.connection import Connected, journal_folder, warn
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
@@ -232,10 +231,26 @@ def _take_back(
     found = whole(entry.path)
     lost = ItemError.of(found.damage, Target()) if found.damage and found.is_lost else None
     if is_about_configs(entry.path):
-        configs = configuring.undo(session, change, entry.path, policy.force, dry_run)
+        configs = _undo_configs(session, change, entry.path, policy.force, dry_run)
         return Undone(entry.id, [], configs, lost)
     done = _put_back(session, change, lambda: wishes(entry.path), policy, dry_run)
     return Undone(entry.id, done, {}, lost)
+
+
+def _undo_configs(
+    session: Session, change: Change, journal: Path, force: bool, dry_run: bool
+) -> dict[tuple[str, str], ItemError | None]:
+    """Set configs as they were before a change; what somebody has changed since is left alone."""
+    from kgtool.changes.groups.config_plan import check, make, plan_undo
+    from kgtool.changes.journal.history import changed_configs
+
+    changes = changed_configs(journal)
+    if not dry_run:
+        change.lock({one.group for one in changes})  # what is compared now is what is changed
+    plan = plan_undo(session.cluster, changes, force=force, option="force=True")
+    items = session.run(check(session.cluster, session.run(plan)))
+    done = items if dry_run else make(session, change, items)
+    return {item.key: item.error for item in done}
 
 
 def _put_back(

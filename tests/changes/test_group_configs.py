@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kgtool.api import configs
+from kgtool.changes.groups import config_plan
 from kgtool.changes.groups.configs import change_agreed_configs
 from kgtool.changes.journal.journal import ConfigChange
 from kgtool.client.cluster import Cluster, call_any
@@ -141,10 +139,13 @@ def test_any_broker_is_asked_twice_for_what_only_asks(is_check: bool) -> None:
 
 def test_a_config_that_is_no_more_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Was: a KeyError out of ``GroupAdmin.undo``, after a broker was downgraded."""
-    monkeypatch.setattr(configs, "changed_configs", lambda _: [ConfigChange("g", A, "1", "10")])
-    cluster: Any = Cluster()
-    session: Any = SimpleNamespace(cluster=cluster, run=lambda _: {"g": {}})
-    found = configs.undo(session, None, Path(), False, True)  # type: ignore[arg-type]
-    assert [str(error and error.message) for error in found.values()] == [
-        f"There is no config '{A}' of groups."
-    ]
+
+    def none(*_: Any) -> Any:
+        yield from ()
+        return {"g": {}}
+
+    monkeypatch.setattr(config_plan, "describe_group_configs", none)
+    plan = config_plan.plan_undo(Cluster(), [ConfigChange("g", A, "1", "10")], force=False)
+    (item,) = Script(lambda _to, _request: LOST).run(plan)
+    assert (item.status, item.error and item.error.name) == ("failed", "INVALID_CONFIG")
+    assert item.error and item.error.message == f"There is no group config '{A}'."

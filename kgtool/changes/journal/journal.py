@@ -65,15 +65,6 @@ class ConfigChange(NamedTuple):
     after: str | None
 
 
-class ConfigResult(NamedTuple):
-    """What came of a config of a group."""
-
-    group: str
-    name: str
-    status: str
-    error: ItemError | None
-
-
 class Header(NamedTuple):
     """Who does what, where and when: the first line of a journal. ``at_ms``: since the epoch.
 

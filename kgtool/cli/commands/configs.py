@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.changes.groups.config_plan import ConfigItem, Refused, compare
 from kgtool.changes.groups.configs import Configs, describe_group_configs
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows import configs as configchange
-from kgtool.cli.flows.configs import Item, Refused, Work
+from kgtool.cli.flows.configs import Work
 from kgtool.cli.options.declare import declare, flag, repeatable
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import change_options, name_options, open_session, positions
@@ -70,7 +70,7 @@ def command(
         found = _look(session, groups)
         if alter:
             items = [
-                _checked(one, configchange.item(one.group, name, one.configs, value), force)
+                _checked(one, compare(one.group, name, one.configs, value), force)
                 for one in found
                 for name, value in changes.items()
             ]
@@ -200,7 +200,7 @@ def _show(output: Output, found: Sequence[Found], all_: bool) -> None:
 # -- alter ------------------------------------------------------------------------------------
 
 
-def _checked(found: Found, item: Item, force: bool) -> Item:
+def _checked(found: Found, item: ConfigItem, force: bool) -> ConfigItem:
     """Refuse what would never count for the group."""
     if item.error is not None or force or found.is_for_it(item.name):
         return item

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from kgtool import config
+from kgtool.changes.groups.config_plan import plan_undo
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import JournalError
 from kgtool.changes.journal.remote import Copy, fetch
@@ -164,7 +165,8 @@ def _undo_configs(
 ) -> int:
     """Set configs of groups as they were."""
     output.begin(CONFIGS_ALTER, session.cluster_id)
-    items = configs.undo_items(session, entry.path, force=options.policy.force)
+    changes = history.changed_configs(entry.path)
+    items = session.run(plan_undo(session.cluster, changes, force=options.policy.force))
     work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
     work.run(items, "Restore {}?")
     if not (options.dry_run or work.failed or is_lost):

@@ -1,0 +1,132 @@
+"""Changes of groups' configs, on purpose or to take one back: compared, checked, made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kgtool.changes.groups.configs import (
+    Configs,
+    Outcomes,
+    Wanted,
+    change_agreed_configs,
+    check_group_configs,
+    describe_group_configs,
+    nearest,
+)
+from kgtool.changes.journal.change import Change
+from kgtool.changes.journal.journal import ConfigChange
+from kgtool.changes.restore.from_journal import OtherValue, check_config
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation, grouped
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
+
+PENDING = "would-alter"
+
+
+class Refused(KgError):
+    """A config that kgtool itself has something against."""
+
+    name = "INVALID_CONFIG"
+
+
+class ConfigItem(NamedTuple):
+    """One config of one group; a value None is "not set at the group".
+
+    ``status``: would-alter, altered, unchanged, changed-meanwhile, unknown or failed.
+    """
+
+    group: str
+    name: str
+    old: str | None
+    new: str | None
+    status: str = PENDING
+    error: ItemError | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from the others."""
+        return self.group, self.name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is to be changed."""
+        return self.status == PENDING
+
+    def failed(self, error: KgError) -> ConfigItem:
+        """Return it with the reason why it can't be."""
+        failure = ItemError.of(error, Target(group=self.group))
+        return self._replace(status=failure.status, error=failure)
+
+    def done(self, outcomes: Outcomes, good: str) -> ConfigItem:
+        """Return what came of it, where something did."""
+        if not self.is_open or self.key not in outcomes:
+            return self
+        answer = outcomes[self.key]
+        return self._replace(status=good) if answer is None else self.failed(answer)
+
+
+def compare(group: str, name: str, configs: Configs | KgError, new: str | None) -> ConfigItem:
+    """Compare a wish with what is set now."""
+    if isinstance(configs, KgError):
+        return ConfigItem(group, name, None, new).failed(configs)
+    old = configs[name].own if name in configs else None
+    found = ConfigItem(group, name, old, new)
+    if name not in configs:
+        near = nearest(name, configs)
+        hint = f"Did you mean {near}?" if near else "kgtool configs --all shows what there is."
+        return found.failed(Refused(f"There is no group config '{name}'.", hint=hint))
+    return found._replace(status="unchanged") if old == new else found
+
+
+def plan_undo(
+    cluster: Cluster, changes: Sequence[ConfigChange], *, force: bool, option: str = "--force"
+) -> Operation[list[ConfigItem]]:
+    """Say what it takes to undo changes: each config as it was, where the change left it.
+
+    :param option: what sets it although somebody has changed it since.
+    """
+    groups = [change.group for change in changes]
+    found = yield from describe_group_configs(cluster, groups)
+    items = []
+    for change in changes:
+        item = compare(change.group, change.name, found[change.group], change.before)
+        if item.is_open and not force:
+            try:
+                check_config(change, item.old, option)
+            except OtherValue as problem:
+                item = item.failed(problem)
+        items.append(item)
+    return items
+
+
+def check(cluster: Cluster, items: Sequence[ConfigItem]) -> Operation[list[ConfigItem]]:
+    """Let the controller check what is to be changed."""
+    wanted = _wanted(items, "new")
+    outcomes = (yield from check_group_configs(cluster, wanted)) if wanted else {}
+    return [item.done(outcomes, PENDING) for item in items]
+
+
+def make(session: Any, change: Change, items: Sequence[ConfigItem]) -> list[ConfigItem]:
+    """Change what still has the value that was compared; ``change`` has locked the groups."""
+    going = {item.key: item for item in items if item.is_open}
+    if not going:
+        return list(items)
+    written: set[tuple[str, str]] = set()
+
+    def before(sent: Wanted) -> None:
+        keys = [(group, name) for group in sent for name in sent[group]]
+        written.update(keys)
+        change.before((), configs=[ConfigChange(*going[key][:4]) for key in keys])
+
+    wanted, agreed = _wanted(items, "new"), _wanted(items, "old")
+    outcomes = session.run(change_agreed_configs(session.cluster, wanted, agreed, before))
+    done = [item.done(outcomes, "altered") for item in items]
+    change.results(item for item in done if item.key in written)
+    return done
+
+
+def _wanted(items: Sequence[ConfigItem], field: str) -> Mapping[str, Mapping[str, str | None]]:
+    values = grouped((i.group, (i.name, getattr(i, field))) for i in items if i.is_open)
+    return {group: dict(some) for group, some in values.items()}
