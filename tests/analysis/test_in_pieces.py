@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from kgtool.analysis.input import sources
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.analysis.report.summary import summary
+from kgtool.protocol.plan import encode
+from kgtool.records import record_types
+from kgtool.records.group_metadata import GroupMetadataValue
 from tests.analysis.test_lives import SCENARIOS, SETS
+from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.spark.test_random_logs import write_log
 
 
@@ -40,3 +45,16 @@ def test_the_tables_are_the_same(
     found = tables(tmp_path, author)
     for name, rows in expected.items():
         assert found[name] == rows, name
+
+
+def test_a_group_with_more_records_of_its_own_than_offsets(tmp_path: Path) -> None:
+    """Was: an IndexError, where somebody has deleted the group."""
+    key = struct.pack(">h", 2) + encode(record_types()[2].key(group="g"), 0)
+    value = b"\0\3" + encode(GroupMetadataValue(protocol_type="consumer", generation=1), 3)
+    raws = [Raw(key, value, at) for at in range(1000, 1030)]
+    raws.append(Raw(offset_key("g"), offset_value(7, 2000), 2000))
+    deleted = [Raw(offset_key("g"), None, 3000), Raw(key, None, 3000)]  # in one batch
+    segment(tmp_path, batch(0, raws) + batch(len(raws), deleted))
+    found = tables(tmp_path, "2.4")
+    assert found["gaps"].total() == 0  # nobody commits twice
+    assert found["partitions"].total() == 1

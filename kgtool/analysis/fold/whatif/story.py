@@ -190,9 +190,12 @@ class Puts:
 
     def __init__(self, scene: Scene, events: Events, until_ms: Ints) -> None:
         self.events, self.until_ms = events, until_ms
-        self.commit_ms = scene.log.offsets.commit_ms[events.row]
-        self.offset = scene.log.offsets.offset[events.row]
         self.runs, self.is_commit = Runs(events.key), events.what == COMMIT
+        # Of what a record of the group itself deletes, ``row`` is that record's.
+        at = np.where(self.is_commit, events.row, 0)
+        self.commit_ms, self.offset = (
+            column[at] for column in (scene.log.offsets.commit_ms, scene.log.offsets.offset)
+        )
         self.again = self.runs.first_behind(self.is_commit)
 
 
