@@ -241,13 +241,14 @@ def _undo_configs(
     session: Session, change: Change, journal: Path, force: bool, dry_run: bool
 ) -> dict[tuple[str, str], ItemError | None]:
     """Set configs as they were before a change; what somebody has changed since is left alone."""
-    from kgtool.changes.groups.config_plan import check, make, plan_undo
+    from kgtool.changes.groups.config_plan import check, make
     from kgtool.changes.journal.history import changed_configs
+    from kgtool.changes.restore.from_journal import plan_configs
 
     changes = changed_configs(journal)
     if not dry_run:
         change.lock({one.group for one in changes})  # what is compared now is what is changed
-    plan = plan_undo(session.cluster, changes, force=force, option="force=True")
+    plan = plan_configs(session.cluster, changes, force=force, option="force=True")
     items = session.run(check(session.cluster, session.run(plan)))
     done = items if dry_run else make(session, change, items)
     return {item.key: item.error for item in done}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgtool.changes.groups import config_plan
 from kgtool.changes.groups.configs import change_agreed_configs
 from kgtool.changes.journal.journal import ConfigChange
+from kgtool.changes.restore import from_journal
 from kgtool.client.cluster import Cluster, call_any
 from kgtool.client.ops import DeadlineExceeded
 from kgtool.errors import ConnectionLost, KgError
@@ -144,8 +144,8 @@ def test_a_config_that_is_no_more_is_an_error_of_its_own(monkeypatch: pytest.Mon
         yield from ()
         return {"g": {}}
 
-    monkeypatch.setattr(config_plan, "describe_group_configs", none)
-    plan = config_plan.plan_undo(Cluster(), [ConfigChange("g", A, "1", "10")], force=False)
+    monkeypatch.setattr(from_journal, "describe_group_configs", none)
+    plan = from_journal.plan_configs(Cluster(), [ConfigChange("g", A, "1", "10")], force=False)
     (item,) = Script(lambda _to, _request: LOST).run(plan)
     assert (item.status, item.error and item.error.name) == ("failed", "INVALID_CONFIG")
     assert item.error and item.error.message == f"There is no group config '{A}'."

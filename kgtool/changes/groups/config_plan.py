@@ -1,4 +1,4 @@
-"""Changes of groups' configs, on purpose or to take one back: compared, checked, made."""
+"""Changes of groups' configs: compared with what is set, checked, made."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from kgtool.changes.groups.configs import (
     Wanted,
     change_agreed_configs,
     check_group_configs,
-    describe_group_configs,
     nearest,
 )
 from kgtool.changes.journal.change import Change
 from kgtool.changes.journal.journal import ConfigChange
-from kgtool.changes.restore.from_journal import OtherValue, check_config
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, grouped
 from kgtool.errors import KgError
@@ -78,27 +76,6 @@ def compare(group: str, name: str, configs: Configs | KgError, new: str | None) 
         hint = f"Did you mean {near}?" if near else "kgtool configs --all shows what there is."
         return found.failed(Refused(f"There is no group config '{name}'.", hint=hint))
     return found._replace(status="unchanged") if old == new else found
-
-
-def plan_undo(
-    cluster: Cluster, changes: Sequence[ConfigChange], *, force: bool, option: str = "--force"
-) -> Operation[list[ConfigItem]]:
-    """Say what it takes to undo changes: each config as it was, where the change left it.
-
-    :param option: what sets it although somebody has changed it since.
-    """
-    groups = [change.group for change in changes]
-    found = yield from describe_group_configs(cluster, groups)
-    items = []
-    for change in changes:
-        item = compare(change.group, change.name, found[change.group], change.before)
-        if item.is_open and not force:
-            try:
-                check_config(change, item.old, option)
-            except OtherValue as problem:
-                item = item.failed(problem)
-        items.append(item)
-    return items
 
 
 def check(cluster: Cluster, items: Sequence[ConfigItem]) -> Operation[list[ConfigItem]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kgtool.changes.groups.config_plan import ConfigItem, compare
+from kgtool.changes.groups.configs import describe_group_configs
 from kgtool.changes.journal.history import Entry, changed_groups, refused, unseen
 from kgtool.changes.journal.journal import (
     REMOVE_MEMBERS,
@@ -15,6 +17,8 @@ from kgtool.changes.journal.journal import (
     mark,
 )
 from kgtool.changes.restore.decide import GroupWish, Wish
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
 from kgtool.errors import KgError
 from kgtool.text import counted
 
@@ -116,6 +120,27 @@ def check_config(change: ConfigChange, now: str | None, option: str = "--force")
         raise OtherValue(
             f"Somebody has changed it since: {said}.", hint=f"{option} sets it anyway."
         )
+
+
+def plan_configs(
+    cluster: Cluster, changes: Sequence[ConfigChange], *, force: bool, option: str = "--force"
+) -> Operation[list[ConfigItem]]:
+    """Say what it takes to undo changes of configs: each as it was, where the change left it.
+
+    :param option: what sets it although somebody has changed it since.
+    """
+    groups = [change.group for change in changes]
+    found = yield from describe_group_configs(cluster, groups)
+    items = []
+    for change in changes:
+        item = compare(change.group, change.name, found[change.group], change.before)
+        if item.is_open and not force:
+            try:
+                check_config(change, item.old, option)
+            except OtherValue as problem:
+                item = item.failed(problem)
+        items.append(item)
+    return items
 
 
 def mark_undone(entry: Entry, by: str | None, at_ms: int) -> None:

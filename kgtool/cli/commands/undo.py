@@ -11,12 +11,17 @@ from typing import Any
 import click
 
 from kgtool import config
-from kgtool.changes.groups.config_plan import plan_undo
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import JournalError
 from kgtool.changes.journal.remote import Copy, fetch
 from kgtool.changes.restore.decide import Policy
-from kgtool.changes.restore.from_journal import check, mark_undone, not_covered, wishes
+from kgtool.changes.restore.from_journal import (
+    check,
+    mark_undone,
+    not_covered,
+    plan_configs,
+    wishes,
+)
 from kgtool.cli.flows import configs
 from kgtool.cli.flows.change import folder
 from kgtool.cli.flows.restore import Options, PutBack
@@ -166,7 +171,7 @@ def _undo_configs(
     """Set configs of groups as they were."""
     output.begin(CONFIGS_ALTER, session.cluster_id)
     changes = history.changed_configs(entry.path)
-    items = session.run(plan_undo(session.cluster, changes, force=options.policy.force))
+    items = session.run(plan_configs(session.cluster, changes, force=options.policy.force))
     work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
     work.run(items, "Restore {}?")
     if not (options.dry_run or work.failed or is_lost):
