@@ -24,7 +24,7 @@ from kgtool.retention.rules import RuleSet
 
 
 class Wanted(NamedTuple):
-    """Which tables are wanted besides live and removals; the fold computes no others."""
+    """The tables that the fold computes besides live and removals."""
 
     scenarios: tuple[Scenario, ...] = ()
     """For whatif, whatif_families and losses."""

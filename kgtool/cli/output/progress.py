@@ -38,7 +38,7 @@ class Line:
 
     after_s = AFTER_S
     ends_with_results = False
-    """Whether the first result takes it away for good, and not only for a moment."""
+    """Whether the first result removes the line for good."""
 
     def __init__(self, output: Output) -> None:
         self._output = output

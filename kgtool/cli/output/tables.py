@@ -65,9 +65,9 @@ def draw(
 
 
 def draw_for(output: Output, wanted: Sequence[Column], found: Sequence[Row]) -> str:
-    """Draw a table for whoever reads stdout: people at a terminal, or a program.
+    """Draw a table for stdout: as wide as the terminal, or whole for a program.
 
-    The columns that there was no room for are named on stderr.
+    A note on stderr names the columns that do not fit.
     """
     fitting = fit(wanted, found, output.table_width)
     if fitting.left_out:
