@@ -12,13 +12,12 @@ from kgtool.api.connection import Connected, journal_folder, warn
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.errors import UsageError
+from kgtool.model import Listing
 
 if TYPE_CHECKING:
     from kgtool.changes.cleanup.apply import Result, Sight
-    from kgtool.changes.cleanup.criteria import Criteria
     from kgtool.changes.cleanup.plan_file import Plan, PlanItem
     from kgtool.changes.journal.change import Change
-    from kgtool.model import ItemError
     from kgtool.net.session import Session
 
 
@@ -53,12 +52,27 @@ class Cleaning(Connected):
         :param path: write the plan there, for people to read and ``kgtool cleanup apply``.
         """
         from kgtool.changes.cleanup.criteria import Criteria
+        from kgtool.changes.cleanup.plan import make_plan
         from kgtool.changes.cleanup.plan_file import write
+        from kgtool.queries.groups.list import list_groups
 
         criteria = Criteria(idle_ms, no_lag, generated, unsubscribed, orphaned, rebuild)
-        names = None if groups is None else targets.names(groups)
+        named = None if groups is None else targets.names(groups)
         with self._long_session() as session:
-            plan = _make_plan(session, names, criteria)
+            session.connect()
+            listing = Listing([], [])
+            if named is None:
+                listing = session.run(list_groups(session.cluster))
+            kinds = listing.consumer_groups
+            making = make_plan(
+                session.cluster, list(kinds) if named is None else named, kinds, criteria,
+                {"groups": named or []}, now_ms(), secrets.token_hex(4),
+            )  # fmt: skip
+            plan, _, skew, obstacles = session.run(making)
+        for said in (skew, *obstacles):
+            if said is not None:
+                warn(said)
+        plan = plan._replace(errors=tuple(listing.errors))
         if path is not None:
             write(plan, Path(path))
         return plan
@@ -101,39 +115,6 @@ class Cleaning(Connected):
                     return list(_foreseen(session, sight, wanted, going))
                 folder = journal_folder(self._journal)
                 return list(_carried_out(session, change, sight, wanted, folder))
-
-
-def _make_plan(session: Session, names: list[str] | None, criteria: Criteria) -> Plan:
-    from kgtool.changes.cleanup.criteria import clock_skew, decide_all
-    from kgtool.changes.cleanup.facts import SLACK_MS, obstacles, survey
-    from kgtool.changes.cleanup.plan_file import Plan
-    from kgtool.changes.journal.change import make_plan_header
-    from kgtool.queries.groups.list import list_groups
-
-    session.connect()
-    kinds: dict[str, str] = {}
-    errors: list[ItemError] = []
-    if names is None:
-        listing = session.run(list_groups(session.cluster))
-        kinds, errors = listing.consumer_groups, listing.errors
-    at_ms = now_ms()
-    since_ms = at_ms - (criteria.idle_ms or 0) - SLACK_MS
-    looked = survey(
-        session.cluster, list(kinds) if names is None else names, kinds, at_ms, since_ms
-    )
-    found = session.run(looked)
-    skew = clock_skew(found.newest_ms, at_ms, idle=criteria.idle_ms is not None)
-    if skew is not None:
-        warn(skew)
-    items, left_out = decide_all(found.groups, criteria, at_ms)
-    for why in session.run(obstacles(session.cluster, found, items)):
-        warn(f"This plan can't be applied: {why}")
-    asked = {k: v for k, v in criteria._asdict().items() if v not in (None, False)}
-    header = make_plan_header(
-        session.cluster_id, "cluster", {"groups": names or [], **asked}, at_ms=at_ms,
-        token=secrets.token_hex(4), as_of_ms=found.newest_ms,
-    )  # fmt: skip
-    return Plan(header, items, left_out, tuple(errors))
 
 
 def _foreseen(

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.errors import ConfigError, readable
-from kgtool.model import TopicPartition
+from kgtool.changes.cleanup.facts import Told
+from kgtool.errors import ConfigError, KgError, readable
+from kgtool.model import CommittedOffset, TopicPartition
+from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 
 
 class KnownTime(NamedTuple):
@@ -89,3 +91,23 @@ def _not_live(path: Path) -> ConfigError:
         f"{path} is not the table live of an analysis.",
         hint="kgtool analyze … --table live -o ndjson > FILE makes one.",
     )
+
+
+def teller(times: KnownTimes) -> Told:
+    """Know the time of a commit only where the very same offset is still there."""
+
+    def told(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:
+        known = times.get(group)
+        if known is None:
+            return KgError("the analysis does not know the group.")
+        at = {
+            partition: CommitTime(found.at_ms)
+            for partition, value in values.items()
+            if (found := known.get(partition)) is not None and found.offset == value.offset
+        }
+        if len(at) < len(values):
+            return KgError("it has other offsets than in the analysis.")
+        changes = [each.state_since_ms for each in known.values() if each.state_since_ms]
+        return CommitTimes(at, None, max(changes, default=None))
+
+    return told

@@ -7,7 +7,7 @@ out and says why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kgtool.changes.cleanup.facts import GONE_PARTITION, GONE_TOPIC, GroupFacts, OffsetFacts
 from kgtool.changes.cleanup.plan_file import (
@@ -54,6 +54,11 @@ class Criteria(NamedTuple):
     def is_about_offsets(self) -> bool:
         """Whether single offsets are looked for, not whole groups."""
         return self.unsubscribed or self.orphaned
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is asked for, without what is not."""
+        return {key: value for key, value in self._asdict().items() if value not in (None, False)}
 
 
 class _Untold(Exception):

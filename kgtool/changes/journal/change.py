@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgtool import __version__
-from kgtool.changes.cleanup.plan_file import PlanHeader
 from kgtool.changes.journal import remote
 from kgtool.changes.journal.journal import (
     DONE,
@@ -222,7 +221,7 @@ class Change:
         said, settings, at_ms = self._origin, self._session.settings, self._timer.now_ms()
         user, host = who()
         return Header(
-            id=_id(at_ms, self._timer.token()),
+            id=make_id(at_ms, self._timer.token()),
             at_ms=at_ms,
             at=moment(at_ms),
             command=said.command,
@@ -291,21 +290,7 @@ class Change:
         self._say(f"Journal {journal.id}: kgtool undo {journal.id} {what}.")
 
 
-def make_plan_header(
-    cluster_id: str | None, source: str, criteria: Mapping[str, Any], *, at_ms: int, token: str,
-    as_of_ms: int | None = None,
-) -> PlanHeader:  # fmt: skip
-    """Say who makes a cleanup plan, when and of what.
-
-    :param token: some letters that tell this plan from others of the same second.
-    """
-    return PlanHeader(
-        _id(at_ms, token), cluster_id, at_ms, moment(at_ms), "{}@{}".format(*who()),
-        source, criteria, __version__, as_of_ms,
-    )  # fmt: skip
-
-
-def _id(at_ms: int, token: str) -> str:
+def make_id(at_ms: int, token: str) -> str:
     """Make an id that sorts by time."""
     return f"{datetime.fromtimestamp(at_ms // 1000, timezone.utc):%Y%m%d-%H%M%S}-{token}"
 

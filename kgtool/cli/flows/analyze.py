@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kgtool.changes.cleanup.plan import make_header
 from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem, write
-from kgtool.cli.flows.cleanup_plan import WRITTEN, header, say_left_out, summary
+from kgtool.cli.flows.cleanup_plan import WRITTEN, say_left_out, summary
 from kgtool.cli.flows.spark import Spark
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
@@ -253,8 +255,9 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
     items = [each for each in found if isinstance(each, PlanItem)]
     left_out = [each for each in found if isinstance(each, LeftOut)]
     criteria = {} if idle_ms is None else {"idle_ms": idle_ms}
-    head = header(output.cluster_id, now_ms(), "analyze", criteria, analysis.end_ms)
-    write(Plan(head, tuple(items), tuple(left_out)), path)
+    token = secrets.token_hex(4)
+    header = make_header(output.cluster_id, "analyze", criteria, now_ms(), token, analysis.end_ms)
+    write(Plan(header, tuple(items), tuple(left_out)), path)
     output.note(f"Cleanup: {summary(items)}")
     say_left_out(output, left_out)
     output.note(WRITTEN.format(path))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kgtool.changes.cleanup import commit_times_file, plan_file
 from kgtool.changes.cleanup.commit_times_file import KnownTimes
-from kgtool.changes.cleanup.criteria import Criteria, clock_skew, decide_all
-from kgtool.changes.cleanup.facts import SLACK_MS, Survey, Told, obstacles, survey
+from kgtool.changes.cleanup.criteria import Criteria
+from kgtool.changes.cleanup.facts import GroupFacts
+from kgtool.changes.cleanup.plan import make_plan
 from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem
-from kgtool.changes.journal.change import make_plan_header
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
@@ -23,10 +24,9 @@ from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
-from kgtool.model import CommittedOffset, ItemError, Target, TopicPartition
+from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
 from kgtool.protocol import codes
-from kgtool.queries.log.commit_times import CommitTime, CommitTimes
 from kgtool.text import counted, escape, listed, moment
 
 WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
@@ -50,25 +50,22 @@ def make(
     """Make a plan; return the exit status."""
     selection = asked if asked.is_given else asked._replace(all_groups=True)
     chosen = choose(session, output, selection, CLEANUP_PLAN)
-    at_ms = now_ms()
-    since_ms = at_ms - (criteria.idle_ms or 0) - SLACK_MS
-    told = None if times is None else _teller(times)
-    looked = survey(session.cluster, chosen.groups, chosen.kinds, at_ms, since_ms, told)
+    given = {key: value for key, value in asked._asdict().items() if value}
+    told = None if times is None else commit_times_file.teller(times)
+    making = make_plan(
+        session.cluster, chosen.groups, chosen.kinds, criteria, given, now_ms(),
+        secrets.token_hex(4), told,
+    )  # fmt: skip
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
     with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
-        found = session.run(looked)
-    _say_missing(output, selection.groups, found)
-    _count_failures(output, found)
-    skew = clock_skew(found.newest_ms, at_ms, idle=criteria.idle_ms is not None)
+        plan, looked_at, skew, obstacles = session.run(making)
+    _say_missing(output, selection.groups, looked_at)
+    _count_failures(output, looked_at)
     if skew is not None:
         output.note(skew)
-    items, left_out = decide_all(found.groups, criteria, at_ms)
-    described = _described(asked, criteria)
-    head = header(session.cluster_id, at_ms, "cluster", described, found.newest_ms)
-    plan = Plan(head, items, left_out)
-    _show(output, plan, len(found.groups))
-    for why in session.run(obstacles(session.cluster, found, plan.items)):
-        output.note(f"Warning: This plan can't be applied: {why}")
+    _show(output, plan, len(looked_at))
+    for said in obstacles:
+        output.note(f"Warning: {said}")
     if output.errors and not output.done:
         return output.finish()  # no group could be looked at: an older plan stays
     if out is not None:
@@ -96,28 +93,8 @@ def read_times(path: Path | None) -> KnownTimes | None:
         ) from None
 
 
-def _teller(times: KnownTimes) -> Told:
-    """Know the time of a commit only where the very same offset is still there."""
-
-    def told(group: str, values: Mapping[TopicPartition, CommittedOffset]) -> CommitTimes | KgError:
-        known = times.get(group)
-        if known is None:
-            return KgError("the analysis does not know the group.")
-        at = {
-            partition: CommitTime(found.at_ms)
-            for partition, value in values.items()
-            if (found := known.get(partition)) is not None and found.offset == value.offset
-        }
-        if len(at) < len(values):
-            return KgError("it has other offsets than in the analysis.")
-        changes = [each.state_since_ms for each in known.values() if each.state_since_ms]
-        return CommitTimes(at, None, max(changes, default=None))
-
-    return told
-
-
-def _say_missing(output: Output, named: Sequence[str], found: Survey) -> None:
-    known = {facts.description.group for facts in found.groups}
+def _say_missing(output: Output, named: Sequence[str], looked_at: list[GroupFacts]) -> None:
+    known = {facts.description.group for facts in looked_at}
     for group in named:
         if group not in known:
             output.failed(
@@ -131,9 +108,9 @@ def _say_missing(output: Output, named: Sequence[str], found: Survey) -> None:
             )
 
 
-def _count_failures(output: Output, found: Survey) -> None:
+def _count_failures(output: Output, looked_at: list[GroupFacts]) -> None:
     """Groups that nobody could look at are failures; what is left out says why."""
-    for facts in found.groups:
+    for facts in looked_at:
         error = facts.error
         if error is None:
             output.done += 1
@@ -141,26 +118,6 @@ def _count_failures(output: Output, found: Survey) -> None:
         if isinstance(error, KgError):
             error = ItemError.of(error, Target(facts.description.group))
         output.failed(error, quiet=True)
-
-
-def _described(selection: Selection, criteria: Criteria) -> dict[str, Any]:
-    """Return what was asked for, without what was not."""
-    given = {key: value for key, value in selection._asdict().items() if value}
-    asked = {k: v for k, v in criteria._asdict().items() if v not in (None, False)}
-    return {**given, **asked}
-
-
-def header(
-    cluster_id: str | None, at_ms: int, source: str, criteria: dict[str, Any],
-    as_of_ms: int | None = None,
-) -> plan_file.PlanHeader:  # fmt: skip
-    """Return the header of a plan that is made now."""
-    import secrets
-
-    token = secrets.token_hex(4)
-    return make_plan_header(
-        cluster_id, source, criteria, at_ms=at_ms, token=token, as_of_ms=as_of_ms
-    )
 
 
 def row_of(item: PlanItem) -> dict[str, Any]:
