@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,8 @@ from kgtool.errors import UsageError
 from kgtool.model import Listing
 
 if TYPE_CHECKING:
-    from kgtool.changes.cleanup.apply import Result, Sight
-    from kgtool.changes.cleanup.plan_file import Plan, PlanItem
-    from kgtool.changes.journal.change import Change
-    from kgtool.net.session import Session
+    from kgtool.changes.cleanup.apply import Result
+    from kgtool.changes.cleanup.plan_file import Plan
 
 
 class Cleaning(Connected):
@@ -92,68 +90,38 @@ class Cleaning(Connected):
         :param allow_blind: go on where ``__consumer_offsets`` can't be read, so that nothing tells
             whether a group was used since the plan was made.
         :raises UsageError: it has.
+        :raises ConfigError: the plan can't be read, or does not say which cluster it is about.
         :raises Blind: it can't be read for any of the groups, and that was not allowed.
         :raises OtherCluster: the plan is about another cluster.
         """
-        from kgtool.changes.cleanup.apply import sight_for
+        from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, Run, size
         from kgtool.changes.cleanup.plan_reader import read
-        from kgtool.changes.restore.from_journal import check_cluster
+        from kgtool.changes.cleanup.progress import Progress
 
         wanted = read(Path(plan)) if isinstance(plan, (str, Path)) else plan
         where = Path(plan) if isinstance(plan, (str, Path)) else Path(f"plan {wanted.header.id}")
         with self._long_session() as session:
             session.connect()
-            check_cluster(where, wanted.header.cluster_id, session.cluster_id, "a plan made here")
-            going = [item for item in wanted.items if item.changes]
-            if max_delete is not None and len(going) > max_delete:
+            run = Run(session, wanted, where, warn, allow_blind=allow_blind)
+            going = sum(item.changes for item in wanted.items)
+            if max_delete is not None and going > max_delete:
                 raise UsageError(
-                    f"{len(going)} groups are to be changed, and max_delete allows {max_delete}."
+                    f"{going} groups are to be changed, and max_delete allows {max_delete}."
                 )
-            sight = sight_for(wanted, warn, allow_blind=allow_blind)
-            with self._change(session, "cleanup_apply", allow_blind=allow_blind) as change:
-                if dry_run:
-                    return list(_foreseen(session, sight, wanted, going))
-                folder = journal_folder(self._journal)
-                return list(_carried_out(session, change, sight, wanted, folder))
-
-
-def _foreseen(
-    session: Session, sight: Sight, plan: Plan, going: list[PlanItem]
-) -> Iterator[Result]:
-    from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, Part, Result, look_ahead
-
-    yield from (Result(item, "waiting") for item in plan.items if not item.changes)
-    look_ahead(session, sight, going)
-    for items in cut(going, GROUPS_AT_ONCE):
-        yield from Part(session, sight, items).look()
-
-
-def _carried_out(
-    session: Session, change: Change, sight: Sight, plan: Plan, folder: Path
-) -> Iterator[Result]:
-    from kgtool.changes.cleanup.apply import (
-        GROUPS_AT_ONCE,
-        Part,
-        groups_back,
-        look_ahead,
-        places,
-        settled,
-    )
-    from kgtool.changes.cleanup.progress import Progress
-
-    with Progress(folder, plan.header.id, session.cluster_id) as progress:
-        back = groups_back(session, plan, progress)
-        left = []
-        for item in plan.items:
-            result = settled(item, progress, back)
-            if result is None:
-                left.append(item)
-            else:
-                yield result
-        look_ahead(session, sight, left)
-        change.foresee(lambda: ([i.group for i in left], sum(len(places(i)) for i in left)))
-        for items in cut(left, GROUPS_AT_ONCE):
-            with change.locked(item.group for item in items):
-                results = Part(session, sight, items, progress).apply(change, progress)
-            progress.finish({result.item.key: result.status for result in results})
-            yield from results
+            if dry_run:
+                left, results = run.settle({})
+                run.look_ahead(left)
+                for items in cut(left, GROUPS_AT_ONCE):
+                    results += run.look(items)
+                return results
+            folder = journal_folder(self._journal)
+            with (
+                self._change(session, "cleanup_apply", allow_blind=allow_blind) as change,
+                Progress(folder, wanted.header.id, session.cluster_id) as progress,
+            ):
+                left, results = run.settle(progress.results)
+                run.look_ahead(left)
+                change.foresee(lambda: size(left))
+                for items in cut(left, GROUPS_AT_ONCE):
+                    results += run.apply(items, change, progress)
+            return results

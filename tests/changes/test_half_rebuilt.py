@@ -30,9 +30,8 @@ def check(
     """Look at the group; return why it is not touched, and what is to be restored of it."""
     topics = {name: TopicInfo(name, topic_id, {0: 1}) for name in ("a", "b")}
     session: Any = SimpleNamespace(cluster=SimpleNamespace(topics=topics))
-    sight: Any = SimpleNamespace(since_ms=0, allow_blind=True)
-    progress: Any = SimpleNamespace(begun={ITEM.key} if is_begun else set())
-    part = Part(session, sight, [ITEM], progress)
+    run: Any = SimpleNamespace(session=session, since_ms=0, allow_blind=True)
+    part = Part(run, [ITEM], [ITEM.key] if is_begun else [])
     found = {at: CommittedOffset(offset, None, "") for at, offset in committed.items()}
     description = GroupDescription("g", "classic", "Empty", "consumer", "", None, ())
     return part._check(description, found), part._half.get("g")

@@ -5,7 +5,8 @@ What ``cleanup apply`` does, in the command and in the Python API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgtool.changes.cleanup import execute, verify
@@ -21,9 +22,10 @@ from kgtool.changes.cleanup.progress import Progress
 from kgtool.changes.groups.delete import plan_deletions
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.journal.change import Change
+from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.snapshot import GroupChange
 from kgtool.client.cluster import fetch_metadata
-from kgtool.errors import KgError
+from kgtool.errors import ConfigError, KgError
 from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, TopicPartition
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.commit_times import commit_times
@@ -39,16 +41,9 @@ def places(item: PlanItem) -> list[TopicPartition]:
     return [offset.at for offset in (*item.offsets, *item.keep)]
 
 
-class Sight(NamedTuple):
-    """What sees the log for a whole plan: ``watch`` what groups did since it was made."""
-
-    watch: LogReader
-    hidden: HiddenOffsets
-    since_ms: int
-    say: Callable[[str], None]
-    """Told what can't be seen."""
-    allow_blind: bool = False
-    """Whether to go on where the log can't be read."""
+def size(items: Sequence[PlanItem]) -> tuple[list[str], int]:
+    """Return the groups of items, and how many offsets they name."""
+    return [item.group for item in items], sum(len(places(item)) for item in items)
 
 
 class Blind(KgError):
@@ -65,36 +60,6 @@ def _blind(error: KgError) -> Blind:
     )
 
 
-def sight_for(plan: Plan, say: Callable[[str], None], *, allow_blind: bool = False) -> Sight:
-    """Return what sees the log for a plan."""
-    groups = {item.group: places(item) for item in plan.items if item.changes}
-    watch = LogReader(groups, plan.header.since_ms - SLACK_MS)
-    since_ms = plan.header.since_ms
-    return Sight(watch, HiddenOffsets(groups), since_ms, say, allow_blind)
-
-
-def look_ahead(session: Any, sight: Sight, items: Sequence[PlanItem]) -> None:
-    """Read the log before anybody is asked, and say what can't be seen.
-
-    :raises Blind: it can't be read for any of the groups, and that is not allowed.
-    """
-    wanted = {item.group: places(item) for item in items}
-    read = session.run(sight.watch.read(session.cluster, list(wanted))) if wanted else {}
-    found = commit_times(read, wanted)
-    errors = [each for each in found.values() if isinstance(each, KgError)]
-    if not errors:
-        return
-    if not sight.allow_blind:
-        if len(errors) == len(found):
-            raise _blind(errors[0])
-        return
-    sight.say(f"Warning: {_blind(errors[0]).message}")
-    whole = [item.group for item in items if item.action != DELETE_OFFSETS]
-    session.run(sight.hidden.look(session.cluster, whole))
-    for warning in sight.hidden.warnings(filter(sight.hidden.is_blind, whole)):
-        sight.say(warning)
-
-
 class Result(NamedTuple):
     """One item: ``deleted``, ``rebuilt``, ``gone`` (somebody else did it), ``skipped`` (it has
     changed, ``error`` says how), ``failed``, ``waiting``, ``done-before``, ``would-delete``,
@@ -109,7 +74,110 @@ Back = Mapping[str, "ItemError | None"]
 """Groups that earlier runs have deleted and that exist again, or why that can't be told."""
 
 
-def settled(item: PlanItem, progress: Progress, back: Back) -> Result | None:
+class Run:
+    """One run of a plan on the cluster that a session is connected to.
+
+    :param where: the file of the plan, for what is said of it.
+    :param say: told what can't be seen, and what can't be noted.
+    :param allow_blind: whether to go on where the log can't be read.
+    :raises ConfigError: the plan does not say which cluster it is about.
+    :raises OtherCluster: it is about another one.
+    """
+
+    def __init__(
+        self, session: Any, plan: Plan, where: Path, say: Callable[[str], None], *,
+        allow_blind: bool = False,
+    ) -> None:  # fmt: skip
+        header, cluster_id = plan.header, session.cluster_id
+        if header.cluster_id is None:
+            raise ConfigError(
+                f"{where} does not say which cluster it is about.",
+                hint=f'For this cluster, add "cluster_id": "{cluster_id}" to it.',
+            )
+        check_cluster(where, header.cluster_id, cluster_id, "a plan made here")
+        self.session = session
+        self.plan = plan
+        self.say = say
+        self.allow_blind = allow_blind
+        self.since_ms = header.since_ms
+        groups = {item.group: places(item) for item in plan.items if item.changes}
+        self.watch = LogReader(groups, header.since_ms - SLACK_MS)
+        """Sees what groups did since the plan was made."""
+        self.hidden = HiddenOffsets(groups)
+
+    def settle(self, results: Mapping[str, str]) -> tuple[list[PlanItem], list[Result]]:
+        """Return the items that are still to be done, and the results of the others.
+
+        :param results: what earlier runs have finished (``Progress.results``).
+        """
+        back = self._groups_back(results)
+        left: list[PlanItem] = []
+        done: list[Result] = []
+        for item in self.plan.items:
+            result = _settled(item, results, back)
+            if result is None:
+                left.append(item)
+            else:
+                done.append(result)
+        return left, done
+
+    def _groups_back(self, results: Mapping[str, str]) -> Back:
+        """Find the groups that earlier runs have deleted and that exist: after an undo, say."""
+        deleted = {i.group for i in self.plan.items if results.get(i.key) == "deleted"}
+        if not deleted:
+            return {}
+        listing = self.session.run(list_groups(self.session.cluster))
+        back: dict[str, ItemError | None] = dict.fromkeys(
+            deleted & {row.group for row in listing.groups}
+        )
+        for error in listing.errors[:1]:  # its groups are missing in the listing
+            said = "This plan deleted it before; whether it exists again is unknown: "
+            for group in deleted - back.keys():
+                target = error.target._replace(group=group)
+                back[group] = error._replace(target=target, message=said + error.message)
+        return back
+
+    def look_ahead(self, items: Sequence[PlanItem]) -> None:
+        """Read the log before anybody is asked, and say what can't be seen.
+
+        :raises Blind: it can't be read for any of the groups, and that is not allowed.
+        """
+        cluster = self.session.cluster
+        wanted = {item.group: places(item) for item in items}
+        read = self.session.run(self.watch.read(cluster, list(wanted))) if wanted else {}
+        found = commit_times(read, wanted)
+        errors = [each for each in found.values() if isinstance(each, KgError)]
+        if not errors:
+            return
+        if not self.allow_blind:
+            if len(errors) == len(found):
+                raise _blind(errors[0])
+            return
+        self.say(f"Warning: {_blind(errors[0]).message}")
+        whole = [item.group for item in items if item.action != DELETE_OFFSETS]
+        self.session.run(self.hidden.look(cluster, whole))
+        self.say_hidden(filter(self.hidden.is_blind, whole))
+
+    def say_hidden(self, groups: Iterable[str]) -> None:
+        """Say what undo would not restore of groups."""
+        for warning in self.hidden.warnings(groups):
+            self.say(warning)
+
+    def look(self, items: Sequence[PlanItem]) -> list[Result]:
+        """Say what would be done with some items, each of another group."""
+        return Part(self, items).look()
+
+    def apply(self, items: Sequence[PlanItem], change: Change, progress: Progress) -> list[Result]:
+        """Look at some items again, each of another group, and do what still fits."""
+        with change.locked(item.group for item in items):
+            results = Part(self, items, progress.begun).apply(change, progress)
+        problem = progress.finish({result.item.key: result.status for result in results})
+        if problem is not None:
+            self.say(f"Note: {progress.path} can't be written: {problem.strerror}.")
+        return results
+
+
+def _settled(item: PlanItem, results: Mapping[str, str], back: Back) -> Result | None:
     """Return the result of an item for which there is nothing to do any more."""
     if not item.changes:
         return Result(item, "waiting")
@@ -123,39 +191,22 @@ def settled(item: PlanItem, progress: Progress, back: Back) -> Result | None:
             "It is left alone; a new plan would include it.",
         )  # fmt: skip
         return Result(item, "skipped", error)
-    if progress.results.get(item.key) in ("deleted", "rebuilt", "gone"):
+    if results.get(item.key) in ("deleted", "rebuilt", "gone"):
         return Result(item, "done-before")
     return None
 
 
-def groups_back(session: Any, plan: Plan, progress: Progress) -> Back:
-    """Find the groups that earlier runs have deleted and that exist: after an undo, for example."""
-    deleted = {i.group for i in plan.items if progress.results.get(i.key) == "deleted"}
-    if not deleted:
-        return {}
-    listing = session.run(list_groups(session.cluster))
-    back: dict[str, ItemError | None] = dict.fromkeys(
-        deleted & {row.group for row in listing.groups}
-    )
-    for error in listing.errors[:1]:  # its groups are missing in the listing
-        said = "This plan deleted it before; whether it exists again is unknown: "
-        for group in deleted - back.keys():
-            target = error.target._replace(group=group)
-            back[group] = error._replace(target=target, message=said + error.message)
-    return back
-
-
 class Part:
-    """Some items of a plan, each of another group."""
+    """Some items of a plan, each of another group.
 
-    def __init__(
-        self, session: Any, sight: Sight, items: Sequence[PlanItem],
-        progress: Progress | None = None,
-    ) -> None:  # fmt: skip
-        self._session = session
-        self._sight = sight
+    :param begun: the keys of what earlier runs had begun.
+    """
+
+    def __init__(self, run: Run, items: Sequence[PlanItem], begun: Iterable[str] = ()) -> None:
+        self._run = run
+        self._session = run.session
         self._items = {item.group: item for item in items}
-        self._begun = set(progress.begun) if progress is not None else set()
+        self._begun = set(begun)
         self._since: dict[str, Any] = {}
         self._skipped: dict[str, ItemError] = {}
         self._unwritable: dict[str, ItemError] = {}
@@ -166,7 +217,7 @@ class Part:
         self._read()
         whole, single = self._sorted()
         cluster = self._session.cluster
-        looked = plan_deletions(cluster, whole, check=self._check, hidden=self._sight.hidden)
+        looked = plan_deletions(cluster, whole, check=self._check, hidden=self._run.hidden)
         rows = {row.group: row for row in self._session.run(looked).rows}
         offsets = self._session.run(execute.remove_offsets(cluster, single, None, self._check))
         return [
@@ -182,16 +233,13 @@ class Part:
 
         def before(changes: Sequence[GroupChange]) -> None:
             going = [each.image.group for each in changes if each.deletes_group]
-            for warning in self._sight.hidden.warnings(going):
-                self._sight.say(warning)
+            self._run.say_hidden(going)
             change.before(changes)
             keys = [self._items[each.image.group].key for each in changes]
             progress.begin(keys, change.journal_id)
 
         rows = self._session.run(
-            execute.remove_groups(
-                cluster, whole, before, self._check, self._keep, self._sight.hidden
-            )
+            execute.remove_groups(cluster, whole, before, self._check, self._keep, self._run.hidden)
         )
         change.results(rows.values())
         offsets = self._session.run(execute.remove_offsets(cluster, single, before, self._check))
@@ -212,7 +260,7 @@ class Part:
         names = sorted({at.topic for parts in wanted.values() for at in parts})
         if names:
             self._session.run(fetch_metadata(cluster, names))
-        read = self._session.run(self._sight.watch.read(cluster, list(wanted)))
+        read = self._session.run(self._run.watch.read(cluster, list(wanted)))
         self._since = commit_times(read, wanted)
         rebuilt = {
             group: {offset.topic for offset in item.keep}
@@ -249,9 +297,9 @@ class Part:
         since = self._since.get(description.group)
         error = verify.changed(
             self._items[description.group], description, committed, self._topic_id,
-            None if isinstance(since, KgError) else since, self._sight.since_ms,
+            None if isinstance(since, KgError) else since, self._run.since_ms,
         )  # fmt: skip
-        if error is None and isinstance(since, KgError) and not self._sight.allow_blind:
+        if error is None and isinstance(since, KgError) and not self._run.allow_blind:
             return ItemError.of(_blind(since), Target(group=description.group))
         return error
 

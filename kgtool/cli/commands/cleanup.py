@@ -20,6 +20,7 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.options.types import Duration
 from kgtool.cli.output.output import Output
+from kgtool.columns.changes import CLEANUP_APPLY
 from kgtool.config import Settings
 from kgtool.errors import UsageError
 
@@ -126,4 +127,5 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     found = read(path)
     with open_session(settings, progress=True) as session:
         session.connect()
+        output.begin(CLEANUP_APPLY, session.cluster_id)
         return Apply(session, output, found, Options(path=path, **given)).run()

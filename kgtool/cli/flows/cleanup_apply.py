@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgtool.changes.cleanup import apply as steps
-from kgtool.changes.cleanup.apply import Back, Part, Result
+from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, Result, Run, size
 from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
 from kgtool.changes.cleanup.progress import Progress
 from kgtool.changes.policy import Guard
-from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.cli.confirm import consent
 from kgtool.cli.confirm.stakes import used
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change, folder, origin
@@ -27,7 +25,6 @@ from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
-from kgtool.errors import ConfigError
 from kgtool.net.session import Session
 from kgtool.text import counted, escape
 
@@ -56,40 +53,31 @@ class Apply:
         self._results: list[Result] = []
         self._journals: list[str] = []
         self._change: Change | None = None
-        self._sight = steps.sight_for(
-            plan, lambda said: output.note_once(escape(said)), allow_blind=options.allow_blind
-        )
+        self._run = Run(
+            session, plan, options.path, lambda said: output.note_once(escape(said)),
+            allow_blind=options.allow_blind,
+        )  # fmt: skip
 
     def run(self) -> int:
         """Do it; return the exit status."""
-        plan, output = self._plan, self._output
-        output.begin(CLEANUP_APPLY, self._session.cluster_id)
-        if plan.header.cluster_id is None:
-            raise ConfigError(
-                f"{self._options.path} does not say which cluster it is about.",
-                hint=f'For this cluster, add "cluster_id": "{self._session.cluster_id}" to it.',
-            )
-        check_cluster(self._options.path, plan.header.cluster_id, self._session.cluster_id,
-                      "a plan made here")  # fmt: skip
         if self._options.dry_run:
             self._look()
             return self._report()
-        with Progress(folder(), plan.header.id, self._session.cluster_id) as progress:
+        header = self._plan.header
+        with Progress(folder(), header.id, self._session.cluster_id) as progress:
             self._journals = list(progress.journals)
-            back = steps.groups_back(self._session, plan, progress)
-            left = [item for item in plan.items if self._is_left(item, progress, back)]
+            left = self._settle(progress.results)
             if not left:
                 return self._report()
-            self._ask(left, len([i for i in plan.items if i.changes]) - len(left))
+            self._ask(left, sum(item.changes for item in self._plan.items) - len(left))
             self._work(left, progress)
         return self._report()
 
-    def _is_left(self, item: PlanItem, progress: Progress, back: Back) -> bool:
-        """Whether an item is still to be done; those that are not have their result at once."""
-        result = steps.settled(item, progress, back)
-        if result is not None:
-            self._take([result])
-        return result is None
+    def _settle(self, results: Mapping[str, str]) -> list[PlanItem]:
+        """Return what is still to be done; the others have their result at once."""
+        left, settled = self._run.settle(results)
+        self._take(settled)
+        return left
 
     # -- asking ---------------------------------------------------------------------------
 
@@ -98,11 +86,12 @@ class Apply:
         if done_before:
             output.note(f"{done_before} are already done; now the rest.")
         show_plan(output, self._plan, left)
-        steps.look_ahead(self._session, self._sight, left)
+        self._run.look_ahead(left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
+        groups, offsets = size(left)
         consent.ask(
-            self._session, output, question, self._options.yes, self._used(left),
-            groups=[item.group for item in left], offsets=sum(len(steps.places(i)) for i in left),
+            self._session, output, question, self._options.yes, self._used(left), groups=groups,
+            offsets=offsets,
         )  # fmt: skip
 
     def _used(self, left: Sequence[PlanItem]) -> tuple[str, str | None] | None:
@@ -117,17 +106,16 @@ class Apply:
 
     def _look(self) -> None:
         """Look at everything, and touch nothing."""
-        left = [item for item in self._plan.items if item.changes]
-        self._take([Result(item, "waiting") for item in self._plan.items if not item.changes])
-        Guard(self._session, origin(self._output)).limit(i.group for i in left)
+        left = self._settle({})
+        groups, offsets = size(left)
+        Guard(self._session, origin(self._output)).limit(groups)
         show_plan(self._output, self._plan, left)
-        steps.look_ahead(self._session, self._sight, left)
+        self._run.look_ahead(left)
         for items in self._parts(left):
-            self._take(self._part(items).look())
+            self._take(self._run.look(items))
         consent.foretell(
-            self._session, self._output, [item.group for item in left],
-            sum(len(steps.places(item)) for item in left), removes=True,
-            is_blind=self._sight.hidden.is_blind,
+            self._session, self._output, groups, offsets, removes=True,
+            is_blind=self._run.hidden.is_blind,
         )  # fmt: skip
 
     def _work(self, left: Sequence[PlanItem], progress: Progress) -> None:
@@ -139,8 +127,7 @@ class Apply:
                 for items in course.parts(self._parts(left)):
                     began = time.monotonic()
                     meter.set(len(done), *self._troubles())
-                    results = self._apply(items, change, progress)
-                    self._take(results)
+                    self._take(self._run.apply(items, change, progress))
                     done += items
                     skipped, failed = self._troubles()
                     if not course.goes_on(len(done), failed=failed, skipped=skipped):
@@ -160,24 +147,10 @@ class Apply:
 
     def _parts(self, left: Sequence[PlanItem]) -> list[list[PlanItem]]:
         """Cut the work into parts: no more at once than the rate lets pass."""
-        size = steps.GROUPS_AT_ONCE
+        at_once = GROUPS_AT_ONCE
         if self._options.rate is not None:
-            size = max(1, min(size, int(self._options.rate)))
-        return cut(left, size)
-
-    def _apply(
-        self, items: Sequence[PlanItem], change: Change, progress: Progress
-    ) -> list[Result]:  # fmt: skip
-        with change.locked(item.group for item in items):
-            results = self._part(items, progress).apply(change, progress)
-        kept = {r.item.key: r.status for r in results}
-        problem = progress.finish(kept)
-        if problem is not None:
-            self._output.note_once(f"Note: {progress.path} can't be written: {problem.strerror}.")
-        return results
-
-    def _part(self, items: Sequence[PlanItem], progress: Progress | None = None) -> Part:
-        return Part(self._session, self._sight, items, progress)
+            at_once = max(1, min(at_once, int(self._options.rate)))
+        return cut(left, at_once)
 
     def _wait(self, groups: int, began: float, is_more: bool) -> None:
         if self._options.rate is None or not is_more:

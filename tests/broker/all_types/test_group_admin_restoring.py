@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgtool import GroupAdmin, KgError, TopicPartition
+from kgtool.changes.cleanup.progress import Progress
 from kgtool.changes.restore import run as restoring
 from kgtool.changes.restore.decide import PutGroup
 from kgtool.errors import ConfigError, UsageError
@@ -212,6 +214,29 @@ class TestCleanup:
         assert again == {name: "done-before", other: "skipped"}
         assert admin.undo().errors == []
         assert clients.committed(bootstrap, name) == {(topic, 0): 4, (topic, 1): 0}
+
+    def test_a_plan_that_does_not_say_which_cluster_it_is_about(
+        self, bootstrap: str, admin: GroupAdmin, at_four: tuple[str, str]
+    ) -> None:
+        """Was: "is about the cluster None"."""
+        plan = admin.cleanup_plan([at_four[0]])
+        nowhere = plan._replace(header=plan.header._replace(cluster_id=None))
+        with pytest.raises(ConfigError, match="does not say which cluster it is about") as refused:
+            admin.cleanup_apply(nowhere)
+        assert f'"cluster_id": "{admin.cluster_id}"' in (refused.value.hint or "")
+        assert at_four[0] in clients.group_ids(bootstrap)
+
+    def test_results_that_can_not_be_noted_are_said(
+        self, admin: GroupAdmin, at_four: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Was: the next run of the plan asks the cluster again, and nobody knows why."""
+        plan = admin.cleanup_plan([at_four[0]])
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr(Progress, "finish", lambda *_: full)
+        said = r"plan-.*\.progress can't be written: No space left on device"
+        with pytest.warns(UserWarning, match=said):
+            (result,) = admin.cleanup_apply(plan)
+        assert result.status == "deleted"
 
 
 class TestMembersAndTime:
