@@ -97,7 +97,18 @@ def test_dump_in_json_is_the_log_itself(version: str, run: str, partition: int) 
             assert row["key"] == raw(record, "key")
         else:
             assert (row["key"], row["value"]) == (raw(record, "key"), raw(record, "value"))
+    assert epochs(pieces) == [(row["leaderEpoch"], row["producerEpoch"]) for row in expected]
     assert reasons(pieces) == {}
+
+
+def epochs(pieces: list[Piece]) -> list[tuple[int, int]]:
+    """Of the leader and of the producer, of each record."""
+    found: list[tuple[int, int]] = []
+    for piece in pieces:
+        leader, producer = piece.records.leader_epoch, piece.records.producer_epoch
+        assert leader is not None and producer is not None
+        found += zip(leader.tolist(), producer.tolist(), strict=True)
+    return found
 
 
 @pytest.mark.parametrize(("version", "run"), [("3.9.1", "3.9.1-old"), ("4.3.1", "4.3.1")])
@@ -342,6 +353,10 @@ def test_line_ends_of_windows_and_other_programs_output_around(
     assert set(reasons(pieces)) <= harmless
     path.write_bytes(text.replace(b"\n", b"\r\n"))
     assert [(row["key"], row["value"]) for row in rows_of(read(path, kind))] == plain
+    path.write_bytes(b"\xef\xbb\xbf" + text)  # as PowerShell writes UTF-8
+    pieces = read(path, kind)
+    assert [(row["key"], row["value"]) for row in rows_of(pieces)] == plain
+    assert set(reasons(pieces)) <= harmless
 
 
 def test_json_with_blanks_line_breaks_and_garbage_between(tmp_path: Path) -> None:
@@ -439,14 +454,15 @@ def test_whole_outputs_of_the_tools(name: str, kind: str, records: int, damaged:
                    for reason in reasons(pieces))  # fmt: skip
 
 
-def test_a_dump_of_several_segments_is_cut_where_the_next_begins(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_dump_of_several_segments_is_cut_where_the_next_begins(mark: str, tmp_path: Path) -> None:
     body = (PRINTED / "4.3.1.4.3.1.dump-5.txt").read_text().split("\n", 1)[1]
     names = ["/kafka/__consumer_offsets-5/00000000000000000000.log",
              "/kafka/orders-1/00000000000000000000.log",
              "C:\\kafka\\__consumer_offsets-44\\00000000000000000007.log",
              "00000000000000000000.log"]  # fmt: skip
     path = tmp_path / "dump.txt"
-    path.write_text("".join(f"Dumping {name}\n{body}" for name in names))
+    path.write_text(mark + "".join(f"Dumping {name}\n{body}" for name in names))
     row = {"path": str(path), "partition": -2, "start": 0, "end": path.stat().st_size,
            "format": "dump-json", "lacks": 0, "order": 0}  # fmt: skip
     cut = ranges(row)

@@ -77,8 +77,8 @@ _OFFSETS = re.compile(
 )
 _GROUPS = re.compile(rb"::GroupMetadata\(groupId=|^[^\n]+::NULL\r?$", re.MULTILINE)
 _DUMP = re.compile(
-    rb"^(?:Dumping [^\n]+\r?\n(?:Log s|S)tarting offset: |baseOffset: \d+ lastOffset: \d+ "
-    rb"|offset: \d+ position: \d+ )",
+    rb"^(?:(?:\xef\xbb\xbf)?Dumping [^\n]+\r?\n(?:Log s|S)tarting offset: "
+    rb"|baseOffset: \d+ lastOffset: \d+ |offset: \d+ position: \d+ )",
     re.MULTILINE,
 )
 _DUMP_BODY = re.compile(

@@ -34,6 +34,7 @@ from kgtool.analysis.input.readers.textfile import Unit
 from kgtool.analysis.input.readers.transcribe import (
     MISFIT,
     Collected,
+    Epochs,
     group_key,
     marker,
     offset_key,
@@ -73,7 +74,7 @@ def read_units(part: Iterable[Unit], into: Collected, end: int) -> None:
     """Collect the records of some batches of a file that is ``end`` bytes long."""
     for unit in part:
         is_last = unit.position + len(unit.data) >= end and not unit.data.endswith(b"\n")
-        text = unit.data.decode(errors="replace")
+        text = unit.data.decode(errors="replace").removeprefix("\ufeff")
         if "\nFound " in text and _INVALID_END.search(text):
             into.lose(REASON_TRUNCATED, unit.position, damage=False)
         # With 2>&1 an error's first line stands right behind the record it is about.
@@ -112,6 +113,7 @@ def _read_record(line: str, batch: dict[str, str], position: int, into: Collecte
     about: dict[str, Any] = {
         "producer_id": int(shared.get("producerId", -1)),
         "transactional": shared.get("isTransactional") == "true",
+        "epochs": _epochs(batch),
     }
     body = tail.partition("]")[2].lstrip(" ")
     ends = _MARKER.match(body)
@@ -129,6 +131,12 @@ def _read_record(line: str, batch: dict[str, str], position: int, into: Collecte
         into.lose(REASON_KEYLESS, position, damage=False)
     else:
         into.lose(REASON_UNDECODED, position)
+
+
+def _epochs(batch: dict[str, str]) -> Epochs | None:
+    """Of the partition's leader and of the producer; None: before 2.2 no line tells."""
+    names = ("partitionLeaderEpoch", "producerEpoch")
+    return Epochs(*(int(batch[name]) for name in names)) if batch.keys() >= set(names) else None
 
 
 def _pair(body: str, position: int, into: Collected) -> tuple[bytes, bytes | None] | None:

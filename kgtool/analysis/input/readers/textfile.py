@@ -23,7 +23,8 @@ BATCHES = re.compile(rb"\n(?=(?:baseOffset|offset): \d|Dumping )")
 """Between what kafka-dump-log prints of two batches; before 2.2 it prints records only."""
 NOISE_BYTES = 1 << 20
 """Before the first heading there may be as much that a logger wrote."""
-SECTION = re.compile(rb"^Dumping ([^\r\n]*)", re.MULTILINE)
+SECTION = re.compile(rb"^(?:\xef\xbb\xbf)?Dumping ([^\r\n]*)", re.MULTILINE)
+"""The heading of a file that was dumped; a byte order mark may stand before it."""
 
 
 class Unit(NamedTuple):

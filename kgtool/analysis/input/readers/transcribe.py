@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -50,12 +50,20 @@ MISFIT: Final = (
 """What is raised where something printed is no record."""
 
 
+class Epochs(NamedTuple):
+    """What a batch says about who wrote it."""
+
+    leader: int
+    producer: int
+
+
 class Collected:
     """Records of one file, of one partition, in the order of its log."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
         self._rows: list[tuple[int, ...]] = []
+        self._epochs: list[Epochs | None] = []
         self._parts: list[bytes] = []
         self._counts: dict[tuple[str, bool], list[int]] = {}
 
@@ -65,12 +73,14 @@ class Collected:
     def add(
         self, log_offset: int, timestamp_ms: int, key: bytes, value: bytes | None,
         *, producer_id: int = -1, transactional: bool = False, control: bool = False,
+        epochs: Epochs | None = None,
     ) -> None:  # fmt: skip
         """Take a record; ``value`` None is a tombstone. ValueError for a number beyond 64 bits."""
-        for number in (log_offset, timestamp_ms, producer_id):
+        for number in (log_offset, timestamp_ms, producer_id, *(epochs or ())):
             if not -_LIMIT <= number < _LIMIT:
                 raise ValueError(f"{number} is not a 64-bit number")
         self._parts.append(key if value is None else key + value)
+        self._epochs.append(epochs)
         self._rows.append(
             (
                 log_offset, timestamp_ms, producer_id, transactional, control,
@@ -109,6 +119,8 @@ class Collected:
         sizes = key + np.maximum(value, 0)
         ends = np.cumsum(sizes)
         key_at = ends - sizes
+        told = None not in self._epochs
+        epochs = np.array(self._epochs if told else [], dtype=np.int64).reshape(-1, 2)
         return Decoded(
             view=View(b"".join(self._parts)),
             log_offset=log_offset,
@@ -120,6 +132,8 @@ class Collected:
             key_size=key,
             value_at=key_at + key,
             value_size=value,
+            leader_epoch=epochs[:, 0] if told else None,
+            producer_epoch=epochs[:, 1] if told else None,
         )
 
 
