@@ -32,7 +32,7 @@ from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.pipeline import Best, Engine, Finish, Order
 from kgtool.analysis.table_files import TableFiles, fill, of_topics
 from kgtool.analysis.tell import tell
-from kgtool.errors import AnalysisError
+from kgtool.errors import AnalysisError, ConfigError
 
 HERE_BYTES = 8 << 20
 """Up to here starting processes takes longer than they save."""
@@ -242,8 +242,11 @@ def _read(places: Sequence[str]) -> Iterator[Blob]:
     import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
     for place in places:
-        for row in ds.dataset(place, format="parquet").to_table().to_pylist():
-            yield Blob(**row)
+        try:
+            rows = ds.dataset(place, format="parquet").to_table().to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise ConfigError(f"{place} is damaged: give --rebuild to start again.") from error
+        yield from (Blob(**row) for row in rows)
 
 
 def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[Blob]:

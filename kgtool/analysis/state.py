@@ -55,6 +55,11 @@ class State:
         if raw is None and place.kind() == "full" and not all(map(_is_run, place.names())):
             raise ConfigError(f"{place.base} is not empty, and holds no state of analyze.")
         self.before = Before() if raw is None or rebuild else _parsed(place, raw)
+        gone = set(self.before.runs) - set(place.names() if raw else [])
+        if gone:
+            raise ConfigError(
+                f"{place.base} lacks {', '.join(sorted(gone))}: give --rebuild to start again."
+            )
         numbers = [int(name[4:]) for name in place.names() if _is_run(name)] if raw else []
         self._run = f"run-{max(numbers, default=0) + 1:06}"
         self._inputs = Inputs([], None, [], [], [])

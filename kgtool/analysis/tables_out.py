@@ -22,9 +22,20 @@ DONE = "_SUCCESS"
 
 
 def check_folder(out: str, *, overwrite: bool) -> None:
-    """Refuse a folder here that has something in it, unless it may be overwritten (UsageError)."""
-    if not is_url(out):
-        _check(Folder(out), out, overwrite)
+    """Refuse a folder here that nothing can be put into (UsageError).
+
+    One that has something in it needs ``overwrite``.
+    """
+    if is_url(out):
+        return
+    folder = Folder(out)
+    _check(folder, out, overwrite)
+    try:
+        folder.check()
+    except OSError as error:
+        raise UsageError(
+            f"--out {out}: can't write to {error.filename}: {error.strerror}."
+        ) from None
 
 
 def out_place(session: Any, out: str, *, overwrite: bool) -> Place:
@@ -60,7 +71,7 @@ def write_tables(analysis: Analysis, place: Place, only: Sequence[str] = ()) -> 
     except Exception as error:
         if isinstance(error, KgError):
             raise
-        why = cause_of(str(error))
+        why = getattr(error, "strerror", None) or cause_of(str(error))
         raise AnalysisError(f"{place.base} could not be written: {why}") from error
     return names
 

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis import lacks
+from kgtool.analysis import lacks, schema
+from kgtool.analysis.decode.blobs import nothing
 from kgtool.analysis.input import formats, sources
 from kgtool.analysis.input.find import find
+from kgtool.analysis.local import _write
 from kgtool.errors import ConfigError
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis import writer
@@ -52,6 +54,27 @@ def test_a_folder_of_everything() -> None:
     for name, why in REFUSED.items():
         assert [why in each for each in inputs.problems if name in each] == [True]
     assert inputs.notes == []
+
+
+def test_what_an_earlier_run_wrote_beside_the_log_is_no_input(tmp_path: Path) -> None:
+    writer.segment(tmp_path, writer.commits(0, 1))
+    kinds = {"live": schema.LIVE, "whatif": schema.WHATIF}
+    for name, columns in kinds.items():
+        (tmp_path / "out" / name).mkdir(parents=True)
+        empty = schema.arrow(columns).empty_table()
+        parquet.write_table(empty, tmp_path / "out" / name / "part-0.parquet")
+    run = tmp_path / "state" / "run-000001"
+    _write([nothing(0)], str(run))
+    inputs = find([str(tmp_path)])
+    assert [file.format for file in inputs.files] == ["segment"]
+    assert inputs.problems == []
+    assert inputs.notes == [
+        f"{tmp_path}: left out, written by kgtool analyze: {tmp_path}/out, {tmp_path}/state."
+    ]
+    with pytest.raises(ConfigError, match=r"/out has nothing of .*, only what kgtool analyze wr"):
+        find([str(tmp_path / "out")])
+    with pytest.raises(ConfigError, match=r"part-0\.parquet is a table that kgtool analyze wrote"):
+        find([str(run / "part-0.parquet")])
 
 
 def test_what_versions_in_between_print() -> None:

@@ -5,7 +5,9 @@ In a process of its own only where something else than the arguments might reach
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from kgtool.analysis import schema
+from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.cli.run import Result, call
@@ -230,6 +233,46 @@ def test_nothing_readable(analyze: Analyze, engine: str, tmp_path: Path) -> None
     assert last == f"Error: Nothing could be read. {path}: not a record batch, 500 bytes at 0."
 
 
+def test_a_time_before_the_log(capsys: pytest.CaptureFixture[str], export: Path) -> None:
+    words = (str(export), "--engine", "local", "--as-of", "2020-01-01")
+    result = call(capsys, "analyze", *words)
+    assert (result.status, result.out) == (2, "")
+    assert result.err == "Error: The log has no records until 2020-01-01 00:00:00Z.\n"
+
+
+@pytest.mark.parametrize("what", ["--report", "--plan", "--out"])
+def test_a_folder_that_may_not_be_written_to(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    target = tmp_path / "target"
+    result = call(capsys, "analyze", "/nowhere", "--engine", "local", what, str(target))
+    assert result.status == 2
+    assert result.err.startswith("Error: ") and result.err.count("\n") == 1
+    assert str(tmp_path) in result.err and "nowhere" not in result.err
+
+
+@pytest.mark.parametrize("what", ["--report", "--plan", "--out"])
+def test_what_can_not_be_written_hides_nothing_else(
+    capsys: pytest.CaptureFixture[str], export: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, what: str,
+) -> None:  # fmt: skip
+    """The disk is full by then: the summary is there, and the status says that not all is."""
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
+
+    monkeypatch.setattr(Path, "replace", fails)
+    monkeypatch.setattr(Analysis, "write", fails)
+    target = tmp_path / "target"
+    result = call(capsys, "analyze", str(export), "--engine", "local", what, str(target))
+    assert result.status == 3
+    assert "Live     3 offsets of 3 groups" in result.out
+    (said,) = [line for line in result.err.splitlines() if line.startswith("Error: ")]
+    assert str(target) in said and said.rstrip(".").endswith(": No space left on device")
+    assert not target.is_file() and not (target / "_SUCCESS").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -255,6 +298,9 @@ def test_nothing_readable(analyze: Analyze, engine: str, tmp_path: Path) -> None
         (["{tmp}", "--report", "{tmp}/none/r.html"], 2, "the folder {tmp}/none does not exist"),
         (["{tmp}", "--report", "{tmp}/a.log"], 2, "a.log exists: give --overwrite, or name ano"),
         (["{tmp}", "--bucket", "-1h"], 2, "--bucket takes a duration such as 30s"),
+        (["{tmp}", "--out", "{tmp}/a.log/x"], 2, "can't write to {tmp}/a.log: Not a directory."),
+        (["{tmp}", "--out", "{tmp}/x", "--state", "{tmp}/none/../x"], 2, "--out and --state are"),
+        (["{tmp}", "--report", "{tmp}/x", "--plan", "{tmp}/x"], 2, "--report and --plan are both"),
         ([], 2, "PATH"),
     ],
 )

@@ -162,9 +162,18 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ):
         status, _, err = analyze(capsys, *words)
         assert (status, said in err) == (2, True), err
-    (state / "state.json").write_text("{}")
-    status, _, err = analyze(capsys, one, *go_on)
-    assert (status, "give --rebuild to start again" in err) == (2, True)
+    # A part of it was damaged, was deleted, can't be read.
+    (kept,) = (path for path in state.iterdir() if path.name.startswith("run-"))
+    for damage in (
+        lambda: next(kept.iterdir()).write_bytes(b"PAR1"),
+        lambda: kept.rename(tmp_path / "elsewhere"),
+        lambda: (state / "state.json").write_text("{}"),
+    ):
+        damage()
+        status, _, err = analyze(capsys, one, *go_on, "--rules", "2.4")
+        assert (status, err.splitlines()[-1].endswith("give --rebuild to start again.")) == (
+            2, True,
+        ), err  # fmt: skip
 
 
 KILLED = """

@@ -129,6 +129,7 @@ def sort_out(listing: Listing) -> Inputs:
     found = Inputs([], listing.manifest, [], [], [])
     others: Counter[str] = Counter()
     unknown: list[str] = []
+    own: set[str] = set()
     for entry in listing.entries:
         segment, name = SEGMENT.search(entry.path), entry.path.rpartition("/")[2]
         if segment is not None and segment["topic"] != TOPIC:
@@ -141,11 +142,13 @@ def sort_out(listing: Listing) -> Inputs:
             file = _by_content(entry, listing)
             if isinstance(file, InputFile):
                 found.files.append(file)
+            elif file == formats.OWN and not listing.is_file:
+                own.add(str(Path(entry.path).parents[1]))
             elif listing.is_file or not file.endswith(formats.UNKNOWN):
                 found.problems.append(f"{entry.path} {file}.")
             else:
                 unknown.append(name)
-    _tell_of_others(found, listing, others, unknown)
+    _tell_of_others(found, listing, others, unknown, sorted(own))
     return found
 
 
@@ -204,13 +207,13 @@ def _dumped(entry: Entry, head: bytes, kind: Format) -> tuple[int, int] | str:
 
 
 def _tell_of_others(
-    found: Inputs, listing: Listing, others: Counter[str], unknown: list[str]
+    found: Inputs, listing: Listing, others: Counter[str], unknown: list[str], own: list[str]
 ) -> None:
     topics = [name for name, _ in others.most_common()]
     if is_empty_log(listing.manifest):
         found.notes.append(f"{listing.root} is the export of a log without records.")
     elif not found.files and not found.problems:
-        found.problems.append(_nothing(listing, ", ".join(topics[:SHOWN]), unknown))
+        found.problems.append(_nothing(listing, ", ".join(topics[:SHOWN]), unknown, own))
         return
     if others:
         found.notes.append(
@@ -219,14 +222,18 @@ def _tell_of_others(
         )
     if unknown:
         found.notes.append(f"{listing.root}: left out, in no known format: {_some(unknown)}.")
+    if own:
+        found.notes.append(f"{listing.root}: left out, written by kgtool analyze: {_some(own)}.")
 
 
-def _nothing(listing: Listing, topics: str, unknown: list[str]) -> str:
+def _nothing(listing: Listing, topics: str, unknown: list[str], own: list[str]) -> str:
     if listing.is_file:
         return f"{listing.root} is a segment of topic {topics}, not of {TOPIC}."
     what = f"{listing.root} has nothing of {TOPIC}"
     if topics:
         return f"{what}, only segments of other topics ({topics})."
+    if own:
+        return f"{what}, only what kgtool analyze wrote."
     if unknown:
         return f"{what} in a known format ({_some(unknown)})."
     return (

@@ -66,6 +66,7 @@ PLACED: Final = tuple(kind.name for kind in (SEGMENT, CLUSTER, PARQUET, *DUMPS))
 """Names of those that tell where in the log a record was."""
 
 UNKNOWN: Final = "is not in a known format"
+OWN: Final = "is a table that kgtool analyze wrote"
 HEAD_BYTES = 1 << 20
 """What is looked at of a file."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -57,6 +58,14 @@ class Folder:
             raise UsageError(
                 f"Another kgtool is writing to {self.base}: wait until it has ended."
             ) from None
+
+    def check(self) -> None:
+        """Raises OSError if nothing can be put there."""
+        above = next(path for path in (self._path, *self._path.parents) if path.exists())
+        number = 0 if above.is_dir() else errno.ENOTDIR
+        number = number or (0 if os.access(above, os.W_OK) else errno.EACCES)
+        if number:
+            raise OSError(number, os.strerror(number), str(above))
 
     def kind(self) -> str:
         """Return ``file``, ``full`` or ``empty`` (a folder), or ``nothing``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -171,9 +172,17 @@ def _check_targets(options: dict[str, Any]) -> None:
         check_folder(options["out"], overwrite=options["overwrite"])
     if options["report"] is not None:
         html_page.check_file(options["report"], overwrite=options["overwrite"])
+    for one, two in (("out", "state"), ("report", "plan")):
+        if options[one] is not None and _place(options[one]) == _place(options[two]):
+            raise UsageError(f"--{one} and --{two} are both {options[one]}: name another one.")
     if options["idle"] is not None and options["plan"] is None:
         raise UsageError("--idle needs --plan FILE.json.")
     check_target(options["plan"], options["overwrite"])
+
+
+def _place(where: str | Path | None) -> Path | None:
+    """Where it is, however it is spelt; URLs as they are."""
+    return None if where is None else Path(where).resolve()
 
 
 @contextmanager

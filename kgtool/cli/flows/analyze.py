@@ -150,14 +150,14 @@ def _total_bytes(inputs: Any) -> int:
 
 def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     """Put out what was asked for."""
+    from kgtool.analysis.report import facts, html_page
     from kgtool.analysis.report.summary import damaged_files, sentence
     from kgtool.analysis.tables_out import write_tables
     from kgtool.analysis.words import when
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)
     if analysis.last_record_ms is None and analysis.files:
-        first = sentence(damaged[0]) if damaged else "It has no records."
-        raise ConfigError(f"Nothing could be read. {first}")
+        raise ConfigError(_empty(damaged, options["as_of"]))
     if analysis.ahead is not None:
         count, latest_ms = analysis.ahead
         output.note(
@@ -172,10 +172,11 @@ def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     _warn(output, analysis)
     if options["table"]:
         put_table(analysis, options["table"], output)
-    facts = _report(analysis, output, options["report"])
+    report = None if options["report"] is None else facts.collect(analysis, output.cluster_id)
     if not options["table"]:
-        _put_summary(analysis, output, facts)
-    if options["report"] is not None:
+        _put_summary(analysis, output, report and report["summary"])
+    if report is not None:
+        html_page.write(options["report"], report, partial(facts.rows, analysis))
         output.note(f"Wrote {options['report']}")
     if options["out"] is not None:
         written = write_tables(analysis, options["place"], options["only"])
@@ -198,16 +199,14 @@ def _warn(output: Output, analysis: Any) -> None:
     )
 
 
-def _report(analysis: Any, output: Output, path: Path | None) -> dict[str, Any] | None:
-    """Write the report if one is wanted; what it knows for the summary."""
-    if path is None:
-        return None
-    from kgtool.analysis.report import facts, html_page
+def _empty(damaged: list[dict[str, Any]], as_of_ms: int | None) -> str:
+    """Why there is nothing to tell of."""
+    from kgtool.analysis.report.summary import sentence
+    from kgtool.analysis.words import when
 
-    data = facts.collect(analysis, output.cluster_id)
-    html_page.write(path, data, partial(facts.rows, analysis))
-    summary: dict[str, Any] = data["summary"]
-    return summary
+    if damaged:
+        return f"Nothing could be read. {sentence(damaged[0])}"
+    return "The log has no records" + ("." if as_of_ms is None else f" until {when(as_of_ms)}.")
 
 
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
@@ -257,7 +256,10 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
     criteria = {} if idle_ms is None else {"idle_ms": idle_ms}
     token = secrets.token_hex(4)
     header = make_header(output.cluster_id, "analyze", criteria, now_ms(), token, analysis.end_ms)
-    write(Plan(header, tuple(items), tuple(left_out)), path)
+    try:
+        write(Plan(header, tuple(items), tuple(left_out)), path)
+    except ConfigError as error:  # the rest of what was asked for is done
+        raise AnalysisError(error.message) from error
     output.note(f"Cleanup: {summary(items)}")
     say_left_out(output, left_out)
     output.note(WRITTEN.format(path))

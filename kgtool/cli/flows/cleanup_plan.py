@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -41,6 +42,8 @@ def check_target(out: Path | None, overwrite: bool) -> None:
         raise ConfigError(f"{out} exists: give --overwrite, or another name.")
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise ConfigError(f"{out} can't be a plan: name a file in a folder that exists.")
+    if out is not None and not os.access(out.resolve().parent, os.W_OK):
+        raise ConfigError(f"{out} can't be a plan: {out.absolute().parent} can't be written to.")
 
 
 def make(

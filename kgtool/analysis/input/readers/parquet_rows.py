@@ -15,6 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis.decode.batches import Decoded
+from kgtool.analysis.decode.blobs import Blob
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.lockstep import Ints, View
 from kgtool.analysis.decode.parts import Piece, decode_part
@@ -22,6 +23,7 @@ from kgtool.analysis.decode.rows import Source
 from kgtool.analysis.decode.segments import Note
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, unquoted
+from kgtool.analysis.schema import TABLES, names
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 INPUT = ("path", "partition", "offset", "timestamp_ms", "key", "value")
@@ -39,6 +41,8 @@ def refusal(path: str) -> str | None:
         topics = _topics(footer)
     except (pa.ArrowException, OSError) as error:
         return f"is damaged Parquet: {str(error).splitlines()[0]}"
+    if schema.names in _OWN:
+        return formats.OWN
     # Spark takes what a folder's name says for a column: partition=3.
     missing = [name for name in COLUMNS if name not in schema.names and f"/{name}=" not in path]
     if missing:
@@ -56,6 +60,10 @@ def refusal(path: str) -> str | None:
     if topics and TOPIC not in topics:
         return f"holds records of {', '.join(sorted(topics))}, not of {TOPIC}"
     return None
+
+
+_OWN = [list(Blob._fields), *map(names, TABLES.values())]
+"""Columns of a state's runs, and of the tables."""
 
 
 def _topics(footer: Any) -> set[str]:
