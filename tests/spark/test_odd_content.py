@@ -63,6 +63,22 @@ def commit(at: int, group: str, ms: int = NOW_MS, topic: str = "t") -> bytes:
     return writer.batch(at, [raw])
 
 
+def test_only_the_last_segment_may_end_in_the_middle_of_a_batch(
+    engine: Make, tmp_path: Path
+) -> None:
+    """That one was copied while the broker wrote to it; another lacks what it had."""
+    cut = commit(0, "a") + commit(1, "b")[:-5]
+    for partition in (0, 1):
+        writer.segment(tmp_path, cut, partition)
+    writer.segment(tmp_path, commit(9, "c") + commit(10, "d")[:-5], partition=1, base=9)
+    found = tables(engine, tmp_path)
+    assert sorted(row["group"] for row in found["live"]) == ["a", "a", "c"]
+    damaged = {row["path"]: row["damaged"] for row in found["quality"]}
+    assert [each for *_, each in sorted(damaged.items())] == [False, True, False]
+    reasons = {each["reason"] for row in found["quality"] for each in row["problems"]}
+    assert reasons == {"truncated batch at the end"}
+
+
 def test_every_odd_character(engine: Make, tmp_path: Path) -> None:
     groups = [commit(at, name) for at, name in enumerate(NAMES)]
     topics = [commit(len(NAMES) + at, "g", topic=name) for at, name in enumerate(NAMES)]

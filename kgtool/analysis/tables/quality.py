@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
+from kgtool.analysis.decode.segments import REASON_TRUNCATED
 from kgtool.analysis.fold.log import UNREAD_BATCHES
+from kgtool.analysis.input.inputs import SEGMENT
 
 _TOLD = (
     ("records", "sum"), ("bytes", "sum"), ("position", "min"), ("damage", "any"),
@@ -21,11 +24,22 @@ def quality(notes: Any) -> Any:
     files: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for part in notes.group_by(["path", "reason"]).aggregate(list(_TOLD)).to_pylist():
         files[part["path"]].append(part)
-    rows = [_row(path, parts) for path, parts in files.items()]
+    followed = _followed(files)
+    rows = [_row(path, parts, is_last=path not in followed) for path, parts in files.items()]
     return pa.Table.from_pylist(rows, schema=schema.arrow(schema.QUALITY))
 
 
-def _row(path: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _followed(paths: Iterable[str]) -> set[str]:
+    """Segments behind which another one of their partition lies in their folder."""
+    bases: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    for path in paths:
+        match = SEGMENT.search(path)
+        if match is not None:
+            bases[path[: match.start("base")]][int(match["base"])] = path
+    return {path for some in bases.values() for base, path in some.items() if base < max(some)}
+
+
+def _row(path: str, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, Any]:
     """A file, of what was read (reason None) and of what was not."""
     unread = [part for part in parts if part["reason"] is not None]
     batches = [part for part in parts if part["reason"] in (None, *UNREAD_BATCHES)]
@@ -43,7 +57,8 @@ def _row(path: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
             "records": part["records_sum"],
             "bytes": part["bytes_sum"],
             "position": part["position_min"],
-            "damage": part["damage_any"],
+            # Only the last segment is written to while it is copied.
+            "damage": part["damage_any"] or (part["reason"] == REASON_TRUNCATED and not is_last),
         }
         for part in unread
     ]
