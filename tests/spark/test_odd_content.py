@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from kgtool.analysis.decode.parts import Piece
 from kgtool.analysis.input import scenarios, sources
 from kgtool.analysis.input.find import find
+from kgtool.analysis.input.readers import parquet_rows
+from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from tests.analysis import writer
 from tests.analysis.writer import Raw
@@ -119,6 +123,32 @@ def test_parquet_with_rows_that_have_no_place(engine: Make, tmp_path: Path) -> N
     assert (file["records"], file["skipped"]) == (6, 4)
     rows = dicts(analysis, "partitions")
     assert sorted((row["log_partition"], row["records"]) for row in rows) == [(0, 3), (1, 2)]
+
+
+def test_parquet_that_can_no_longer_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails meanwhile is told of that file; the others are read."""
+    kinds = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()),
+                       ("partition", pa.int32()), ("offset", pa.int64()),
+                       ("timestamp", pa.timestamp("ms", "UTC"))])  # fmt: skip
+    for at, name in enumerate(("broken", "sound")):
+        row = {"key": writer.offset_key(name), "value": writer.offset_value(1, NOW_MS),
+               "topic": "__consumer_offsets", "partition": 0, "offset": at,
+               "timestamp": NOW_MS}  # fmt: skip
+        parquet.write_table(pa.Table.from_pylist([row], kinds), tmp_path / f"{name}.parquet")
+    pieces = parquet_rows.pieces
+
+    def fails(path: str, start: int, end: int) -> Iterator[Piece]:
+        yield from pieces(path, start, end)
+        if "broken" in path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr(parquet_rows, "pieces", fails)
+    found = tables(Local, tmp_path)
+    assert sorted(row["group"] for row in found["live"]) == ["broken", "sound"]
+    (problem,) = [each for row in found["quality"] for each in row["problems"]]
+    assert (problem["reason"], problem["damage"]) == ("can't be read: Input/output error", True)
 
 
 def test_invalid_utf_8(engine: Make, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import MAX, NONE, arrow_ints, ints, words
 from kgtool.analysis.fold.removals import circumstances
 from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.tables.live import unknown_group
 from kgtool.retention import rules as r
 
 
@@ -56,6 +57,7 @@ def _groups(scene: Scene) -> Any:
     goes = rc.may_go(rules, group, left=left, pending=held > 0, had=left > 0)
     # Only then the log could show that it went.
     goes &= group.known & rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
+    goes &= ~unknown_group(scene, every)
     rows = np.flatnonzero(goes)
     return pa.table({
         "group": words(rows, scene.log.groups),

@@ -1,0 +1,77 @@
+"""Groups that the next check removes: what holds them, and what an input can't tell of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgtool.analysis import lacks
+from kgtool.analysis.input import sources
+from kgtool.analysis.local import Local
+from kgtool.analysis.pipeline import Analysis
+from tests.analysis import writer
+from tests.analysis.writer import TRANSACTIONAL, Raw
+from tests.support.tables import dicts
+
+NOW_MS = 1_795_265_000_000
+HOUR_MS = 3_600_000
+PRODUCER = 7
+
+
+def commit(at: int, group: str, partition: int, *, producer: int = -1) -> bytes:
+    key = writer.offset_key(group, "t", partition)
+    attributes = TRANSACTIONAL if producer >= 0 else 0
+    raw = Raw(key, writer.offset_value(at, NOW_MS + at), NOW_MS + at)
+    return writer.batch(at, [raw], attributes=attributes, producer_id=producer)
+
+
+def forget(at: int, group: str, *partitions: int) -> bytes:
+    raws = [Raw(writer.offset_key(group, "t", each), None, NOW_MS + at) for each in partitions]
+    return writer.batch(at, raws)
+
+
+def analysis(folder: Path, rules: str, missing: int = 0) -> Analysis:
+    """An hour later nothing else has happened."""
+    basis = sources.basis(None, rules, 60_000, 5_000)
+    files = [file._replace(lacks=missing) for file in sources.find([str(folder)]).files]
+    return Analysis(Local(1), files, basis, NOW_MS + HOUR_MS)
+
+
+def late(found: Analysis) -> list[tuple[Any, ...]]:
+    return [(row["group"], row["partition"], row["rule"]) for row in dicts(found, "overdue")]
+
+
+@pytest.mark.parametrize(
+    ("rules", "gone", "goes"),
+    [
+        # A tombstone drops the pending offset too: nothing holds the group any more.
+        ("4.1", (0, 1), True),
+        ("4.1", (1,), False),
+        # Before 3.8 it does not, but there the group goes whatever is pending.
+        ("3.7-new", (0, 1), True),
+    ],
+)
+def test_a_pending_transaction_that_a_tombstone_has_dropped(
+    tmp_path: Path, rules: str, gone: tuple[int, ...], goes: bool
+) -> None:
+    data = commit(0, "g", 1) + commit(1, "g", 0, producer=PRODUCER) + forget(2, "g", *gone)
+    writer.segment(tmp_path, data)
+    assert late(analysis(tmp_path, rules)) == ([("g", None, "group-empty")] if goes else [])
+    # Its removal is one by itself exactly where it was to be expected.
+    end = Raw(b"\0\2" + writer.text("g"), None, NOW_MS + 5_000)
+    writer.segment(tmp_path, data + writer.batch(2 + len(gone), [end]))
+    causes = {row["cause"] for row in dicts(analysis(tmp_path, rules), "removals")
+              if row["topic"] is None}  # fmt: skip
+    assert causes == {"group-empty" if goes else "explicit"}
+
+
+def test_groups_that_may_be_others_than_the_input_shows(tmp_path: Path) -> None:
+    """Without the records of KIP-848 what looks empty may have members."""
+    data = [commit(0, "has", 0), commit(1, "had", 0), forget(2, "had", 0)]
+    writer.segment(tmp_path, b"".join(data))
+    assert late(analysis(tmp_path, "4.1")) == [("has", 0, "commit"), ("had", None, "group-empty")]
+    told = analysis(tmp_path, "4.1", lacks.NEW_GROUPS)
+    assert [row["expires_at_ms"] for row in dicts(told, "live")] == [None]
+    assert late(told) == []
