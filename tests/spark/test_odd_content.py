@@ -128,13 +128,13 @@ def test_parquet_with_rows_that_have_no_place(engine: Make, tmp_path: Path) -> N
 def test_parquet_that_can_no_longer_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that fails meanwhile is told of that file; the others are read."""
+    """A disk that fails meanwhile, or a partition that is none, spoils its file alone."""
     kinds = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()),
-                       ("partition", pa.int32()), ("offset", pa.int64()),
+                       ("partition", pa.int64()), ("offset", pa.int64()),
                        ("timestamp", pa.timestamp("ms", "UTC"))])  # fmt: skip
-    for at, name in enumerate(("broken", "sound")):
+    for at, name in enumerate(("broken", "sound", "strange")):
         row = {"key": writer.offset_key(name), "value": writer.offset_value(1, NOW_MS),
-               "topic": "__consumer_offsets", "partition": 0, "offset": at,
+               "topic": "__consumer_offsets", "partition": 2**40 if at == 2 else 0, "offset": at,
                "timestamp": NOW_MS}  # fmt: skip
         parquet.write_table(pa.Table.from_pylist([row], kinds), tmp_path / f"{name}.parquet")
     pieces = parquet_rows.pieces
@@ -147,8 +147,12 @@ def test_parquet_that_can_no_longer_be_read(
     monkeypatch.setattr(parquet_rows, "pieces", fails)
     found = tables(Local, tmp_path)
     assert sorted(row["group"] for row in found["live"]) == ["broken", "sound"]
-    (problem,) = [each for row in found["quality"] for each in row["problems"]]
-    assert (problem["reason"], problem["damage"]) == ("can't be read: Input/output error", True)
+    assert {Path(row["path"]).stem: (each["reason"], each["damage"])
+            for row in found["quality"] for each in row["problems"]} == {
+        "broken": ("can't be read: Input/output error", True),
+        "strange": ("can't be read: Integer value 1099511627776 not in range: -2147483648 to "
+                    "2147483647", True),
+    }  # fmt: skip
 
 
 def test_invalid_utf_8(engine: Make, tmp_path: Path) -> None:

@@ -107,6 +107,13 @@ def pieces(path: str, start: int, end: int) -> Iterator[Piece]:
 
     Raises OSError where it can't be read.
     """
+    try:
+        yield from _read(path, start, end)
+    except pa.ArrowException as error:
+        raise OSError(str(error).splitlines()[0]) from error
+
+
+def _read(path: str, start: int, end: int) -> Iterator[Piece]:
     import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
     table = ds.dataset(path, format="parquet", partitioning="hive")
