@@ -39,6 +39,19 @@ def test_a_closed_stream_changes_no_status(redirection: str) -> None:
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.parametrize("line", ["delete g", "undo last", "reset-offsets g --all-topics --to-latest --execute"])
+def test_a_closed_stdin_is_no_terminal(line: str) -> None:
+    done = _run(f"{line} --bootstrap-server 127.0.0.1:1", "<&-")
+    assert "there is no terminal to ask on: give --yes" in done.stderr
+    assert done.returncode == 2
+
+
+def test_a_body_from_a_closed_stdin_is_empty() -> None:
+    done = _run("request ListGroups --dry-run --body -", "<&-")
+    assert done.stderr.startswith("Error: stdin is not JSON")
+    assert done.returncode == 2
+
+
 @pytest.mark.broker
 def test_results_on_a_full_disk(bootstrap: str) -> None:
     topic = clients.create_topic(bootstrap, clients.unique("full"))

@@ -61,12 +61,12 @@ def program() -> NoReturn:
 
 
 def _replace_closed() -> None:
-    """Open the streams that the caller closed (``>&-``): what goes there nobody wants."""
+    """Open the streams that the caller closed (``>&-``, ``<&-``) on the null device."""
     import os
 
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def _leave(status: int) -> NoReturn:
