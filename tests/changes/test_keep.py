@@ -116,6 +116,14 @@ def test_a_standalone_commit_is_made_again_as_it_is(world: World) -> None:
     assert (change.after, change.image.offsets[P].committed) == ({P: VALUE}, VALUE)
 
 
+def test_a_share_group_has_nothing_to_keep(world: World) -> None:
+    """Was: "has no committed offset", and the exit status of a success."""
+    world.described = world.described._replace(type="share", protocol_type="share")
+    (group,) = world.run(plan_keep(None, ["g"], T, join=False)).groups  # type: ignore[arg-type]
+    assert group.rows == []
+    assert group.error is not None and group.error.name == "WRONG_GROUP_TYPE"
+
+
 @pytest.mark.parametrize(
     ("type_", "protocol", "rules", "rule", "since", "how"),
     [

@@ -31,7 +31,7 @@ from kgtool.model import (
     TopicPartition,
 )
 from kgtool.queries.cluster.transactions import pending_error
-from kgtool.queries.groups.describe import describe_with_type
+from kgtool.queries.groups.describe import describe_with_type, without_commits
 from kgtool.queries.log.expiry import Expiries, Expiry, GroupExpiry, Question, find_expiries
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.retention import rules as r
@@ -108,6 +108,8 @@ def plan_keep(
         values = committed[description.group]
         if description.error is not None:
             found.append(GroupKeep(description, [], description.error))
+        elif description.type == "share":
+            found.append(GroupKeep(description, [], without_commits(description.group)))
         elif isinstance(values, KgError):
             error = ItemError.of(values, Target(group=description.group))
             found.append(GroupKeep(description, [], error))

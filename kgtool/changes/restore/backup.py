@@ -35,9 +35,10 @@ from kgtool.client.ops import Operation
 from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import ItemError, Target
+from kgtool.queries.groups.describe import without_commits
 from kgtool.queries.offsets.adaptive_batches import Waves
 from kgtool.queries.offsets.time_lag import Place, times_before
-from kgtool.text import moment, shell_word
+from kgtool.text import moment
 
 VERSION = 1
 TAIL_BYTES = 64 * 1024
@@ -167,7 +168,7 @@ def save(
             if reading.description.error is not None and not errors:
                 errors = [reading.description.error]
             if reading.description.type == "share":
-                errors = [_elsewhere(group)]
+                errors = [without_commits(group)]
             for error in errors:
                 writer.error(error)
                 failed(error)
@@ -204,16 +205,6 @@ def _with_times(
         else:
             offsets[partition] = offsets[partition]._replace(time_ms=at)
     return image._replace(offsets=offsets), errors
-
-
-def _elsewhere(group: str) -> ItemError:
-    """Say of a share group that it has no committed offsets (KIP-932)."""
-    return ItemError(
-        Target(group), None, "WRONG_GROUP_TYPE",
-        f"Group '{group}' is a share group: its start offsets are not committed offsets, and "
-        "can't be saved or restored.",
-        f"kgtool describe --group {shell_word(group)} shows them.",
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------

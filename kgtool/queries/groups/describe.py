@@ -33,7 +33,7 @@ from kgtool.protocol.api import describe_groups as describe_groups_api
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.list import list_groups
 from kgtool.records.subscription import decode_assignment, subscribed_topics
-from kgtool.text import listed
+from kgtool.text import listed, shell_word
 
 UNKNOWN_TYPES = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
 """Group types that have their own Kafka tool and are not deleted here."""
@@ -43,6 +43,16 @@ def wrong_type(group: str, kind: str, hint: str) -> ItemError:
     """Refuse a group that is no consumer group."""
     said = f"Group '{group}' is a {kind} group, not a consumer group."
     return ItemError(Target(group=group), None, "WRONG_GROUP_TYPE", said, hint)
+
+
+def without_commits(group: str) -> ItemError:
+    """Refuse a share group where committed offsets are to be read or written (KIP-932)."""
+    return ItemError(
+        Target(group=group), None, "WRONG_GROUP_TYPE",
+        f"Group '{group}' is a share group: its start offsets are not committed offsets, and "
+        "can't be saved, restored or kept.",
+        f"kgtool describe --group {shell_word(group)} shows them.",
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------
