@@ -387,6 +387,13 @@ class TestReading:
     def test_no_folder_is_no_history(self, tmp_path: Path) -> None:
         assert entries(tmp_path / "none", no_problem) == []
 
+    def test_a_folder_that_is_a_file_can_not_be_read(self, tmp_path: Path) -> None:
+        """Was: there is no history, and nothing to undo."""
+        (tmp_path / "file").touch()
+        for ask in (lambda folder: entries(folder, no_problem), lambda folder: find(folder, "a")):
+            with pytest.raises(ConfigError, match="Can't read the journal .*: Not a directory"):
+                ask(tmp_path / "file")
+
     @pytest.mark.parametrize(
         "content",
         [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -67,16 +66,25 @@ class Entry(NamedTuple):
 def entries(folder: Path, problem: Callable[[KgError], None]) -> list[Entry]:
     """Return the actions of a folder, newest first; ``problem`` hears of unreadable files."""
     found = []
-    try:
-        paths = sorted(folder.glob(f"*{SUFFIX}"))
-    except OSError as error:
-        raise ConfigError(f"Can't read the journal {folder}: {error.strerror}.") from error
-    for path in paths:
+    for path in _journals(folder):
         try:
             found.append(read_entry(path))
         except KgError as error:
             problem(error)
     return sorted(found, key=lambda entry: (entry.sequence, entry.at_ms, entry.id), reverse=True)
+
+
+def _journals(folder: Path) -> list[Path]:
+    """Return the journals of a folder; none where there is no such folder yet.
+
+    :raises ConfigError: it can't be read (``Path.glob`` would say that it has none).
+    """
+    try:
+        return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(f"Can't read the journal {folder}: {error.strerror}.") from error
 
 
 def find(folder: Path, name: str) -> Entry:
@@ -87,7 +95,9 @@ def find(folder: Path, name: str) -> Entry:
     if os.sep in name or name in ("", ".", ".."):
         raise ConfigError(f"'{name}' is not a journal ID: kgtool history shows them.")
     exact = folder / f"{name}{SUFFIX}"
-    paths = [exact] if exact.exists() else sorted(folder.glob(f"{glob.escape(name)}*{SUFFIX}"))
+    paths = [exact] if exact.exists() else [
+        path for path in _journals(folder) if path.name.startswith(name)
+    ]  # fmt: skip
     if not paths:
         raise KgError(
             f"There is no journal '{name}' in {folder}.",
