@@ -148,8 +148,8 @@ _kgtool_options() {
             --none -o --output --no-color --debug --help ;;
         "request") _kgtool_lines \
             --body --version --api-version --broker --hex --list --schema -n --dry-run \
-            -y --yes --confirm --reason --journal-copy -b --bootstrap-server \
-            --command-config --context --timeout -o --output --no-color --debug --help ;;
+            -y --yes --confirm --reason -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "validate-regex") _kgtool_lines \
             -b --bootstrap-server --command-config --context --timeout -o --output \
             --no-color --debug --help ;;

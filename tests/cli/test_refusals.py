@@ -184,3 +184,9 @@ def test_an_empty_argument_is_passed_over(place: int, capsys: pytest.CaptureFixt
     options = (BOOTSTRAP, ["--describe"], ["--group=g"], ["--timeout", "50"])
     words = [word for option in (*options[:place], [""], *options[place:]) for word in option]
     assert call(capsys, *words).status == 4  # nobody listens there
+
+
+def test_a_raw_request_has_no_journal_to_copy(capsys: pytest.CaptureFixture[str]) -> None:
+    """Was: taken, and nothing was stored there."""
+    result = call(capsys, "request", "ListGroups", "--dry-run", "--journal-copy", "s3://b/j")
+    assert (result.status, result.err) == (2, "Error: No such option '--journal-copy'.\n")

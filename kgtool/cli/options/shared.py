@@ -277,13 +277,11 @@ def _url(text: str) -> str:
     return check_url(text)
 
 
-def consent_options(function: F) -> F:
-    """Add what lets a change pass: ``--confirm``, and ``--reason`` for the journal."""
+def consent_options(function: F, reason: str = "Why, where a policy asks for it.") -> F:
+    """Add what lets a change pass: ``--yes``, ``--confirm`` and ``--reason``."""
     return added(
         function,
-        option("--journal-copy", "URL", "Keep the journal there too: s3://...",
-               **_kept("journal_copy", _url)),
-        option("--reason", "TEXT", "Why: kept in the journal.", **_kept("reason")),
+        option("--reason", "TEXT", reason, **_kept("reason")),
         option("--confirm", "CLUSTER_ID", "The cluster's id, if it is protected.",
                **_kept("confirm")),
         flag("--yes", "Do not ask."),
@@ -292,14 +290,17 @@ def consent_options(function: F) -> F:
 
 def change_params(function: F) -> F:
     """Declare what every change has: ``--dry-run``, ``--yes``, limits, and what lets it pass."""
-    return consent_options(added(
+    limited = added(
         function,
         option("--max-delete", "N", "Refuse to change more than N groups.",
                type=Number(0), **_kept("max_delete")),
         option("--canary", "N", "N groups first; stop if one fails.",
                type=Number(1), **_kept("canary")),
         flag("--dry-run", "Show what would be done, and do nothing."),
-    ))  # fmt: skip
+        option("--journal-copy", "URL", "Keep the journal there too: s3://...",
+               **_kept("journal_copy", _url)),
+    )  # fmt: skip
+    return consent_options(limited, "Why: kept in the journal.")
 
 
 def change_options(*, required: bool = True) -> Callable[[F], F]:
