@@ -41,7 +41,7 @@ def place(target: Target) -> str:
     """Return ``group g, t1-0, broker 2``: the parts of a target that are known."""
     parts = []
     if target.group is not None:
-        parts.append(f"group {target.group}")
+        parts.append("group " + (target.group or "''"))
     if target.topic is not None:
         partition = "" if target.partition is None else f"-{target.partition}"
         parts.append(f"{target.topic}{partition}")
