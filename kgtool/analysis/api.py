@@ -21,8 +21,8 @@ from kgtool.analysis.input import scenarios, sources
 from kgtool.analysis.input.find import read_manifest
 from kgtool.analysis.input.inputs import Inputs
 from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.analysis.report.summary import damaged_files, sentence
 from kgtool.analysis.spark.session import job_failures, ship_code
+from kgtool.analysis.tables.quality import damaged_files, sentence
 from kgtool.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -127,8 +127,9 @@ def analyze(
         analysis = Analysis(engine, inputs.files, basis, as_of_ms, wanted)
         try:
             damaged = [sentence(file) for file in damaged_files(analysis.quality, NAMED_FILES)]
-            if analysis.last_record_ms is None and analysis.files:
-                raise ConfigError(" ".join(["Nothing could be read.", *damaged[:1]]))
+            nothing = analysis.nothing_read()
+            if nothing is not None:
+                raise ConfigError(nothing)
             analysis.fold()
         except BaseException:
             engine.free()

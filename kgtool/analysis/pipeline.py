@@ -21,7 +21,8 @@ from kgtool.analysis.input.inputs import InputFile
 from kgtool.analysis.input.settle import may_overlap
 from kgtool.analysis.input.sources import Basis
 from kgtool.analysis.tables import metrics, removals, whatif
-from kgtool.analysis.tables.quality import quality
+from kgtool.analysis.tables.quality import damaged_files, quality, sentence
+from kgtool.analysis.words import when
 
 _BY_FAMILY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "whatif_families": (("rules", "retention_ms", "check_interval_ms", "family"), ()),
@@ -155,6 +156,15 @@ class Analysis:
     def quality(self) -> Any:
         """What was read, and what was not and why."""
         return quality(self.notes)
+
+    def nothing_read(self) -> str | None:
+        """Why there is nothing to tell of; None: there is something, or no file at all."""
+        if self.last_record_ms is not None or not self.files:
+            return None
+        for file in damaged_files(self.quality, 1):
+            return f"Nothing could be read. {sentence(file)}"
+        until = "" if self.as_of_ms is None else f" until {when(self.as_of_ms)}"
+        return f"Nothing could be read: the log has no records{until}."
 
     @cached_property
     def plan(self) -> Plan:

@@ -39,7 +39,9 @@ def test_a_closed_stream_changes_no_status(redirection: str) -> None:
     assert "Traceback" not in refused.stderr
 
 
-@pytest.mark.parametrize("line", ["delete g", "undo last", "reset-offsets g --all-topics --to-latest --execute"])
+@pytest.mark.parametrize(
+    "line", ["delete g", "undo last", "reset-offsets g --all-topics --to-latest --execute"]
+)
 def test_a_closed_stdin_is_no_terminal(line: str) -> None:
     done = _run(f"{line} --bootstrap-server 127.0.0.1:1", "<&-")
     assert "there is no terminal to ask on: give --yes" in done.stderr

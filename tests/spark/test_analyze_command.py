@@ -237,7 +237,9 @@ def test_a_time_before_the_log(capsys: pytest.CaptureFixture[str], export: Path)
     words = (str(export), "--engine", "local", "--as-of", "2020-01-01")
     result = call(capsys, "analyze", *words)
     assert (result.status, result.out) == (2, "")
-    assert result.err == "Error: The log has no records until 2020-01-01 00:00:00Z.\n"
+    assert result.err == (
+        "Error: Nothing could be read: the log has no records until 2020-01-01 00:00:00Z.\n"
+    )
 
 
 @pytest.mark.parametrize("what", ["--report", "--plan", "--out"])

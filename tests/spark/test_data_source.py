@@ -81,10 +81,12 @@ def test_a_table_is_the_one_of_analyze(spark: Any, reader: Any, table: str) -> N
         ({"tables": "live"}, "There is no option tables"),
         ({"path": "s3a://bucket/export"}, "kgtool.analysis.analyze() reads URLs"),
         ({"path": "/nowhere"}, "/nowhere does not exist."),
+        ({"path": "", "paths": f'["{SEGMENTS}", "/nowhere"]'}, "/nowhere does not exist."),
+        ({"table": "live", "as_of": "2020-01-01"}, "the log has no records until 2020-01-01"),
     ],
 )  # fmt: skip
 def test_bad_options_are_one_sentence(reader: Any, options: dict[str, str], said: str) -> None:
     path = options.pop("path", str(SEGMENTS))
     with pytest.raises(Exception) as caught:  # noqa: PT011, B017
-        reader(**options).load(path).collect()
+        reader(**options).load(path or None).collect()
     assert said in str(caught.value)

@@ -55,7 +55,7 @@ def find(paths: Sequence[str]) -> Inputs:
 
     Raises ConfigError if there is nothing to read, and nothing elsewhere either.
     """
-    remote = [text for text in paths if _is_remote(text)]
+    remote = [text for text in paths if is_remote(text)]
     here = [_look_at(text) for text in dict.fromkeys(paths) if text not in remote]
     inputs = join(Inputs([], None, [], [], remote), *here)
     return inputs if remote else settled(inputs)
@@ -68,7 +68,8 @@ def _look_at(text: str) -> Inputs:
     return sort_out(_local_listing(path))
 
 
-def _is_remote(text: str) -> bool:
+def is_remote(text: str) -> bool:
+    """Whether only Spark's file systems can look at it."""
     return bool(_REMOTE.match(text)) and not text.lower().startswith("file://")
 
 

@@ -5,7 +5,6 @@ The fold of each log partition counts; here only totals and a few top rows are p
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -14,7 +13,6 @@ from kgtool.analysis import lacks
 from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.tables.totals import COUNTS, TOP, growth, merged_families
-from kgtool.analysis.words import count
 
 PROBLEM_FILES = 20
 _GROWTH = lacks.TIMES | lacks.OFFSETS | lacks.REMOVED_KEYS
@@ -86,25 +84,3 @@ def _quality(quality: Any) -> dict[str, Any]:
             for row in ordered[:PROBLEM_FILES]
         ],
     }
-
-
-def damaged_files(quality: Any, limit: int) -> list[dict[str, Any]]:
-    """Path, records read and problems of the first ``limit`` damaged files."""
-    rows = quality.filter(quality["damaged"]).sort_by("path")
-    return list(islice(rows.to_pylist(), limit))
-
-
-def sentence(file: dict[str, Any]) -> str:
-    """A damaged file in words."""
-    reasons = "; ".join(problem_text(each) for each in file["problems"] if each["damage"])
-    return f"{file['path']}: {reasons}."
-
-
-def problem_text(problem: dict[str, Any]) -> str:
-    """One problem of a file in words."""
-    parts = [problem["reason"]]
-    if problem["records"]:
-        parts.append(count(problem["records"], "record"))
-    if problem["bytes"]:
-        parts.append(f"{problem['bytes']:,} bytes at {problem['position']:,}")
-    return ", ".join(parts)

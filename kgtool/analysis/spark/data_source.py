@@ -21,11 +21,12 @@ from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.decode.parts import decode_splits
 from kgtool.analysis.input import scenarios, sources
+from kgtool.analysis.input.find import is_remote, local_path
 from kgtool.analysis.input.inputs import InputFile
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
-from kgtool.errors import UsageError
+from kgtool.errors import ConfigError, UsageError
 
 NAME = "kgtool"
 RECORDS = "records"
@@ -104,6 +105,9 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, table: str, paths: Sequence[str], options: Mapping[str, str]) -> None:
         self._name = table
+        for path in paths:
+            if not is_remote(path) and not local_path(path).exists():
+                raise ConfigError(f"{path} does not exist.")
         inputs = sources.find(paths)
         if inputs.remote:
             raise UsageError(
@@ -127,6 +131,9 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         sources.check_as_of(self._files, self._as_of_ms)
         # Every task must know where the log as a whole ends.
         whole = Analysis(Local(1), self._files, basis, self._as_of_ms)
+        nothing = whole.nothing_read()
+        if nothing is not None:
+            raise ConfigError(nothing)
         self._basis = basis._replace(as_of_ms=whole.end_ms)
         self._lacks = reduce(or_, (file.lacks for file in self._files), 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -12,6 +13,7 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode.segments import REASON_TRUNCATED
 from kgtool.analysis.fold.log import UNREAD_BATCHES
 from kgtool.analysis.input.inputs import SEGMENT
+from kgtool.analysis.words import count
 
 _TOLD = (
     ("records", "sum"), ("bytes", "sum"), ("position", "min"), ("damage", "any"),
@@ -74,3 +76,25 @@ def _row(path: str, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, 
         "last_offset": max(last, default=None),
         "problems": sorted(problems, key=lambda each: (each["reason"], each["position"] or 0)),
     }
+
+
+def damaged_files(quality: Any, limit: int) -> list[dict[str, Any]]:
+    """Path, records read and problems of the first ``limit`` damaged files."""
+    rows = quality.filter(quality["damaged"]).sort_by("path")
+    return list(islice(rows.to_pylist(), limit))
+
+
+def sentence(file: dict[str, Any]) -> str:
+    """A damaged file in words."""
+    reasons = "; ".join(problem_text(each) for each in file["problems"] if each["damage"])
+    return f"{file['path']}: {reasons}."
+
+
+def problem_text(problem: dict[str, Any]) -> str:
+    """One problem of a file in words."""
+    parts = [problem["reason"]]
+    if problem["records"]:
+        parts.append(count(problem["records"], "record"))
+    if problem["bytes"]:
+        parts.append(f"{problem['bytes']:,} bytes at {problem['position']:,}")
+    return ", ".join(parts)

@@ -151,13 +151,14 @@ def _total_bytes(inputs: Any) -> int:
 def _put_out(analysis: Any, output: Output, options: dict[str, Any]) -> None:
     """Put out what was asked for."""
     from kgtool.analysis.report import facts, html_page
-    from kgtool.analysis.report.summary import damaged_files, sentence
+    from kgtool.analysis.tables.quality import damaged_files, sentence
     from kgtool.analysis.tables_out import write_tables
     from kgtool.analysis.words import when
 
     damaged = damaged_files(analysis.quality, NAMED_FILES)
-    if analysis.last_record_ms is None and analysis.files:
-        raise ConfigError(_empty(damaged, options["as_of"]))
+    nothing = analysis.nothing_read()
+    if nothing is not None:
+        raise ConfigError(nothing)
     if analysis.ahead is not None:
         count, latest_ms = analysis.ahead
         output.note(
@@ -197,16 +198,6 @@ def _warn(output: Output, analysis: Any) -> None:
         f"Warning: {count:,} of {total:,} offsets that were removed early were {age} old: if that "
         "was the brokers' retention, give it with --wrote."
     )
-
-
-def _empty(damaged: list[dict[str, Any]], as_of_ms: int | None) -> str:
-    """Why there is nothing to tell of."""
-    from kgtool.analysis.report.summary import sentence
-    from kgtool.analysis.words import when
-
-    if damaged:
-        return f"Nothing could be read. {sentence(damaged[0])}"
-    return "The log has no records" + ("." if as_of_ms is None else f" until {when(as_of_ms)}.")
 
 
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:

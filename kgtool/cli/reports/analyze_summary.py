@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kgtool.analysis.report.summary import problem_text
+from kgtool.analysis.tables.quality import problem_text
 from kgtool.analysis.words import DAY_MS, about, count, duration, size, when
 from kgtool.cli.output import terminal
 from kgtool.cli.output.tables import draw, fit
