@@ -85,8 +85,9 @@ def slabs(key: Ints) -> Iterator[Ints]:
         return
     number = (np.cumsum(np.bincount(key)) - 1) // SLAB
     of = number[key]
-    for each in np.unique(number).tolist():
-        yield np.flatnonzero(of == each)
+    order = np.argsort(of.astype(np.min_scalar_type(number[-1])), kind="stable")
+    counts = np.bincount(of)
+    yield from np.split(order, np.cumsum(counts[counts > 0])[:-1])
 
 
 def greatest_so_far(which: Bools, start: Ints, *order: Ints) -> Ints:
@@ -139,11 +140,22 @@ def _same(keys: Ints, ask_keys: Ints, found: Ints) -> Ints:
 
 def codes(*columns: Ints) -> Ints:
     """One integer a row, equal where all columns are: ranks, so small ones."""
-    code = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        values, ranks = np.unique(column, return_inverse=True)
-        code = np.unique(code * len(values) + ranks, return_inverse=True)[1]
-    return code.astype(np.int64)
+    code = _ranks(columns[0])
+    for column in columns[1:]:
+        ranks = _ranks(column)
+        code = _ranks(code * (int(ranks.max(initial=0)) + 1) + ranks)
+    return code
+
+
+def _ranks(values: Ints) -> Ints:
+    """The rank of each value among those that there are."""
+    least = int(values.min(initial=0))
+    span = int(values.max(initial=0)) - least + 1
+    if span > 4 * len(values):
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    # Numbers close to each other need not be sorted.
+    place = values - least
+    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place], dtype=np.int64)
 
 
 def any_of(code: Ints, which: Bools) -> Bools:

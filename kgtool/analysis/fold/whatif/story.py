@@ -207,7 +207,8 @@ def puts(scene: Scene, events: Events, end_ms: Ints) -> Iterator[Puts]:
 
 
 def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
-    some = events.only(rows[np.lexsort((events.position[rows], events.key[rows]))])
+    # They are in the order of positions: a key's are of one group.
+    some = events.only(rows[np.argsort(events.key[rows], kind="stable")])
     wipes = events.only((events.what == OWN) & events.flag)
     if len(wipes.row):
         commit = some.only(some.what == COMMIT)
