@@ -9,7 +9,7 @@ from kgtool.analysis.spark.session import FAST_START, LOCAL, settings
 
 os.environ["SPARK_LAUNCHER_OPTS"] = FAST_START
 builder = SparkSession.builder.master(LOCAL)
-for key, value in settings(LOCAL, 0).items():
+for key, value in settings(LOCAL).items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 sys.stdout.write(f"{spark.range(0).count()}\n")

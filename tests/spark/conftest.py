@@ -16,7 +16,7 @@ from tests.support.tables import Make
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    session = build_session("local[2]", {}, 0)
+    session = build_session("local[2]", {})
     yield session
     session.stop()
 

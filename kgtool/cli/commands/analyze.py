@@ -12,7 +12,7 @@ import click
 
 from kgtool.analysis.schema import TABLES
 from kgtool.cli.app import exits
-from kgtool.cli.flows.analyze import UNKNOWN_BYTES, analyze
+from kgtool.cli.flows.analyze import analyze
 from kgtool.cli.flows.cleanup_plan import check_target
 from kgtool.cli.flows.spark import Spark, interruptible
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
@@ -122,7 +122,7 @@ def _on_spark(
             if inputs.remote:
                 from kgtool.analysis.spark.remote import find_remote
 
-                inputs = find_remote(spark.start(UNKNOWN_BYTES), inputs)
+                inputs = find_remote(spark.start(), inputs)
             return analyze(spark, inputs, output, options, settings)
     finally:
         spark.stop()

@@ -23,8 +23,6 @@ from kgtool.model import ItemError, Target
 
 FROM_SCENARIOS = ("whatif", "whatif_families", "losses")
 NAMED_FILES = 20
-UNKNOWN_BYTES = 1 << 30
-"""Taken for the size of inputs that only Spark can look at."""
 
 
 def analyze(
@@ -89,7 +87,7 @@ def _state_place(spark: Spark | None, where: str | None) -> Any:
 
     if where is None:
         return None
-    session = spark.start(UNKNOWN_BYTES) if spark is not None and is_url(where) else None
+    session = spark.start() if spark is not None and is_url(where) else None
     place = place_at(session, where)
     if place.kind() == "file":
         raise UsageError(f"--state {where} is a file: name a folder.")
@@ -108,7 +106,7 @@ def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress)
     from kgtool.analysis.decode.tally import Tally
     from kgtool.analysis.spark.on_spark import OnSpark, Watch
 
-    session = spark.start(sum(file.size for file in inputs.files))
+    session = spark.start()
     tally = Tally.of(session)
     progress.look = Watch(session, tally, _total_bytes(inputs)).look
     engine = OnSpark(session, settings)

@@ -28,8 +28,8 @@ class Spark:
         self.free: Callable[[], None] = lambda: None
         """Gives back what is kept in a session that goes on."""
 
-    def start(self, input_bytes: int) -> Any:
-        """The session for so much to read."""
+    def start(self) -> Any:
+        """The session."""
         from kgtool.analysis.spark.guest import guest
         from kgtool.analysis.spark.session import build_session
 
@@ -40,7 +40,7 @@ class Spark:
             self._session = self._guest.session
         else:
             with _own_interrupt():
-                self._session = build_session(self._master, self._conf, input_bytes)
+                self._session = build_session(self._master, self._conf)
         return self._session
 
     def stop(self) -> None:
