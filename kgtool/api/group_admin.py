@@ -9,7 +9,7 @@ milliseconds since the epoch and say so in their names; offsets are those of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kgtool.changes.groups.members import MemberRemoval
     from kgtool.changes.offsets.keep import GroupKeep
     from kgtool.changes.reset.targets import GroupReset
-    from kgtool.changes.snapshot import GroupChange
 
 
 class GroupAdmin(Asking, Restoring, Cleaning):
@@ -160,7 +159,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
 
         names = targets.names(groups)
         with self._call() as session:
-            hidden = HiddenOffsets(names, refuse=not force)
+            hidden = HiddenOffsets(names, warn, refuse=not force)
             if dry_run:
                 plan = plan_deletions(session.cluster, names, force=force, hidden=hidden)
                 return session.run(plan).rows
@@ -173,16 +172,10 @@ class GroupAdmin(Asking, Restoring, Cleaning):
                     return list(plan.agreed), plan.offsets
 
                 change.foresee(count)
-
-                def before(changes: Sequence[GroupChange]) -> None:
-                    for said in hidden.warnings(one.image.group for one in changes):
-                        warn(said)
-                    change.before(changes)
-
                 return session.run(
                     delete_groups(
-                        session.cluster, names, force=force, before_change=before, hidden=hidden,
-                        told=change.results,
+                        session.cluster, names, force=force, before_change=change.before,
+                        hidden=hidden, told=change.results,
                     )
                 )  # fmt: skip
 
@@ -253,20 +246,17 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         :param join: join and leave classic groups for which only the time counts since when they
             are Empty.
         """
-        from kgtool.changes.offsets.keep import execute_keep, plan_keep
+        from kgtool.changes.offsets.keep import journaled_keep, plan_keep
         from kgtool.changes.plan_rows import open_rows
 
         names = targets.names(groups)
         with self._call() as session, self._change(session, "keep", join=join) as change:
             plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
-            touched = {(row.group, row.at) for row in open_rows(*plan.groups)}
-            if dry_run or not touched:
+            going = {row.group for row in open_rows(*plan.groups)}
+            if dry_run or not going:
                 return plan.groups
-            change.lock({group for group, _ in touched})
-            done = session.run(execute_keep(session.cluster, plan.groups, now_ms, change.before))
-            rows = [row for group in done for row in group.rows]
-            change.results(row for row in rows if (row.group, row.at) in touched)
-        return done
+            change.lock(going)
+            return session.run(journaled_keep(session.cluster, change, plan.groups, now_ms))
 
     def remove_members(
         self,
@@ -289,11 +279,9 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         from kgtool.changes.groups.members import (
             Choice,
             MemberRemoval,
-            recorded,
+            journaled_removals,
             refusals,
-            remove_members,
         )
-        from kgtool.changes.snapshot import GroupChange, image_of
         from kgtool.queries.groups.describe import describe_with_type
 
         choice = Choice(
@@ -312,9 +300,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
             if dry_run or not members:
                 return [MemberRemoval(group, member, "would-remove") for member in members]
             change.lock([group])
-            image = GroupChange(image_of(found, {}), {})
-            change.before([image], [recorded(group, member) for member in members])
             reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
-            done = session.run(remove_members(session.cluster, group, members, reason[:255]))
-            change.results(done)
+            going = {group: (found, members)}
+            (done,) = session.run(journaled_removals(session.cluster, change, going, reason))
         return done

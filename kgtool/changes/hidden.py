@@ -6,7 +6,7 @@ it is not read where the coordinator has no authorizer, which hides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.snapshot import GroupChange
@@ -41,13 +41,18 @@ class HiddenOffsets:
     """Looks for hidden offsets of groups; a run reads each partition of the log once.
 
     :param groups: all groups that will ever be looked at.
+    :param say: told what undo will not restore.
     :param refuse: whether a group with hidden offsets is left alone.
     :param is_long: whether reading the log may take its time, as long as it makes progress.
     """
 
-    def __init__(self, groups: Iterable[str], *, refuse: bool = True, is_long: bool = True) -> None:
+    def __init__(
+        self, groups: Iterable[str], say: Callable[[str], None] | None = None, *,
+        refuse: bool = True, is_long: bool = True,
+    ) -> None:  # fmt: skip
         self.found: dict[str, Unseen] = {}
         """What all looks have found, by group; groups without anything hidden are left out."""
+        self._say = say
         self._refuse = refuse
         self._is_long = is_long
         self._guarded: dict[int, bool] = {}
@@ -120,25 +125,26 @@ class HiddenOffsets:
             f"{_needs(topics)}, or --force to delete them permanently.",
         )  # fmt: skip
 
-    def warnings(self, groups: Iterable[str]) -> list[str]:
+    def tell(self, groups: Iterable[str]) -> None:
         """Say what undo will not restore of groups that are deleted all the same."""
+        if self._say is None:
+            return
         found = {group: self.found[group] for group in groups if group in self.found}
-        said = [
-            f"Warning: group '{group}': {_listed(unseen.topics)} does not come back with undo: "
-            f"this login may not see it. {_needs(unseen.topics)}."
-            for group, unseen in found.items()
-            if unseen.topics
-        ]
+        for group, unseen in found.items():
+            if unseen.topics:
+                self._say(
+                    f"Warning: group '{group}': {_listed(unseen.topics)} does not come back with "
+                    f"undo: this login may not see it. {_needs(unseen.topics)}."
+                )
         blind = [(group, unseen.blind) for group, unseen in found.items() if unseen.blind]
         if blind:
             (first, why), rest = blind[0], len(blind) - 1
             more = f" and {counted(rest, 'more group')}" if rest else ""
-            said.append(
+            self._say(
                 f"Warning: undo covers only the offsets that this login may see; whether "
                 f"'{first}'{more} has others is unknown: {why.message}"
                 + (f" {why.hint}" if why.hint else "")
             )
-        return said
 
     def marked(self, change: GroupChange) -> GroupChange:
         """Return a change with what its image lacks, for the journal."""

@@ -103,7 +103,7 @@ class Run:
         groups = {item.group: places(item) for item in plan.items if item.changes}
         self.watch = LogReader(groups, header.since_ms - SLACK_MS)
         """Sees what groups did since the plan was made."""
-        self.hidden = HiddenOffsets(groups)
+        self.hidden = HiddenOffsets(groups, say)
 
     def settle(self, results: Mapping[str, str]) -> tuple[list[PlanItem], list[Result]]:
         """Return the items that are still to be done, and the results of the others.
@@ -156,12 +156,7 @@ class Run:
         self.say(f"Warning: {_blind(errors[0]).message}")
         whole = [item.group for item in items if item.action != DELETE_OFFSETS]
         self.session.run(self.hidden.look(cluster, whole))
-        self.say_hidden(filter(self.hidden.is_blind, whole))
-
-    def say_hidden(self, groups: Iterable[str]) -> None:
-        """Say what undo would not restore of groups."""
-        for warning in self.hidden.warnings(groups):
-            self.say(warning)
+        self.hidden.tell(filter(self.hidden.is_blind, whole))
 
     def look(self, items: Sequence[PlanItem]) -> list[Result]:
         """Say what would be done with some items, each of another group."""
@@ -232,8 +227,6 @@ class Part:
         cluster = self._session.cluster
 
         def before(changes: Sequence[GroupChange]) -> None:
-            going = [each.image.group for each in changes if each.deletes_group]
-            self._run.say_hidden(going)
             change.before(changes)
             keys = [self._items[each.image.group].key for each in changes]
             progress.begin(keys, change.journal_id)

@@ -116,8 +116,8 @@ def delete_groups(
     :param agreed: of a plan: a group that has something else now is left alone.
     :param before_change: called with the images of the groups of a wave that are about to go.
     :param check: says of a group, as it was just read, why it must be left alone after all.
-    :param hidden: looks for offsets that this login may not see; groups that have some are left
-        alone, by default unless ``force``.
+    :param hidden: looks for offsets that this login may not see, and tells of those that go with
+        a group; groups that have some are left alone, by default unless ``force``.
     """
     hidden = hidden or HiddenOffsets(groups, refuse=not force)
     rules = _Rules(force, check, hidden)
@@ -134,6 +134,7 @@ def delete_groups(
             had = [(d, offsets_of(_had(d, seen) if d.type != "share" else {})) for d in seen.good]
             images = yield from take_images(cluster, had)
             changes = [GroupChange(image, dict.fromkeys(image.offsets), True) for image in images]
+            hidden.tell(one.group for one in seen.good)
             before_change(list(map(hidden.marked, changes)))
         answers = yield from send_deletions(cluster, {d.group: _had(d, seen) for d in seen.good})
         errors = dict(seen.refused)

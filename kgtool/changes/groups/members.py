@@ -9,9 +9,11 @@ know such a member, as 3.9 does, it is made to leave by the heartbeat that its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kgtool.changes.journal.change import Change
+from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.client import denied
 from kgtool.client.answers import left_out
 from kgtool.client.cluster import Cluster, by_coordinator, unable, version_of
@@ -135,6 +137,23 @@ def remove_members(
     answers = yield from by_coordinator(cluster, [group], work)
     answer = answers[group]
     return [_removal(group, member, answer) for member in members]
+
+
+def journaled_removals(
+    cluster: Cluster, change: Change, going: Mapping[str, tuple[GroupDescription, list[Member]]],
+    reason: str,
+) -> Operation[list[list[MemberRemoval]]]:  # fmt: skip
+    """Remove members of groups, with a journal; ``change`` has locked the groups."""
+    change.before(
+        [GroupChange(image_of(description, {}), {}) for description, _ in going.values()],
+        [recorded(group, member) for group, (_, members) in going.items() for member in members],
+    )
+    done = []
+    for group, (_, members) in going.items():
+        rows = yield from remove_members(cluster, group, members, reason[:255])
+        change.results(rows)
+        done.append(rows)
+    return done
 
 
 def _removal(group: str, member: Member, answer: Any) -> MemberRemoval:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
+from kgtool.changes.journal.change import Change
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
 from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
@@ -234,6 +235,17 @@ def execute_keep(
     before_change([GroupChange(i, {p: o.committed for p, o in i.offsets.items()}) for i in images])
     errors = yield from _write(cluster, todo)
     return (yield from _read_back(cluster, checked, errors, now))
+
+
+def journaled_keep(
+    cluster: Cluster, change: Change, plan: Sequence[GroupKeep], now: Clock
+) -> Operation[list[GroupKeep]]:
+    """Do the same with a journal; ``change`` has locked the groups."""
+    touched = {(row.group, row.at) for row in open_rows(*plan)}
+    done = yield from execute_keep(cluster, plan, now, change.before)
+    rows = (row for group in done for row in group.rows)
+    change.results(row for row in rows if (row.group, row.at) in touched)
+    return done
 
 
 def _checked(group: GroupKeep, now: GroupDescription, values: Committed | KgError) -> GroupKeep:

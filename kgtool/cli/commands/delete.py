@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kgtool.changes.groups import delete as deletion
 from kgtool.changes.hidden import HiddenOffsets
-from kgtool.changes.snapshot import GroupChange
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
@@ -44,14 +43,15 @@ def command(
     consent.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
-        run = _Run(session, output, force, HiddenOffsets(groups, refuse=not force))
+        hidden = HiddenOffsets(groups, _say(output), refuse=not force)
+        run = _Run(session, output, force, hidden)
         plan = run.plan(groups)
         good = _good(plan)
         if dry_run or not good:
             return run.preview(plan)
         _show_plan(output, plan.rows, good, force)
         used = None if yes else stakes.say(session, output, good, selection)
-        run.say_hidden(good)
+        hidden.tell(good)
         question = f"Delete {counted(len(good), 'group')}?"
         consent.ask(session, output, question, yes, used, groups=good, offsets=plan.offsets)
         change, done = run.delete(good, plan.agreed, yes=yes)
@@ -83,7 +83,7 @@ def kafka_form(
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
-        hidden = HiddenOffsets(groups, refuse=False, is_long=False)
+        hidden = HiddenOffsets(groups, _say(output), refuse=False, is_long=False)
         run = _Run(session, output, given["force"], hidden)
         if given["dry_run"]:
             return run.preview(run.plan(groups))
@@ -91,6 +91,10 @@ def kafka_form(
     _report(output, done)
     change.say()
     return output.finish()
+
+
+def _say(output: Output) -> Callable[[str], None]:
+    return lambda warning: output.note_once(escape(warning))
 
 
 def _good(plan: deletion.DeletionPlan) -> list[str]:
@@ -117,18 +121,13 @@ class _Run(NamedTuple):
 
     def preview(self, plan: deletion.DeletionPlan) -> int:
         """Put out what would be deleted; return the exit status."""
-        self.say_hidden(_good(plan))
+        self.hidden.tell(_good(plan))
         _report(self.output, plan.rows)
         consent.foretell(
             self.session, self.output, list(plan.agreed), plan.offsets, removes=True,
             is_blind=self.hidden.is_blind,
         )  # fmt: skip
         return self.output.finish()
-
-    def say_hidden(self, groups: Sequence[str]) -> None:
-        """Say what undo would not restore of groups that go."""
-        for warning in self.hidden.warnings(groups):
-            self.output.note_once(escape(warning))
 
     def delete(
         self, groups: Sequence[str], agreed: Mapping[str, int] | None = None, *, yes: bool
@@ -142,23 +141,18 @@ class _Run(NamedTuple):
         change, course = Change(session, output), Course(session, output, len(groups), yes=yes)
         with _told(output, known), change, Meter(output, "Deleting", len(groups)) as meter:
 
-            def before(changes: Sequence[GroupChange]) -> None:
-                self.say_hidden([each.image.group for each in changes])
-                change.before(changes)
-
             def told(done: Sequence[GroupDeletion]) -> None:
                 change.results(done)
                 known.extend(done)
                 meter.add(len(done))
 
             def work(part: list[str]) -> list[GroupDeletion]:
-                rows: list[GroupDeletion] = session.run(
+                return session.run(
                     deletion.delete_groups(
                         session.cluster, part, agreed=agreed, force=self.force,
-                        before_change=before, hidden=self.hidden, told=told,
+                        before_change=change.before, hidden=self.hidden, told=told,
                     )
                 )  # fmt: skip
-                return rows
 
             def count() -> tuple[list[str], int]:
                 plan = self.plan(groups)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow, execute_keep, plan_keep
+from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow, journaled_keep, plan_keep
 from kgtool.changes.plan_rows import open_rows
 from kgtool.cli.confirm import consent
 from kgtool.cli.describe.expiry import explain_rules
@@ -115,28 +115,24 @@ class _Run:
         same."""
         course = Course(self._session, self._output, len(self.going), yes=yes)
         with Change(self._session, self._output) as change:
+
+            def work(part: list[GroupKeep]) -> list[GroupKeep]:
+                return self._session.run(
+                    journaled_keep(self._session.cluster, change, part, now_ms)
+                )
+
             change.lock(self.going)
             with Meter(self._output, "Keeping", len(self.going)) as meter:
                 for wave in self._plan:
                     going = [group for group in wave if group.description.group in self.going]
-                    done = course.run(going, self._work(change), has_failed,
-                                      lambda g: leave(g, g.description.group),
-                                      self.report)  # fmt: skip
+                    done = course.run(
+                        going, work, has_failed, lambda g: leave(g, g.description.group),
+                        self.report,
+                    )  # fmt: skip
                     outcome = {group.description.group: group for group in done}
                     self.report([outcome.get(g.description.group, g) for g in wave])
                     meter.add(len(going))
         change.say()
-
-    def _work(self, change: Change) -> Callable[[list[GroupKeep]], list[GroupKeep]]:
-        def work(part: list[GroupKeep]) -> list[GroupKeep]:
-            touched = {(row.group, row.at) for row in open_rows(*part)}
-            keeping = execute_keep(self._session.cluster, part, now_ms, change.before)
-            done: list[GroupKeep] = self._session.run(keeping)
-            rows = (row for group in done for row in group.rows)
-            change.results(row for row in rows if (row.group, row.at) in touched)
-            return done
-
-        return work
 
     def report(self, groups: Sequence[GroupKeep]) -> None:
         """Put out what came of some groups."""

@@ -10,7 +10,6 @@ from kgtool import timespec
 from kgtool.changes.groups import members as removal
 from kgtool.changes.groups.members import Choice, MemberRemoval
 from kgtool.changes.reset.rows import members
-from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
@@ -129,18 +128,8 @@ def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[
 
         def work(part: list[str]) -> list[list[MemberRemoval]]:
             going = {group: found[group] for group in part}
-            images = [GroupChange(image_of(d, {}), {}) for d, _ in going.values()]
-            change.before(
-                images,
-                [removal.recorded(row.group, row.member) for row in foreseen if row.group in going],
-            )
-            done = []
-            for group, (_, members) in going.items():
-                removing = removal.remove_members(session.cluster, group, members, reason[:255])
-                rows = session.run(removing)
-                change.results(rows)
-                done.append(rows)
-            return done
+            removing = removal.journaled_removals(session.cluster, change, going, reason)
+            return session.run(removing)
 
         change.lock(found)
         removed = course.run(
