@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from kgtool.api import targets
 from kgtool.api.connection import Connected, journal_folder, warn
 from kgtool.client.ops import cut
-from kgtool.clock import now_ms
+from kgtool.clock import now_ms, token
 from kgtool.errors import UsageError
 from kgtool.model import Listing
 
@@ -64,7 +63,7 @@ class Cleaning(Connected):
             kinds = listing.consumer_groups
             making = make_plan(
                 session.cluster, list(kinds) if named is None else named, kinds, criteria,
-                {"groups": named or []}, now_ms(), secrets.token_hex(4),
+                {"groups": named or []}, now_ms(), token(),
             )  # fmt: skip
             plan, _, skew, obstacles = session.run(making)
         for said in (skew, *obstacles):

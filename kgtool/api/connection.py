@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 import warnings
@@ -17,7 +16,7 @@ from kgtool import config
 from kgtool.changes.journal.change import Change, Timer
 from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
-from kgtool.clock import now_ms
+from kgtool.clock import now_ms, token
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.net.session import Session
@@ -143,7 +142,7 @@ class Connected:
         """Begin a change; ``flags`` are those that the commands have as options."""
         session.connect()
         origin = self._origin(operation, undoes, **flags)
-        timer = Timer(now_ms, time.monotonic, time.sleep, lambda: secrets.token_hex(4))
+        timer = Timer(now_ms, time.monotonic, time.sleep, token)
         folder = journal_folder(self._journal)
         return Change(session, origin, folder, timer, recorded=self._remember)
 

@@ -91,34 +91,24 @@ class Restoring(Connected):
         :raises KgError: there is no such journal, it is undone already, it is another cluster's,
             or it can't be undone (``remove_members``).
         """
+        from kgtool.changes.journal.history import find, last
         from kgtool.changes.restore.from_journal import check, mark_undone
 
         policy = Policy(force=force, exact=True, as_member=as_member)
         with self._long_session() as session:
             session.connect()
-            entry = self._entry(journal, session.cluster_id)
+            if journal == "last":
+                entry = last(self.history(), session.cluster_id)
+            else:
+                entry = find(journal_folder(self._journal), journal)
             check(entry, session.cluster_id, force=force)
             with self._change(
                 session, "undo", entry.id, force=force, as_member=as_member
             ) as change:
                 done = _take_back(session, change, entry, policy, dry_run)
             if not dry_run and not done.errors:
-                by = change.journal_id
-                try:
-                    mark_undone(entry, by, now_ms())
-                except OSError as error:
-                    warn(f"{entry.path} can't be marked as undone: {error.strerror}.")
+                mark_undone(entry, change.journal_id, now_ms(), warn)
             return done
-
-    def _entry(self, journal: str, cluster_id: str | None) -> Entry:
-        from kgtool.changes.journal.history import find, last
-
-        if journal != "last":
-            return find(journal_folder(self._journal), journal)
-        found = last(self.history(), cluster_id)
-        if found is None:
-            raise KgError(f"There is nothing to undo on the cluster {cluster_id}.")
-        return found
 
     def backup(
         self, groups: Iterable[str], path: str | Path, *, overwrite: bool = False

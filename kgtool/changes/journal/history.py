@@ -110,18 +110,24 @@ def find(folder: Path, name: str) -> Entry:
     return read_entry(paths[0])
 
 
-def last(found: Iterable[Entry], cluster_id: str | None) -> Entry | None:
+def last(found: Iterable[Entry], cluster_id: str | None) -> Entry:
     """Return what ``undo last`` means: the newest action on a cluster that can be taken back.
 
     An undo is not taken back by another ``undo last``: that goes one step further into the past;
     nothing can give a group its members back; and what changed nothing leaves nothing to undo.
+
+    :param found: the newest first.
+    :raises KgError: there is none.
     """
     for entry in found:
         if entry.cluster_id != cluster_id or entry.command in (REMOVE_MEMBERS, KEEP):
             continue
         if entry.state != UNDONE and entry.undoes is None and entry.changes:
             return entry
-    return None
+    raise KgError(
+        f"There is nothing to undo on the cluster {cluster_id}.",
+        hint="kgtool history shows what was changed from this machine.",
+    )
 
 
 def read_entry(path: Path) -> Entry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kgtool.changes.groups.config_plan import ConfigItem, compare
@@ -143,13 +143,16 @@ def plan_configs(
     return items
 
 
-def mark_undone(entry: Entry, by: str | None, at_ms: int) -> None:
+def mark_undone(entry: Entry, by: str | None, at_ms: int, say: Callable[[str], None]) -> None:
     """Note that an action is undone; and that what it had undone itself is done again.
 
-    :raises OSError: its journal can't be written, which takes nothing from what was done.
+    :param say: told if its journal can't be written, which takes nothing from what was done.
     """
-    mark(entry.path, "undone", by, at_ms)
-    if entry.undoes is not None:
-        original = entry.path.with_name(f"{entry.undoes}{SUFFIX}")
-        if original.exists():
-            mark(original, "redone", by, at_ms)
+    try:
+        mark(entry.path, "undone", by, at_ms)
+        if entry.undoes is not None:
+            original = entry.path.with_name(f"{entry.undoes}{SUFFIX}")
+            if original.exists():
+                mark(original, "redone", by, at_ms)
+    except OSError as error:
+        say(f"Note: {entry.path} can't be marked as undone: {error.strerror}.")

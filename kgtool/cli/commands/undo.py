@@ -32,7 +32,7 @@ from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
-from kgtool.errors import KgError, UsageError
+from kgtool.errors import UsageError
 from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
 from kgtool.text import escape
@@ -120,13 +120,7 @@ def _where(entry: history.Entry | None) -> Settings:
 
 def _last(session: Session, output: Output) -> history.Entry:
     known = history.entries(folder(), lambda error: output.note(escape(f"Note: {error}")))
-    found = history.last(known, session.cluster_id)
-    if found is None:
-        raise KgError(
-            f"There is nothing to undo on the cluster {session.cluster_id}.",
-            hint="kgtool history shows what was changed from this machine.",
-        )
-    return found
+    return history.last(known, session.cluster_id)
 
 
 def _undo(session: Session, output: Output, entry: history.Entry, options: Options) -> int:
@@ -149,7 +143,7 @@ def _undo(session: Session, output: Output, entry: history.Entry, options: Optio
     if not work.done and not work.failed:
         output.note("There is nothing to restore.")
     if not (options.dry_run or work.failed or is_lost):
-        _mark(output, entry, work.journal_id)
+        mark_undone(entry, work.journal_id, now_ms(), output.note)
     return output.finish()
 
 
@@ -175,13 +169,5 @@ def _undo_configs(
     work = configs.Work(session, output, dry_run=options.dry_run, yes=options.yes, undoes=entry.id)
     work.run(items, "Restore {}?")
     if not (options.dry_run or work.failed or is_lost):
-        _mark(output, entry, work.journal_id)
+        mark_undone(entry, work.journal_id, now_ms(), output.note)
     return output.finish()
-
-
-def _mark(output: Output, entry: history.Entry, by: str | None) -> None:
-    """Note that it is undone; and that what it had undone itself is done again."""
-    try:
-        mark_undone(entry, by, now_ms())
-    except OSError as error:
-        output.note(f"Note: {entry.path} can't be marked as undone: {error.strerror}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.spark_progress import Progress
 from kgtool.cli.reports.analyze_alerts import LOSSES
 from kgtool.cli.reports.analyze_table import put_table
-from kgtool.clock import now_ms
+from kgtool.clock import now_ms, token
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
 
@@ -243,8 +242,7 @@ def write_plan(analysis: Any, output: Output, path: Path, idle_ms: int | None) -
     items = [each for each in found if isinstance(each, PlanItem)]
     left_out = [each for each in found if isinstance(each, LeftOut)]
     criteria = {} if idle_ms is None else {"idle_ms": idle_ms}
-    token = secrets.token_hex(4)
-    header = make_header(output.cluster_id, "analyze", criteria, now_ms(), token, analysis.end_ms)
+    header = make_header(output.cluster_id, "analyze", criteria, now_ms(), token(), analysis.end_ms)
     try:
         write(Plan(header, tuple(items), tuple(left_out)), path)
     except ConfigError as error:  # the rest of what was asked for is done

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ from kgtool.changes.journal import change
 from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
 from kgtool.cli.output.output import Output
-from kgtool.clock import now_ms
+from kgtool.clock import now_ms, token
 from kgtool.model import GroupDescription
 from kgtool.net.session import Session
 from kgtool.text import escape
@@ -80,7 +79,7 @@ class Change(change.Change):
     """
 
     def __init__(self, session: Session, output: Output, *, undoes: str | None = None) -> None:
-        timer = change.Timer(now_ms, time.monotonic, time.sleep, lambda: secrets.token_hex(4))
+        timer = change.Timer(now_ms, time.monotonic, time.sleep, token)
         super().__init__(session, origin(output, undoes), folder(), timer,
                          say=lambda text: output.note(escape(text)))  # fmt: skip
         self._output = output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import show_table
 from kgtool.client.ops import grouped
-from kgtool.clock import now_ms
+from kgtool.clock import now_ms, token
 from kgtool.columns import shown
 from kgtool.columns.changes import CLEANUP_PLAN
 from kgtool.errors import ConfigError, KgError, MissingExtra
@@ -56,8 +55,8 @@ def make(
     given = {key: value for key, value in asked._asdict().items() if value}
     told = None if times is None else commit_times_file.teller(times)
     making = make_plan(
-        session.cluster, chosen.groups, chosen.kinds, criteria, given, now_ms(),
-        secrets.token_hex(4), told,
+        session.cluster, chosen.groups, chosen.kinds, criteria, given, now_ms(), token(),
+        told,
     )  # fmt: skip
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
     with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
