@@ -77,6 +77,9 @@ class TestKeep:
             }
         (journal,) = (tmp_path / "journal").glob("*.jsonl")
         assert '"note' in journal.read_text()
+        lines = map(json.loads, journal.read_text().splitlines())
+        noted = {line["partition"]: line["status"] for line in lines if line["kind"] == "result"}
+        assert noted == dict.fromkeys(before, "kept")
 
     def test_a_dry_run_and_no_answer_change_nothing(
         self, cluster: Cluster, kgtool: Kgtool, topic: str, tmp_path: Path

@@ -87,6 +87,8 @@ def test_a_static_member_that_died(scene: Scene) -> None:
     lines = (scene.journal / f"{entry['id']}.jsonl").read_text().splitlines()
     (kept,) = [json.loads(line) for line in lines if '"kind": "member"' in line]
     assert (kept["group"], kept["group_instance_id"]) == (scene.group, "one")
+    (result,) = [json.loads(line) for line in lines if '"kind": "result"' in line]
+    assert (result["member_id"], result["outcome"]) == (kept["member_id"], "done")
     undone = scene.run("undo", entry["id"], "--yes")
     assert (undone.status, "which can't be undone" in undone.err) == (1, True)
     assert "nothing to undo" in scene.run("undo", "last", "--yes").err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from kgtool import GroupAdmin
 from kgtool.changes.journal.change import Change, Locked
+from kgtool.changes.journal.locks import GroupLocks
 from tests.changes.world import seen
 from tests.support import clients
 
@@ -46,6 +49,34 @@ def test_one_group_admin_waits_for_the_other(
     assert [row.status for row in done] == ["deleted"]
     assert "is still changing group" in refused[0].message
     assert len(list(tmp_path.glob("*.jsonl"))) == 1
+
+
+def test_each_way_to_change_a_group_waits_for_who_changes_it(
+    bootstrap: str, groups: list[str], tmp_path: Path
+) -> None:
+    group = groups[0]
+    with GroupAdmin(bootstrap, journal=tmp_path, timeout_ms=1500) as admin:
+        saved = admin.backup([group], tmp_path / "saved").path
+        (at,) = admin.committed_offsets(group)
+        clients.produce(bootstrap, at.topic, 1)
+        admin.commit_offsets(group, {at: 1})
+        plan = admin.cleanup_plan([group])
+        changes: list[Callable[[], object]] = [
+            lambda: admin.commit_offsets(group, {at: 0}),
+            lambda: admin.reset_offsets([group], "earliest"),
+            lambda: admin.delete_offsets(group, [at.topic]),
+            lambda: admin.delete_groups([group]),
+            lambda: admin.keep([group]),
+            lambda: admin.cleanup_apply(plan),
+            lambda: admin.restore(saved),
+            admin.undo,
+        ]
+        with closing(GroupLocks(tmp_path, admin.cluster_id)) as locks:
+            assert locks.take([group]) is None
+            for change in changes:
+                with pytest.raises(Locked):
+                    change()
+        assert seen(bootstrap, group)[group][at.topic, 0][0] == 1
 
 
 def test_each_thread_has_its_own_journal_id(
