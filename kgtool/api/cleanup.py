@@ -56,7 +56,6 @@ class Cleaning(Connected):
         criteria = Criteria(idle_ms, no_lag, generated, unsubscribed, orphaned, rebuild)
         named = None if groups is None else targets.names(groups)
         with self._long_session() as session:
-            session.connect()
             listing = Listing([], [])
             if named is None:
                 listing = session.run(list_groups(session.cluster))
@@ -100,7 +99,6 @@ class Cleaning(Connected):
         wanted = read(Path(plan)) if isinstance(plan, (str, Path)) else plan
         where = Path(plan) if isinstance(plan, (str, Path)) else Path(f"plan {wanted.header.id}")
         with self._long_session() as session:
-            session.connect()
             run = Run(session, wanted, where, warn, allow_blind=allow_blind)
             going = sum(item.changes for item in wanted.items)
             if max_delete is not None and going > max_delete:

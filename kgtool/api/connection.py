@@ -126,6 +126,7 @@ class Connected:
         with self._lock:
             self._open()
             with Session(self._settings, progress=True) as session:
+                session.connect()
                 yield session
 
     def _run(self, operation: Operation[T]) -> T:

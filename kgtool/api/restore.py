@@ -96,7 +96,6 @@ class Restoring(Connected):
 
         policy = Policy(force=force, exact=True, as_member=as_member)
         with self._long_session() as session:
-            session.connect()
             if journal == "last":
                 entry = last(self.history(), session.cluster_id)
             else:
@@ -131,7 +130,6 @@ class Restoring(Connected):
         names = targets.names(groups)
         errors: list[ItemError] = []
         with self._long_session() as session:
-            session.connect()
             header = header_of(session.cluster_id, now_ms(), {"groups": names})
             with BackupWriter(out, header) as writer:
                 save(session, writer, names, errors.append)
@@ -178,7 +176,6 @@ class Restoring(Connected):
         )  # fmt: skip
         policy = Policy(force, create=create, as_member=as_member)
         with self._long_session() as session:
-            session.connect()
             if not (force or other_cluster):
                 check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
             with self._change(
