@@ -126,6 +126,12 @@ def tell(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
     told = [_tell_of(kind, among) for kind, among in some.items()]
     if not told:
         return []
+    placeless = [kind.label for kind in formats.FORMATTERS if kind.name in some]
+    if placeless and {file.format for file in files} - {kind.name for kind in formats.FORMATTERS}:
+        told.append(
+            f"Output of {placeless[0]} can't tell where in the log its records were. What other "
+            "inputs hold too is counted twice."
+        )
     missing = reduce(or_, (file.lacks for file in files))
     told.append(_empty_columns(missing))
     if missing & lacks.BLIND:
