@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,7 +16,8 @@ from kgtool.analysis import lacks, schema
 from kgtool.analysis.decode.blobs import nothing
 from kgtool.analysis.input import formats, sources
 from kgtool.analysis.input.find import find
-from kgtool.analysis.local import _write
+from kgtool.analysis.local import Local, _write
+from kgtool.analysis.pipeline import Analysis
 from kgtool.errors import ConfigError
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis import writer
@@ -235,6 +237,36 @@ def test_columns_in_the_names_of_folders(tmp_path: Path) -> None:
     parquet.write_table(pa.table(columns), path)
     (tmp_path / "_SUCCESS").touch()
     assert [file.format for file in find([str(tmp_path)]).files] == ["parquet"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "interval", "taken", "assumed"),
+    [
+        ("1", "1", 7, []),
+        ("2147483647", str(2**63 - 1), 2**53, []),
+        # No broker starts with these.
+        ("-1", "0", 2**70, ["retention 7d", "check interval 10m"]),
+        ("2147483648", "-5", -1, ["retention 7d", "check interval 10m"]),
+    ],
+)
+def test_numbers_of_a_cluster_json_that_no_broker_has(
+    tmp_path: Path, minutes: str, interval: str, taken: int, assumed: list[str]
+) -> None:
+    content = {
+        "cluster_id": ["odd"], "taken_at_ms": taken,
+        "brokers": [{"version": "4.3"}], "coordinator": "new",
+        "configs": {"offsets.retention.minutes": minutes,
+                    "offsets.retention.check.interval.ms": interval},
+    }  # fmt: skip
+    for name in ("one", "two"):
+        writer.segment(tmp_path / name, writer.commits(0, 3), partition=len(name))
+        (tmp_path / name / "cluster.json").write_text(json.dumps(content))
+    inputs = find([str(tmp_path / "one"), str(tmp_path / "two")])
+    basis = sources.basis(inputs.manifest, "auto", None, None)
+    assert basis.assumed == assumed
+    analysis = Analysis(Local(1), inputs.files, basis)
+    assert len(list(analysis.rows("live"))) == 3
+    assert len(list(analysis.rows("overdue"))) in (0, 3)
 
 
 # --- what they can't tell ------------------------------------------------------------------------

@@ -37,11 +37,11 @@ def join(one: Inputs, *others: Inputs) -> Inputs:
 def one_cluster(*manifests: dict[str, Any] | None) -> dict[str, Any] | None:
     """The description of the cluster. Raises ConfigError if there are several clusters."""
     told = [manifest for manifest in manifests if manifest is not None]
-    clusters = {manifest.get("cluster_id") for manifest in told}
+    clusters = {str(manifest.get("cluster_id")) for manifest in told}
     if len(clusters) > 1:
         raise ConfigError(
             "The inputs are from different clusters "
-            f"({', '.join(sorted(map(str, clusters)))}): analyze them one by one."
+            f"({', '.join(sorted(clusters))}): analyze them one by one."
         )
     return told[0] if told else None
 

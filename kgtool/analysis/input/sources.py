@@ -17,6 +17,7 @@ from kgtool.errors import UsageError
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
 from kgtool.text import listed
+from kgtool.timespec import LONGEST_MS
 
 __all__ = ["Basis", "basis", "check_as_of", "find", "join", "tell"]
 
@@ -69,16 +70,17 @@ def basis(
     if chosen is None:
         chosen = DEFAULT_RULES
         assumed.append(f"rules {chosen.name}")
-    minutes = _whole(configs.get("offsets.retention.minutes"))
+    minutes = _whole(configs.get("offsets.retention.minutes"), 1, 2**31 - 1)
     if retention_ms is None:
         retention_ms = DEFAULT_RETENTION_MS if minutes is None else minutes * 60_000
         assumed += [UNTOLD_RETENTION] if minutes is None else []
-    interval = _whole(configs.get("offsets.retention.check.interval.ms"))
+    interval = _whole(configs.get("offsets.retention.check.interval.ms"), 1, 2**63 - 1)
     if check_interval_ms is None:
-        check_interval_ms = DEFAULT_INTERVAL_MS if interval is None else interval
+        check_interval_ms = DEFAULT_INTERVAL_MS if interval is None else min(interval, LONGEST_MS)
         assumed += ["check interval 10m"] if interval is None else []
     return Basis(
-        chosen, retention_ms, check_interval_ms, _whole(content.get("taken_at_ms")), assumed,
+        chosen, retention_ms, check_interval_ms,
+        _whole(content.get("taken_at_ms"), 1, LONGEST_MS), assumed,
         topics if isinstance(topics, list) else None,
     )  # fmt: skip
 
@@ -100,11 +102,13 @@ def _rules_of(manifest: dict[str, Any]) -> RuleSet | None:
     return retention.rules_for_broker(version, new_coordinator=coordinator == "new")
 
 
-def _whole(value: object) -> int | None:
+def _whole(value: object, least: int, most: int) -> int | None:
+    """A number of cluster.json; None if there is none that a broker could have."""
     try:
-        return int(str(value))
+        number = int(str(value))
     except ValueError:
         return None
+    return number if least <= number <= most else None
 
 
 _LIVE_COLUMNS = (
