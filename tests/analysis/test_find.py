@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from datetime import datetime, timezone
 from pathlib import Path
@@ -228,6 +229,13 @@ def test_other_parquet_is_refused_by_name(
     with pytest.raises(ConfigError, match=said) as caught:
         find([str(path)])
     assert str(path) in caught.value.message
+
+
+def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path: Path) -> None:
+    """What is read is cut into ranges, which a pipe has none of."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match=r"/pipe is not a regular file: write it to one\."):
+        find([str(tmp_path / "pipe")])
 
 
 def test_columns_in_the_names_of_folders(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def decode_splits(
             for part in parts(row):
                 yield from decode_part(source, part, as_of_ms, detail)
         except OSError as error:
-            why = REASON_UNREADABLE.format(error.strerror or error)
+            why = REASON_UNREADABLE.format(str(error.strerror or error).rstrip("."))
             size = row["end"] - row["start"]
             yield from note_rows(source, [Note(why, row["start"], size)])
 

@@ -65,6 +65,8 @@ def _look_at(text: str) -> Inputs:
     path = local_path(text)
     if not path.exists():
         return Inputs([], None, [f"{text} does not exist."], [], [])
+    if not path.is_dir() and not path.is_file():
+        return Inputs([], None, [f"{text} is not a regular file: write it to one."], [], [])
     return sort_out(_local_listing(path))
 
 
