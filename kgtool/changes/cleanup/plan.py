@@ -15,18 +15,24 @@ from kgtool.changes.cleanup.plan_file import Plan, PlanHeader
 from kgtool.changes.journal.change import make_id, who
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
+from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
+from kgtool.protocol import codes
 from kgtool.text import moment
 
 
 class MadePlan(NamedTuple):
     """A plan, the groups that were looked at for it, and what is to be said of it.
 
+    ``missing``: named groups that there are not; ``failed``: those that nobody could look at;
     ``skew``: how this machine's clock differs from the log's, None where it does not;
     ``obstacles``: why brokers can't carry it out.
     """
 
     plan: Plan
     looked_at: list[GroupFacts]
+    missing: list[ItemError]
+    failed: list[ItemError]
     skew: str | None
     obstacles: list[str]
 
@@ -53,9 +59,32 @@ def make_plan(
     return MadePlan(
         Plan(header, items, left_out),
         found.groups,
+        _missing(selection.get("groups") or (), found.groups),
+        [_error(facts) for facts in found.groups if facts.error is not None],
         clock_skew(found.newest_ms, now_ms, idle=criteria.idle_ms is not None),
         [f"This plan can't be applied: {reason}" for reason in reasons],
     )
+
+
+def _missing(named: Sequence[str], looked_at: Sequence[GroupFacts]) -> list[ItemError]:
+    known = {facts.description.group for facts in looked_at}
+    return [
+        ItemError(
+            Target(group=group), codes.GROUP_ID_NOT_FOUND, "GROUP_ID_NOT_FOUND",
+            f"Group {group} not found, or it is a share or streams group.",
+            "kgtool never cleans those up.",
+        )
+        for group in named
+        if group not in known
+    ]  # fmt: skip
+
+
+def _error(facts: GroupFacts) -> ItemError:
+    error = facts.error
+    if isinstance(error, KgError):
+        return ItemError.of(error, Target(facts.description.group))
+    assert error is not None
+    return error
 
 
 def make_header(

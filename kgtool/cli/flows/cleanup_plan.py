@@ -11,7 +11,6 @@ from typing import Any
 from kgtool.changes.cleanup import commit_times_file, plan_file
 from kgtool.changes.cleanup.commit_times_file import KnownTimes
 from kgtool.changes.cleanup.criteria import Criteria
-from kgtool.changes.cleanup.facts import GroupFacts
 from kgtool.changes.cleanup.plan import make_plan
 from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem
 from kgtool.cli.options.group_selection import Selection, choose
@@ -23,10 +22,8 @@ from kgtool.client.ops import grouped
 from kgtool.clock import now_ms, token
 from kgtool.columns import shown
 from kgtool.columns.changes import CLEANUP_PLAN
-from kgtool.errors import ConfigError, KgError, MissingExtra
-from kgtool.model import ItemError, Target
+from kgtool.errors import ConfigError, MissingExtra
 from kgtool.net.session import Session
-from kgtool.protocol import codes
 from kgtool.text import counted, escape, listed, moment
 
 WRITTEN = "Wrote {}: read it, edit it, then kgtool cleanup apply it."
@@ -60,13 +57,17 @@ def make(
     )  # fmt: skip
     what = f"Looking at {counted(len(chosen.groups), 'group')}"
     with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
-        plan, looked_at, skew, obstacles = session.run(making)
-    _say_missing(output, selection.groups, looked_at)
-    _count_failures(output, looked_at)
-    if skew is not None:
-        output.note(skew)
-    _show(output, plan, len(looked_at))
-    for said in obstacles:
+        made = session.run(making)
+    plan = made.plan
+    output.done += len(made.looked_at) - len(made.failed)
+    for error in made.missing:
+        output.failed(error)
+    for error in made.failed:
+        output.failed(error, quiet=True)  # what is left out says why
+    if made.skew is not None:
+        output.note(made.skew)
+    _show(output, plan, len(made.looked_at))
+    for said in made.obstacles:
         output.note(f"Warning: {said}")
     if output.errors and not output.done:
         return output.finish()  # no group could be looked at: an older plan stays
@@ -93,33 +94,6 @@ def read_times(path: Path | None) -> KnownTimes | None:
             f"Reading the tables in {path} needs {error.name}, which is not installed.",
             hint="pip install 'kgtool[analyze]', or name a file of --table live -o ndjson.",
         ) from None
-
-
-def _say_missing(output: Output, named: Sequence[str], looked_at: list[GroupFacts]) -> None:
-    known = {facts.description.group for facts in looked_at}
-    for group in named:
-        if group not in known:
-            output.failed(
-                ItemError(
-                    Target(group=group),
-                    codes.GROUP_ID_NOT_FOUND,
-                    "GROUP_ID_NOT_FOUND",
-                    f"Group {group} not found, or it is a share or streams group.",
-                    "kgtool never cleans those up.",
-                )  # fmt: skip
-            )
-
-
-def _count_failures(output: Output, looked_at: list[GroupFacts]) -> None:
-    """Groups that nobody could look at are failures; what is left out says why."""
-    for facts in looked_at:
-        error = facts.error
-        if error is None:
-            output.done += 1
-            continue
-        if isinstance(error, KgError):
-            error = ItemError.of(error, Target(facts.description.group))
-        output.failed(error, quiet=True)
 
 
 def row_of(item: PlanItem) -> dict[str, Any]:

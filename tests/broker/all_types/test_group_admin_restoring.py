@@ -201,6 +201,9 @@ class TestCleanup:
         ]  # fmt: skip
         assert path.exists()
         assert admin.cleanup_plan([name], idle_ms=3_600_000).items == ()
+        written = path.read_bytes()
+        (missing,) = admin.cleanup_plan(["no such group"], path=path).errors
+        assert missing.name == "GROUP_ID_NOT_FOUND" and path.read_bytes() == written
         with pytest.raises(UsageError, match="max_delete allows 1"):
             admin.cleanup_apply(plan, max_delete=1)
         foreseen = admin.cleanup_apply(path, dry_run=True)
