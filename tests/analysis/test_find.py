@@ -231,6 +231,21 @@ def test_other_parquet_is_refused_by_name(
     assert str(path) in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "name", ["4294967295.00.log", "99999999999/00.log", "99999999999/dump.txt"]
+)
+def test_a_number_that_no_partition_has(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"__consumer_offsets-{name}"
+    path.parent.mkdir(exist_ok=True)
+    if name.endswith(".txt"):
+        shutil.copy(SAMPLES / "4.3.1.dump-log-offsets-decoder.txt", path)
+        assert find([str(path)]).files[0].partition < 0
+        return
+    path.write_bytes(writer.commits(0, 1))
+    with pytest.raises(ConfigError, match="holds record batches, but not of __consumer_offsets"):
+        find([str(path)])
+
+
 def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path: Path) -> None:
     """What is read is cut into ranges, which a pipe has none of."""
     os.mkfifo(tmp_path / "pipe")

@@ -19,6 +19,7 @@ from kgtool.analysis.input import formats
 from kgtool.analysis.input.formats import HEAD_BYTES, Format
 from kgtool.analysis.input.inputs import (
     NO_PARTITION,
+    PARTITION,
     SEGMENT,
     TOPIC,
     Entry,
@@ -39,7 +40,7 @@ SHOWN = 5
 MOST_BYTES = 256 << 20
 """Of a segment that a worker gets as a whole; offsets.topic.segment.bytes is 100 MiB."""
 
-_PARTITION = re.compile(rf"{TOPIC}-(\d+)(?!\d)")
+_PARTITION = re.compile(rf"{TOPIC}-({PARTITION})")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _BESIDES = re.compile(
     r"\.(?:index|timeindex|txnindex|snapshot|deleted|cleaned|swap|crc|tmp|checkpoint)$"

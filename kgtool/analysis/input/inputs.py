@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 TOPIC = "__consumer_offsets"
 TOPIC_NAME = r"[A-Za-z0-9._\-]{1,249}"
 """A pattern."""
+PARTITION = r"\d{1,9}(?!\d)"
+"""A pattern; it is an int32."""
 SEGMENT = re.compile(
-    rf"(?:^|[/\\])(?P<topic>{TOPIC_NAME})-(?P<partition>\d+)[./\\](?P<base>\d+)\.log$"
+    rf"(?:^|[/\\])(?P<topic>{TOPIC_NAME})-(?P<partition>{PARTITION})[./\\](?P<base>\d+)\.log$"
 )
 """The path of a segment: ``TOPIC-N/BASE.log``, or ``TOPIC-N.BASE.log`` in one folder."""
 NO_PARTITION = -1
