@@ -190,3 +190,34 @@ def test_a_raw_request_has_no_journal_to_copy(capsys: pytest.CaptureFixture[str]
     """Was: taken, and nothing was stored there."""
     result = call(capsys, "request", "ListGroups", "--dry-run", "--journal-copy", "s3://b/j")
     assert (result.status, result.err) == (2, "Error: No such option '--journal-copy'.\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("--delete --group g --all-or-nothing", "--all-or-nothing does not go with --delete."),
+        ("--delete --all-groups --lagging", "--lagging does not go with --delete."),
+        ("--delete --group g -w 5", "--watch does not go with --delete."),
+        ("--delete-offsets --group g --topic t --create", "--create does not go with "
+         "--delete-offsets."),
+        ("--list --watch 5", "--watch does not go with --list."),
+        ("--describe --group g --committed --canary 2", "--canary does not go with --describe."),
+        ("--reset-offsets --group g --all-topics --to-latest --lag >9", "--lag does not go with "
+         "--reset-offsets."),
+    ],
+)  # fmt: skip
+def test_own_options_are_not_passed_over(
+    line: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Was: the groups were deleted, as though the option were not there."""
+    result = call(capsys, *BOOTSTRAP, *line.split())
+    assert (result.status, result.err) == (2, f"Error: {named}\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["--list --all-groups --execute", "--describe --group g --export --to-earliest"]
+)
+def test_options_of_kafkas_tool_that_say_nothing_are_passed_over(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(capsys, *BOOTSTRAP, *line.split(), "--timeout", "50").status == 4

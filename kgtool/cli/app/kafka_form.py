@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.app.argv import ACTIONS, Scan
@@ -28,6 +29,7 @@ from kgtool.cli.options.shared import (
 )
 from kgtool.cli.options.types import Name, TopicSpecType
 from kgtool.config import has_cluster
+from kgtool.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +41,13 @@ _OWN = (
     "delete-offsets delete describe list"
 )
 """In the order of the completions; ``change_params`` has the others of Kafka's form."""
+_KAFKAS = frozenset((
+    "all_groups", "all_topics", "by_duration", "delete", "delete_offsets", "describe", "dry_run",
+    "execute", "export", "from_file", "list", "members", "offsets", "reset_offsets", "shift_by",
+    "state", "to_current", "to_datetime", "to_earliest", "to_latest", "to_offset", "topic", "type",
+    "verbose",
+))  # fmt: skip
+"""Options of Kafka's tool that it takes with any action, or refuses itself."""
 
 
 class KafkaForm(click.Command):
@@ -82,8 +91,23 @@ def kafka_form(**given: Any) -> int:
         groups, given["all_groups"], given["match"], given["regex"], given["exclude"]
     )
     module = import_module(f"kgtool.cli.commands.{action.replace('-', '_')}")
+    _check_own_options(action, module.command)
     status: int = module.kafka_form(settings, output, selection, given)
     return status
+
+
+def _check_own_options(action: str, command: click.Command) -> None:
+    """Refuse an option of kgtool's own that the action's command does not have.
+
+    Kafka's tool passes over those of its own that an action does not use; passed over here,
+    ``--delete --all-or-nothing`` or ``--delete --lagging`` would delete more than was meant.
+    """
+    context = click.get_current_context()
+    known = {param.name for param in command.params} | _KAFKAS
+    for param in context.command.params:
+        given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if given and param.name not in known:
+            raise UsageError(f"{max(param.opts, key=len)} does not go with --{action}.")
 
 
 add_short_options(kafka_form)
