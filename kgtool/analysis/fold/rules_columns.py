@@ -1,11 +1,12 @@
-"""The retention rules as array expressions: the same as ``kgtool.retention.rules``.
+"""The retention rules for arrays: ``kgtool.retention.rules`` is asked once for each kind of row.
 
-That is the specification and holds the sources; a test feeds both the same snapshots. Types,
-states, protocols and rules are numbers here, times milliseconds since the epoch.
+Types, states, protocols and rules are numbers here, times milliseconds since the epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, plus
 from kgtool.retention import rules as r
-from kgtool.retention.rules import RuleSet
+from kgtool.retention.rules import CommittedOffset, GroupSnapshot, RuleSet
 
 TYPES = (r.TYPE_CLASSIC, r.TYPE_CONSUMER, r.TYPE_SHARE, r.TYPE_STREAMS)
 STATES = (
@@ -26,7 +27,11 @@ RULE = {name: code for code, name in enumerate(r.RULES)}
 SIMPLE, CONSUMER, OTHER = 0, 1, 2
 """Protocol types: none, ``consumer``, any other."""
 NO, YES, UNKNOWN = 0, 1, 2
-_CLASSIC, _SHARE = TYPE[r.TYPE_CLASSIC], TYPE[r.TYPE_SHARE]
+_PROTOCOLS = ("", r.CONSUMER_PROTOCOL, "other")
+_FLAGS = (False, True)
+_TOPIC = "topic"
+_TOPICS = frozenset((_TOPIC,))
+_CLASSIC = TYPE[r.TYPE_CLASSIC]
 _EMPTY, _DEAD = STATE[r.STATE_EMPTY], STATE[r.STATE_DEAD]
 
 
@@ -89,35 +94,53 @@ def verdict(
     rules: RuleSet, group: Group, offset: Offset, retention_ms: int | Ints
 ) -> tuple[Ints, Ints]:
     """(when it may go, NONE for never; the number of the rule), as ``rules.verdict``."""
-    if rules.fixed_at_commit:
-        return _fixed_at_commit(offset, retention_ms)
-    group = as_seen_by(rules, group)
-    at_ms, rule = _by_time(rules, group, offset, retention_ms)
-    moving = (group.state == STATE[r.STATE_PREPARING_REBALANCE]) | (
-        group.state == STATE[r.STATE_COMPLETING_REBALANCE]
-    )
-    classic = (group.type == _CLASSIC) & ~_simple(group)
-    never = {
-        r.RULE_ORPHAN: ~group.known,
-        r.RULE_SHARE: group.type == _SHARE,
-        r.RULE_REBALANCING: classic & moving & (not rules.rebalancing_is_stable),
-        r.RULE_LIVE_GROUP: _keeps_all(rules, group),
-        r.RULE_SUBSCRIBED: subscribed(group, offset.holds) == YES,
-        r.RULE_PENDING: offset.pending & rules.pending_protects_offset,
-    }
-    kept = np.select(list(never.values()), [RULE[name] for name in never], -1)
-    return np.where(kept < 0, at_ms, NONE), np.where(kept < 0, rule, kept)
+
+    def ask(seen: GroupSnapshot | None, holds: bool, pending: bool, own: int | None) -> int:
+        topic = _TOPIC if holds else ""
+        found = r.verdict(rules, seen, CommittedOffset(0, own), topic, 0, pending)
+        return RULE[found.rule] + len(RULE) * (found.expires_at_ms is None)
+
+    own = np.where(offset.expire_ms == NONE, 0, np.where(offset.expire_ms == -1, 1, 2))
+    columns = (offset.holds, _FLAGS), (offset.pending, _FLAGS), (own, (None, -1, 0))
+    told = _asked(ask, group, *columns)
+    rule, strict = told % len(RULE), int(rules.fixed_at_commit)
+    base = np.where(rule == RULE[r.RULE_EMPTY_SINCE], group.since_ms, offset.commit_ms)
+    at_ms = plus(base, retention_ms + strict)
+    at_ms = np.where(rule == RULE[r.RULE_EXPLICIT], plus(offset.expire_ms, strict), at_ms)
+    return np.where(told < len(RULE), at_ms, NONE), rule
 
 
 def may_go(rules: RuleSet, group: Group, *, left: Ints, pending: Bools, had: Bools) -> Bools:
     """Whether a check removes the group itself, as ``rules.group_may_go``."""
-    seen = as_seen_by(rules, group)
-    free = seen.known & (seen.state == _EMPTY) & (seen.type != _SHARE) & (left == 0)
-    if rules.pending_keeps_group == r.PENDING_IGNORED:
-        return free
-    if rules.pending_keeps_group == r.PENDING_WITH_OFFSETS:
-        return free & (~pending | ~had)
-    return free & ~pending
+
+    def ask(seen: GroupSnapshot | None, left: bool, pending: bool, had: bool) -> int:
+        return seen is not None and r.group_may_go(
+            rules, seen, offsets_before=had, offsets_left=left, pending=pending
+        )
+
+    columns = (left != 0, _FLAGS), (pending, _FLAGS), (had, _FLAGS)
+    return _asked(ask, group, *columns) > 0
+
+
+def _asked(ask: Callable[..., int], group: Group, *columns: tuple[Any, Sequence[Any]]) -> Ints:
+    """What a rule says of each row; it is asked once for each kind of row that there is.
+
+    A column is codes, and what they mean. Of a group's date it only counts whether there is one.
+    """
+    dated = (group.since_ms != NONE) & (group.since_ms != -1)
+    every = (
+        (group.known, _FLAGS), (group.type, TYPES), (group.state, STATES),
+        (group.protocol, _PROTOCOLS), (dated, (None, 0)), (group.reads, (None, _TOPICS)), *columns,
+    )  # fmt: skip
+    sizes = [len(meanings) for _, meanings in every]
+    kind = np.ravel_multi_index([codes for codes, _ in every], sizes)
+    answers = np.zeros(prod(sizes), dtype=np.int64)
+    for number in np.flatnonzero(np.bincount(kind)).tolist():
+        places = np.unravel_index(number, sizes)
+        known, *traits = (of[at] for at, (_, of) in zip(places, every, strict=True))
+        seen = GroupSnapshot(*traits[:5]) if known else None
+        answers[number] = ask(seen, *traits[5:])
+    return np.asarray(answers[kind], dtype=np.int64)
 
 
 def leaves_tombstone(rules: RuleSet, group: Group, generation: Ints) -> Bools:
@@ -126,42 +149,9 @@ def leaves_tombstone(rules: RuleSet, group: Group, generation: Ints) -> Bools:
     return np.ones_like(written) if rules.new_coordinator else written
 
 
-def _simple(group: Group) -> Bools:
-    return (group.type == _CLASSIC) & (group.protocol == SIMPLE)
-
-
 def _has_members(group: Group) -> Bools:
-    return ~_simple(group) & (group.state != _EMPTY) & (group.state != _DEAD)
-
-
-def _keeps_all(rules: RuleSet, group: Group) -> Bools:
-    """A living group whose subscriptions this broker does not know or does not look at."""
-    not_empty = ~_simple(group) & (group.state != _EMPTY)
-    whole = group.type == _CLASSIC
-    if rules.reads_subscriptions:
-        whole &= group.protocol != CONSUMER
-    return not_empty & (whole | ~group.reads)
-
-
-def _by_time(
-    rules: RuleSet, group: Group, offset: Offset, retention_ms: int | Ints
-) -> tuple[Ints, Ints]:
-    explicit = offset.expire_ms != NONE
-    if not rules.minus_one_is_past:
-        explicit &= offset.expire_ms != -1
-    dated = (group.type == _CLASSIC) & ~_simple(group) & (group.state == _EMPTY)
-    dated &= (group.since_ms != NONE) & (group.since_ms != -1)
-    base = np.where(dated, group.since_ms, offset.commit_ms)
-    rule = np.where(dated, RULE[r.RULE_EMPTY_SINCE], RULE[r.RULE_COMMIT])
-    at_ms = np.where(explicit, offset.expire_ms, plus(base, retention_ms))
-    return at_ms, np.where(explicit, RULE[r.RULE_EXPLICIT], rule)
-
-
-def _fixed_at_commit(offset: Offset, retention_ms: int | Ints) -> tuple[Ints, Ints]:
-    # Strict: the broker wants the timestamp before its now, so 1 ms later is the first chance.
-    filled_in = (offset.expire_ms == NONE) | (offset.expire_ms == -1)
-    at_ms = np.where(filled_in, plus(offset.commit_ms, retention_ms + 1), plus(offset.expire_ms, 1))
-    return at_ms, np.where(filled_in, RULE[r.RULE_COMMIT], RULE[r.RULE_EXPLICIT])
+    simple = (group.type == _CLASSIC) & (group.protocol == SIMPLE)
+    return ~simple & (group.state != _EMPTY) & (group.state != _DEAD)
 
 
 class Wrote(NamedTuple):
