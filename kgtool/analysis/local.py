@@ -18,7 +18,6 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pack
@@ -134,17 +133,9 @@ class Local(Engine):
         self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
     ) -> Iterator[bytes]:
         """What ``do`` gives of a table's Arrow batches, in that order."""
-        table = self.frame(name, finish)
-        return do((table.sort_by(list(best)) if best else table).to_batches())
-
-    def count(self, name: str, column: str, at_most: int | None) -> int:
-        """How many rows have something in that column, up to a number."""
-        found = 0
-        for table in self._pieces(name, Finish()):
-            values = table[column]
-            some = pc.is_valid(values) if at_most is None else pc.less_equal(values, at_most)
-            found += pc.sum(some).as_py() or 0
-        return found
+        if best:
+            return do(self.frame(name, finish).sort_by(list(best)).to_batches())
+        return do(batch for table in self._pieces(name, finish) for batch in table.to_batches())
 
     def write(self, tables: Mapping[str, Finish], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``."""
@@ -233,9 +224,9 @@ def _write(blobs: Sequence[Blob], place: str) -> None:
     folder = Path(place)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    kinds = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
     rows = [blob._asdict() for blob in blobs]
-    parquet.write_table(pa.Table.from_pylist(rows, schema=kinds), folder / "part-0.parquet")
+    table = pa.Table.from_pylist(rows, schema=schema.arrow(schema.BLOBS))
+    parquet.write_table(table, folder / "part-0.parquet")
 
 
 def _read(places: Sequence[str]) -> Iterator[Blob]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import Any, NamedTuple, Protocol
 
@@ -76,9 +76,6 @@ class Engine(Protocol):
         self, name: str, finish: Finish, best: Best, do: Callable[[Iterable[Any]], Iterator[bytes]]
     ) -> Iterator[bytes]:
         """What ``do`` gives of a table's Arrow batches, in that order; workers do it."""
-
-    def count(self, name: str, column: str, at_most: int | None) -> int:
-        """How many rows have something in that column, up to a number."""
 
     def frame(self, name: str, finish: Finish) -> Any:
         """A table: a DataFrame of Spark's, or an Arrow table."""
@@ -207,9 +204,10 @@ class Analysis:
         """What ``do`` gives of the Arrow batches of one of ``schema.TABLES``, in that order."""
         return self._with(name).mapped(name, self._finish(name), best, do)
 
-    def count(self, name: str, column: str, at_most: int | None = None) -> int:
-        """How many rows of a table have something in that column, up to a number."""
-        return self._with(name).count(name, column, at_most)
+    def count(self, name: str, column: str | None = None, at_most: int | None = None) -> int:
+        """How many rows a table has, or those with something in that column, up to a number."""
+        counted = self.mapped(name, (), partial(_counts, column=column, at_most=at_most))
+        return sum(map(int, counted))
 
     def write(self, names: Sequence[str], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``."""
@@ -294,6 +292,14 @@ class Analysis:
             by, most = _BY_FAMILY[name]
             return Finish(_named(self.families, schema.names(kinds)), by, most)
         return Finish(_only(schema.names(kinds)))
+
+
+def _counts(batches: Iterable[Any], column: str | None, at_most: int | None) -> Iterator[bytes]:
+    """The rows of each batch that ``count`` wants, as text."""
+    for batch in batches:
+        some = batch if column is None else batch.filter(pc.is_valid(batch[column]))
+        rows = some if at_most is None else some.filter(pc.less_equal(some[column], at_most))
+        yield b"%d" % len(rows)
 
 
 def _only(names: list[str]) -> Callable[[Any], Any]:

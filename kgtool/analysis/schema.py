@@ -191,6 +191,9 @@ UPGRADES: Final = _columns("""
 older than the retention, so they go at the first check after the last member has left. A classic
 group keeps all of its offsets for the whole retention from then on."""
 
+BLOBS: Final = _columns("partition int, kind string, data binary")
+"""Rows of RECORDS of one kind, or of a table of that name, as an Arrow stream."""
+
 CLEANUP: Final = _columns("group string, decision binary")
 """What ``tables.cleanup`` decides about a group; no table that a user sees."""
 
@@ -240,7 +243,10 @@ def arrow(schema: Schema) -> Any:
 def _arrow_type(kind: str) -> Any:
     import pyarrow as pa
 
-    simple = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
+    simple = {
+        "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_(),
+        "binary": pa.binary(),
+    }  # fmt: skip
     if kind.startswith("array<"):
         return pa.list_(_arrow_type(kind[len("array<") : -1]))
     if kind.startswith("struct<"):

@@ -34,12 +34,6 @@ def blocks(names: Sequence[str], batches: Iterable[Any]) -> Iterator[bytes]:
             yield base64.b64encode(gzip.compress(text.encode(), 6, mtime=0))
 
 
-def lengths(batches: Iterable[Any]) -> Iterator[bytes]:
-    """How many rows each batch has, as text."""
-    for batch in batches:
-        yield b"%d" % len(batch)
-
-
 def bounded(found: Iterable[bytes], most: int = TABLE_BYTES) -> Iterator[bytes]:
     """The first blocks, up to ``most`` bytes of them; always one."""
     size = 0

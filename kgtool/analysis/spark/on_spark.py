@@ -25,8 +25,6 @@ from kgtool.analysis.pipeline import Best, Engine, Finish, Order
 from kgtool.analysis.spark.guest import changed
 from kgtool.analysis.spark.packed import (
     BLOBS,
-    SUMS,
-    TABLES,
     file_rows,
     file_sums,
     fold_rows,
@@ -90,11 +88,11 @@ class OnSpark(Engine):
         else:
             blobs = blobs.coalesce(1)
         ordered = blobs.sortWithinPartitions("partition")
-        tables = ordered.mapInArrow(partial(fold_rows, plan=plan), TABLES)
+        tables = ordered.mapInArrow(partial(fold_rows, plan=plan), BLOBS)
         self._tables = self._keep(tables)
-        small = self._tables.where(~F.col("name").isin(*_LARGE))
+        small = self._tables.where(~F.col("kind").isin(*_LARGE))
         for row in small.collect():
-            self._small.setdefault(row.name, []).append(from_bytes(bytes(row.data)))
+            self._small.setdefault(row.kind, []).append(from_bytes(bytes(row.data)))
         self._kept.pop(0).unpersist()
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
@@ -103,8 +101,8 @@ class OnSpark(Engine):
             return self.given[name]
         if name not in _LARGE:
             return pa.concat_tables(self._small.get(name, []), promote_options="permissive")
-        some = self._tables.where(F.col("name") == name)
-        rows = some.mapInArrow(partial(pick_rows, topics=topics or ()), TABLES)
+        some = self._tables.where(F.col("kind") == name)
+        rows = some.mapInArrow(partial(pick_rows, topics=topics or ()), BLOBS)
         return pa.concat_tables(from_bytes(bytes(row.data)) for row in rows.collect())
 
     def frame(self, name: str, finish: Finish) -> DataFrame:
@@ -113,7 +111,7 @@ class OnSpark(Engine):
         names, ddl = schema.names(kinds), schema.ddl(kinds)
         if name in self.given:
             return self.session.createDataFrame(self.given[name].to_pylist(), ddl)
-        some = self._tables.where(F.col("name") == name).select("data")
+        some = self._tables.where(F.col("kind") == name).select("data")
         rows = some.mapInArrow(partial(open_rows, finish=finish.each, names=names), ddl)
         if finish.sum_by:
             others = [each for each in names if each not in finish.sum_by]
@@ -149,12 +147,6 @@ class OnSpark(Engine):
         )
         return (bytes(row.data) for row in frame.toLocalIterator(prefetchPartitions=True))
 
-    def count(self, name: str, column: str, at_most: int | None) -> int:
-        """How many rows have something in that column, up to a number."""
-        value = F.col(column)
-        wanted = value.isNotNull() if at_most is None else value <= at_most
-        return int(self.frame(name, Finish()).where(wanted).count())
-
     def write(self, tables: Mapping[str, Finish], base: str) -> None:
         """Write tables as Parquet, each in its folder below ``base``.
 
@@ -168,11 +160,11 @@ class OnSpark(Engine):
             return
         theirs = {name: finish for name, finish in tables.items() if name not in self.given}
         if theirs:
-            some = self._tables.where(F.col("name").isin(list(theirs)))
+            some = self._tables.where(F.col("kind").isin(list(theirs)))
             put = partial(file_rows, tables=theirs, base=base, buckets=self._tasks)
-            sums = some.mapInArrow(put, SUMS)
-            sums = sums.repartition("bucket") if self._tasks > 1 else sums.coalesce(1)
-            sums.mapInArrow(partial(file_sums, tables=theirs, base=base), "part int").collect()
+            sums = some.mapInArrow(put, BLOBS)
+            sums = sums.repartition("partition") if self._tasks > 1 else sums.coalesce(1)
+            sums.mapInArrow(partial(file_sums, tables=theirs, base=base), BLOBS).collect()
         with TableFiles(base) as files:
             for name in tables.keys() & self.given.keys():
                 files.add(name, self.given[name])

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.decode.blobs import as_bytes, from_bytes, pack
+from kgtool.analysis import schema
+from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, pack
 from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.buckets import split
 from kgtool.analysis.fold.scene import Plan
@@ -17,11 +18,9 @@ from kgtool.analysis.pipeline import Finish
 from kgtool.analysis.table_files import TableFiles, of_topics
 from kgtool.analysis.tell import tell
 
-BLOBS: Final = "partition int, kind string, data binary"
-TABLES: Final = "name string, data binary"
-SUMS: Final = "bucket int, name string, data binary"
+BLOBS: Final = schema.ddl(schema.BLOBS)
+"""Tables and sums of a task are rows of it too, named by their kind."""
 Decode = Callable[[Iterable[Any]], Iterator[Any]]
-_TYPES: Final = {"int": pa.int32(), "string": pa.string(), "binary": pa.binary()}
 
 
 def packed(decode: Decode) -> Decode:
@@ -29,44 +28,40 @@ def packed(decode: Decode) -> Decode:
 
     def pack_rows(tables: Iterable[Any]) -> Iterator[Any]:
         for blob in pack(decode(tables)):
-            yield _row(BLOBS, blob)
+            yield _row(blob)
 
     return pack_rows
 
 
 def fold_rows(tables: Iterable[Any], plan: Plan) -> Iterator[Any]:
-    """Rows of TABLES of rows of BLOBS, which are sorted by partition."""
-    blobs = (
-        (partition, kind, data.as_buffer())
-        for table in tables
-        for partition, kind, data in zip(
-            table["partition"].to_pylist(), table["kind"].to_pylist(), table["data"], strict=True
-        )
-    )
-    for partition, some in groupby(blobs, itemgetter(0)):
-        yield from _rows(tell(partition, [blob[1:] for blob in some], plan))
+    """The tables of each partition of rows of BLOBS, which are sorted by partition."""
+    for partition, blobs in groupby(_open(tables), itemgetter(0)):
+        for name, table in tell(partition, [blob[1:] for blob in blobs], plan):
+            yield from _rows(partition, name, table)
 
 
-def _rows(tables: Iterable[tuple[str, Any]]) -> Iterator[Any]:
-    """Tables as rows of TABLES."""
-    for name, table in tables:
-        for data in as_bytes(table):
-            yield _row(TABLES, (name, data))
+def _open(rows: Iterable[Any]) -> Iterator[tuple[int, str, Any]]:
+    """Partition, kind and bytes of rows of BLOBS."""
+    for batch in rows:
+        numbers, kinds = batch["partition"].to_pylist(), batch["kind"].to_pylist()
+        for number, kind, data in zip(numbers, kinds, batch["data"], strict=True):
+            yield number, kind, data.as_buffer()
 
 
-def _row(columns: str, values: Iterable[Any]) -> Any:
-    """One row of BLOBS, TABLES or SUMS."""
-    kinds = [column.split() for column in columns.split(", ")]
-    return pa.RecordBatch.from_arrays(
-        [pa.array([value], _TYPES[kind]) for (_, kind), value in zip(kinds, values, strict=True)],
-        [name for name, _ in kinds],
-    )
+def _rows(number: int, kind: str, table: Any) -> Iterator[Any]:
+    """A table as rows of BLOBS."""
+    for data in as_bytes(table):
+        yield _row(Blob(number, kind, data))
+
+
+def _row(blob: Blob) -> Any:
+    return pa.RecordBatch.from_pylist([blob._asdict()], schema=schema.arrow(schema.BLOBS))
 
 
 def open_rows(
     tables: Iterable[Any], finish: Callable[[Any], Any], names: list[str]
 ) -> Iterator[Any]:
-    """A table's rows of its rows of TABLES."""
+    """A table's rows of its rows of BLOBS."""
     for table in tables:
         for data in table["data"]:
             rows = finish(from_bytes(data.as_buffer())).select(names)
@@ -74,49 +69,42 @@ def open_rows(
 
 
 def pick_rows(rows: Iterable[Any], topics: Sequence[str]) -> Iterator[Any]:
-    """What is of some topics, of rows of TABLES."""
-    return _rows((name, of_topics(table, topics)) for name, table in _read(rows))
+    """What is of some topics, of a table's rows of BLOBS."""
+    for number, name, data in _open(rows):
+        yield from _rows(number, name, of_topics(from_bytes(data), topics))
 
 
 def file_rows(
     rows: Iterable[Any], tables: Mapping[str, Finish], base: str, buckets: int
 ) -> Iterator[Any]:
-    """Write rows of TABLES to Parquet files.
+    """Write tables, rows of BLOBS, to Parquet files.
 
-    Gives rows of SUMS: of a table whose rows are added up what this task has of it. A task that is
+    Gives, by bucket, what this task has of a table whose rows are added up. A task that is
     repeated writes the same files again.
     """
     sums: dict[str, Any] = {}
     with TableFiles(base, _task()) as files:
-        for name, table in _read(rows):
+        for _, name, data in _open(rows):
             finish = tables[name]
-            some = finish.each(table)
+            some = finish.each(from_bytes(data))
             if finish.sum_by:
                 sums[name] = _added(sums.get(name), some, finish)
             else:
                 files.add(name, some)
     for name, table in sums.items():
         for number, some in split(table, "family", buckets):
-            for data in as_bytes(some):
-                yield _row(SUMS, (number, name, data))
+            yield from _rows(number, name, some)
 
 
 def file_sums(rows: Iterable[Any], tables: Mapping[str, Finish], base: str) -> Iterator[Any]:
-    """Write what all tasks have of some rows, in SUMS, to Parquet files."""
+    """Write what all tasks have of some buckets to Parquet files; gives no rows."""
     sums: dict[str, Any] = {}
-    for name, table in _read(rows):
-        sums[name] = _added(sums.get(name), table, tables[name])
-    part = _task()
-    with TableFiles(base, part) as files:
+    for _, name, data in _open(rows):
+        sums[name] = _added(sums.get(name), from_bytes(data), tables[name])
+    with TableFiles(base, _task()) as files:
         for name, table in sums.items():
             files.add(name, table)
-    yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32())})
-
-
-def _read(rows: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    for batch in rows:
-        for name, data in zip(batch["name"].to_pylist(), batch["data"], strict=True):
-            yield name, from_bytes(data.as_buffer())
+    return iter(())
 
 
 def _added(sums: Any, table: Any, finish: Finish) -> Any:
