@@ -41,7 +41,7 @@ def started(monkeypatch: pytest.MonkeyPatch, made: Session) -> Spark:
     monkeypatch.setattr(guest, "guest", lambda *_: None)  # other tests of this process have one
     monkeypatch.setattr(session, "build_session", build)
     spark = Spark("local", {})
-    assert spark.start(1) is spark.start(1) is made
+    assert spark.start() is spark.start() is made
     return spark
 
 

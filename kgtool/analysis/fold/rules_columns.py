@@ -87,7 +87,9 @@ def as_seen_by(rules: RuleSet, group: Group) -> Group:
 def subscribed(group: Group, holds: Bools) -> Ints:
     """NO, YES, or UNKNOWN: whether a current member holds the topic."""
     told = np.where(group.reads, np.where(holds, YES, NO), UNKNOWN)
-    return np.where(_has_members(group), told, NO)
+    simple = (group.type == _CLASSIC) & (group.protocol == SIMPLE)
+    has_members = ~simple & (group.state != _EMPTY) & (group.state != _DEAD)
+    return np.where(has_members, told, NO)
 
 
 def verdict(
@@ -147,11 +149,6 @@ def leaves_tombstone(rules: RuleSet, group: Group, generation: Ints) -> Bools:
     """Whether the group's removal is written to the log, as ``rules.group_leaves_tombstone``."""
     written = (group.type == _CLASSIC) & (generation > 0)
     return np.ones_like(written) if rules.new_coordinator else written
-
-
-def _has_members(group: Group) -> Bools:
-    simple = (group.type == _CLASSIC) & (group.protocol == SIMPLE)
-    return ~simple & (group.state != _EMPTY) & (group.state != _DEAD)
 
 
 class Wrote(NamedTuple):

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from kgtool.analysis.spark import session as own
 from kgtool.errors import UsageError
-
-
-class Guest:
-    """Works on a session of somebody else's."""
-
-    def __init__(self, session: Any, conf: Mapping[str, str]) -> None:
-        self.session = session
-        self._conf = changed(session, conf)
-        self._conf.__enter__()
-
-    def leave(self) -> None:
-        """Put its settings back; it goes on."""
-        self._conf.__exit__(None, None, None)
 
 
 @contextmanager
@@ -49,8 +36,8 @@ def changed(session: Any, conf: Mapping[str, str]) -> Iterator[None]:
                 session.conf.set(key, was)
 
 
-def guest(master: str | None, conf: Mapping[str, str]) -> Guest | None:
-    """The session that this process has, to be left in the end; None: it has none.
+def guest(master: str | None, conf: Mapping[str, str]) -> tuple[Any, ExitStack] | None:
+    """The session that this process has, and what puts its settings back; None: it has none.
 
     Raises UsageError if ``master`` is given beside it, or a setting that can't be changed in it.
     """
@@ -63,7 +50,9 @@ def guest(master: str | None, conf: Mapping[str, str]) -> Guest | None:
             f"--master can't be given beside the Spark session that is there ({there})."
         )
     own.ship_code(session)
-    return Guest(session, conf)
+    settings = ExitStack()
+    settings.enter_context(changed(session, conf))
+    return session, settings
 
 
 def _session() -> Any:

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 GRACE_S = 0.2
@@ -24,7 +24,8 @@ class Spark:
     def __init__(self, master: str | None, conf: dict[str, str]) -> None:
         self._master, self._conf = master, conf
         self._session: Any = None
-        self._guest: Any = None
+        self._guest: ExitStack | None = None
+        """Puts back the settings of a session that goes on."""
         self.free: Callable[[], None] = lambda: None
         """Gives back what is kept in a session that goes on."""
 
@@ -35,9 +36,9 @@ class Spark:
 
         if self._session is not None:
             return self._session
-        self._guest = guest(self._master, self._conf)
-        if self._guest is not None:
-            self._session = self._guest.session
+        there = guest(self._master, self._conf)
+        if there is not None:
+            self._session, self._guest = there
         else:
             with _own_interrupt():
                 self._session = build_session(self._master, self._conf)
@@ -50,7 +51,7 @@ class Spark:
         if self._guest is not None:
             with suppress(Exception):  # as below
                 self.free()
-                self._guest.leave()
+                self._guest.close()
             return
         # Threads that wait for a job of it are told that it was cancelled, and die of that.
         threading.excepthook = lambda _: None
