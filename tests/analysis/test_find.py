@@ -246,6 +246,16 @@ def test_a_number_that_no_partition_has(tmp_path: Path, name: str) -> None:
         find([str(path)])
 
 
+def test_a_group_whose_name_looks_like_a_record() -> None:
+    group = b"%b::GroupMetadata(groupId=%b, generation=2)\n"
+    offset = b"[%b,t,0]::OffsetAndMetadata(offset=9)\n"
+    odd = b"[a,t,0]::OffsetAndMetadata(offset=9"
+    assert formats.recognise(group % (b"g", b"g") + group % (odd, odd)) == formats.GROUPS_TEXT
+    named = offset % b"g::GroupMetadata(groupId=g"
+    assert formats.recognise(named + offset % b"h") == formats.OFFSETS_TEXT
+    assert formats.recognise(b"[g,t,0]::NULL\n" + named) == formats.OFFSETS_TEXT
+
+
 def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path: Path) -> None:
     """What is read is cut into ranges, which a pipe has none of."""
     os.mkfifo(tmp_path / "pipe")

@@ -160,11 +160,11 @@ def _formatter(head: bytes) -> Format | str | None:
     numbers = {int(found[1]) for found in _JSON.finditer(head)}
     if numbers:
         return GROUPS_JSON if 2 in numbers and not numbers & {0, 1} else OFFSETS_JSON
-    if _OFFSETS.search(head):
+    # A group's name may look like a record of the other kind, so the first record tells.
+    offset, group = _OFFSETS.search(head), _GROUPS.search(head)
+    if offset is not None and (group is None or offset.start() <= group.start()):
         return OFFSETS_TEXT
-    if _GROUPS.search(head):
-        return GROUPS_TEXT
-    return None
+    return None if group is None else GROUPS_TEXT
 
 
 def separator(head: bytes, kind: Format) -> bytes:
