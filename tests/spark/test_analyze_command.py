@@ -286,6 +286,8 @@ def test_what_can_not_be_written_hides_nothing_else(
         (["{tmp}", "--wrote", "7d@2026-03-01,1d@2026-01-01"], 2, "earliest first"),
         (["{tmp}", "--engine", "local", "--conf", "a=b"], 2, "drop --engine local"),
         (["s3a://b/x", "--engine", "local"], 2, "s3a://b/x needs Spark"),
+        # Nothing is asked of a broker first.
+        (["-b", "127.0.0.1:1", "--engine", "local"], 2, "A live cluster needs Spark: drop --eng"),
         (["{tmp}", "--as-of", "soon"], 2, "--as-of takes a time"),
         (["{tmp}", "--conf", "spark"], 2, "--conf takes KEY=VALUE, not 'spark'."),
         (["{tmp}", "--rules", "5.0"], 2, "pre-2.1"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,10 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     settings = _settings(bool(paths))
     with _extra():
         _check_targets(options)
+        if is_local:
+            _check_local(paths, settings, options)
     inputs = _inputs(paths, settings)
     if is_local:
-        _check_local(inputs, settings, options)
         found = analyze(None, inputs, output, options, settings)
     else:
         found = _on_spark(conf, inputs, output, options, settings)
@@ -100,12 +101,13 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
     return exits.FOUND if found and status == exits.DONE else status
 
 
-def _check_local(inputs: Any, settings: Any, options: dict[str, Any]) -> None:
+def _check_local(paths: Sequence[str], settings: Any, options: dict[str, Any]) -> None:
     """Refuse what only Spark can read or write."""
+    from kgtool.analysis.input.find import is_remote
     from kgtool.analysis.spark.places import is_url
 
     given = [options[name] for name in ("out", "state") if options[name] is not None]
-    urls = [*inputs.remote, *filter(is_url, given)]
+    urls = [*filter(is_remote, paths), *filter(is_url, given)]
     if urls or settings is not None:
         what = urls[0] if urls else "A live cluster"
         raise UsageError(f"{what} needs Spark: drop --engine local.")
