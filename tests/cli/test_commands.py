@@ -303,6 +303,10 @@ class TestDelete:
         assert kgtool("--delete", "--all-groups") == (
             0, "Deletion of requested consumer groups () was successful.\n", "",
         )  # fmt: skip
+        # Was: the same sentence.
+        assert kgtool("--delete", "--all-groups", "--dry-run") == (
+            0, "Dry run: no consumer group would be deleted.\n", "",
+        )  # fmt: skip
 
     @pytest.mark.parametrize("argv", [["--delete"], ["delete"], ["delete", "--yes"]])
     def test_dry_run_deletes_nothing(self, kgtool: Kgtool, canned: Canned, argv: list[str]) -> None:

@@ -122,7 +122,7 @@ class _Run(NamedTuple):
     def preview(self, plan: deletion.DeletionPlan) -> int:
         """Put out what would be deleted; return the exit status."""
         self.hidden.tell(_good(plan))
-        _report(self.output, plan.rows)
+        _report(self.output, plan.rows, is_preview=True)
         consent.foretell(
             self.session, self.output, list(plan.agreed), plan.offsets, removes=True,
             is_blind=self.hidden.is_blind,
@@ -179,7 +179,9 @@ def _told(output: Output, known: Sequence[GroupDeletion]) -> Iterator[None]:
         raise
 
 
-def _report(output: Output, done: Sequence[GroupDeletion], *, is_all: bool = True) -> None:
+def _report(
+    output: Output, done: Sequence[GroupDeletion], *, is_all: bool = True, is_preview: bool = False
+) -> None:
     """Put out the rows; in text, the sentences of Kafka's tool."""
     failed = [row for row in done if row.error is not None]
     output.done += len(done) - len(failed)
@@ -196,9 +198,12 @@ def _report(output: Output, done: Sequence[GroupDeletion], *, is_all: bool = Tru
         output.failed(row.error, row=rows.deletion(row), quiet=True)
     good = [row for row in done if row.error is None]
     names = ", ".join(f"'{escape(row.group)}'" for row in good)
-    if good and good[0].status == "would-delete":
+    is_whole = not failed and (good or output.is_kafka_form)
+    if is_preview and good:
         output.text(f"Dry run: these consumer groups would be deleted: {names}")
-    elif is_all and not failed and (good or output.is_kafka_form):
+    elif is_preview and is_whole:
+        output.text("Dry run: no consumer group would be deleted.")
+    elif is_all and is_whole:
         output.text(f"Deletion of requested consumer groups ({names}) was successful.")
     elif good:
         output.text(f"\nThese consumer groups were deleted successfully: {names}")
