@@ -221,3 +221,11 @@ def test_options_of_kafkas_tool_that_say_nothing_are_passed_over(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(capsys, *BOOTSTRAP, *line.split(), "--timeout", "50").status == 4
+
+
+@pytest.mark.parametrize("option", ["--members", "--state"])
+def test_lag_names_what_was_typed(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Was: "--lagging is about offsets", which nobody had typed."""
+    result = call(capsys, "lag", *BOOTSTRAP, option)
+    said = f"Error: lag shows offsets: {option} goes with kgtool describe.\n"
+    assert (result.status, result.err) == (2, said)

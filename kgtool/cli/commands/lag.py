@@ -7,6 +7,7 @@ from typing import Any
 from kgtool.cli.commands import describe
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.shared import get_output
+from kgtool.errors import UsageError
 
 
 @declare(
@@ -21,6 +22,9 @@ def command(**given: Any) -> Any:
 
     The same as describe --lagging --sort lag, of all groups unless some are named.
     """
+    view = given["view"] or ("state" if "" in given["states"] else "offsets")
+    if view != "offsets":
+        raise UsageError(f"lag shows offsets: --{view} goes with kgtool describe.")
     if not any(given[name] for name in ("words", "group", "match", "regex")):
         given["all_groups"] = True
     given["lagging"] = True
