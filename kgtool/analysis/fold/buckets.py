@@ -34,8 +34,12 @@ def buckets(blobs: Blobs) -> Iterator[Kinds]:
     own: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
     for kind, data in blobs:
         if kind in _OF_GROUPS:
-            for number, table in split(from_bytes(data), "group", count):
-                own[number] += [(kind, some) for some in as_bytes(_own_names(table))]
+            table = from_bytes(data)
+            for number, some in split(table, "group", count):
+                own[number] += (
+                    [(kind, data)] if some is table
+                    else [(kind, piece) for piece in as_bytes(_own_names(some))]
+                )  # fmt: skip
     for number, some in enumerate(own):
         own[number] = []
         if some:
@@ -64,6 +68,9 @@ def split(table: Any, column: str, count: int) -> Iterator[tuple[int, Any]]:
         return
     names = table[column].dictionary_encode().unify_dictionaries().combine_chunks()
     of = np.array([crc32(name.encode()) % count for name in names.dictionary.to_pylist()])
+    if len(of) and (of == of[0]).all():
+        yield int(of[0]), table
+        return
     bucket = of[names.indices.to_numpy()]
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(count + 1))
