@@ -36,7 +36,7 @@ class Cleaning(Connected):
         """Find groups without members, or offsets, that may go (``kgtool cleanup plan``).
 
         Each item says why it is in the plan; ``left_out`` names groups of which nobody can tell,
-        and ``errors`` the brokers and groups that were not looked at.
+        and ``errors`` the brokers and groups that could not be read.
         Nothing is changed. Needs READ on ``__consumer_offsets`` for the times of commits.
 
         :param groups: only these (default: all consumer groups).
@@ -46,8 +46,8 @@ class Cleaning(Connected):
         :param unsubscribed: offsets that no member subscribes to, instead of whole groups.
         :param orphaned: offsets that nobody can read on from, instead of whole groups.
         :param rebuild: delete and restore a group for offsets of topics that are gone.
-        :param path: write the plan there, for people to read and ``kgtool cleanup apply``; where
-            no group could be looked at, what is there stays.
+        :param path: write the plan there, for people to read and ``kgtool cleanup apply``. An
+            existing file is kept if no group could be read.
         """
         from kgtool.changes.cleanup.criteria import Criteria
         from kgtool.changes.cleanup.plan import make_plan
@@ -70,8 +70,7 @@ class Cleaning(Connected):
             if said is not None:
                 warn(said)
         plan = made.plan._replace(errors=(*listing.errors, *made.missing, *made.failed))
-        has_seen = len(made.looked_at) > len(made.failed) or not plan.errors
-        if path is not None and has_seen:
+        if path is not None and (made.read or not plan.errors):
             write(plan, Path(path))
         return plan
 

@@ -24,7 +24,7 @@ from kgtool.retention.rules import RuleSet
 
 
 class Wanted(NamedTuple):
-    """The tables that the fold computes besides live and removals."""
+    """What the fold computes in addition to live and removals."""
 
     scenarios: tuple[Scenario, ...] = ()
     """For whatif, whatif_families and losses."""

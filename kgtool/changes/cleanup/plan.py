@@ -24,7 +24,7 @@ from kgtool.text import moment
 class MadePlan(NamedTuple):
     """A plan, the groups that were looked at for it, and what is to be said of it.
 
-    ``missing``: named groups that there are not; ``failed``: those that nobody could look at;
+    ``missing``: named groups that do not exist; ``failed``: groups that could not be read;
     ``skew``: how this machine's clock differs from the log's, None where it does not;
     ``obstacles``: why brokers can't carry it out.
     """
@@ -35,6 +35,11 @@ class MadePlan(NamedTuple):
     failed: list[ItemError]
     skew: str | None
     obstacles: list[str]
+
+    @property
+    def read(self) -> int:
+        """How many groups could be read; an older plan is kept if none could."""
+        return len(self.looked_at) - len(self.failed)
 
 
 def make_plan(

@@ -140,7 +140,7 @@ class Plan(NamedTuple):
     items: tuple[PlanItem, ...]
     left_out: tuple[LeftOut, ...] = ()
     errors: tuple[ItemError, ...] = ()
-    """The brokers and groups that were not looked at; not in the file."""
+    """The brokers and groups that could not be read; not in the file."""
 
 
 class Totals(NamedTuple):

@@ -59,18 +59,18 @@ def make(
     with Meter(output, what, unit="requests", count=lambda: session.loop.requests_sent):
         made = session.run(making)
     plan = made.plan
-    output.done += len(made.looked_at) - len(made.failed)
+    output.done += made.read
     for error in made.missing:
         output.failed(error)
     for error in made.failed:
-        output.failed(error, quiet=True)  # what is left out says why
+        output.failed(error, quiet=True)  # the list of skipped groups gives the reason
     if made.skew is not None:
         output.note(made.skew)
     _show(output, plan, len(made.looked_at))
     for said in made.obstacles:
         output.note(f"Warning: {said}")
-    if output.errors and not output.done:
-        return output.finish()  # no group could be looked at: an older plan stays
+    if output.errors and not made.read:
+        return output.finish()  # no group could be read: an older plan is kept
     if out is not None:
         plan_file.write(plan, out)
         output.note(WRITTEN.format(out))

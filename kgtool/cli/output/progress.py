@@ -38,7 +38,7 @@ class Line:
 
     after_s = AFTER_S
     ends_with_results = False
-    """Whether the first result removes the line for good."""
+    """True if the line goes away when the first result is printed."""
 
     def __init__(self, output: Output) -> None:
         self._output = output

@@ -207,7 +207,7 @@ def puts(scene: Scene, events: Events, end_ms: Ints) -> Iterator[Puts]:
 
 
 def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
-    # They are in the order of positions: a key's are of one group.
+    # Rows are in position order within a group, and a key belongs to one group.
     some = events.only(rows[np.argsort(events.key[rows], kind="stable")])
     wipes = events.only((events.what == OWN) & events.flag)
     if len(wipes.row):
