@@ -131,6 +131,14 @@ def test_one_dash_never_makes_another_group(
             "--before takes a whole number from 0 to 10,000, not 'x'.",
         ),
         (["delete", "g", "--canary", "0"], "--canary takes a whole number from 1 on, not '0'."),
+        (
+            ["cleanup", "apply", "/dev/null", "--rate", "nan"],
+            "--rate takes a number above 0, not 'nan'.",
+        ),
+        (
+            ["cleanup", "apply", "/dev/null", "--rate", "inf"],
+            "--rate takes a number above 0, not 'inf'.",
+        ),
         (["lag", "--timeout", "30x"], "--timeout takes a duration such as 30s"),
         (["keep"], "keep takes groups: names, --match GLOB or --all-groups."),
         (["delete", "a", "--all-groups"], "--all-groups takes no names beside it"),

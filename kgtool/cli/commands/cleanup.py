@@ -18,7 +18,7 @@ from kgtool.cli.options.shared import (
     output_params,
     selection_options,
 )
-from kgtool.cli.options.types import Duration
+from kgtool.cli.options.types import Duration, Rate
 from kgtool.cli.output.output import Output
 from kgtool.columns.changes import CLEANUP_APPLY
 from kgtool.config import Settings
@@ -109,7 +109,7 @@ def plan(
 @click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
 @flag("--allow-blind", "Go on even if __consumer_offsets can't be read to see whether a group was "
       "used since the plan was made.")
-@option("--rate", "N", "At most N groups a second.", type=click.FloatRange(min=0, min_open=True))
+@option("--rate", "N", "At most N groups a second.", type=Rate())
 @change_options()
 # fmt: on
 def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -117,6 +118,22 @@ class Number(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             span = f"from {self._least}" + (f" to {self._most:,}" if self._most else " on")
             option = param.opts[-1] if param is not None else "this"
             raise UsageError(f"{option} takes a whole number {span}, not '{value}'.")
+        return number
+
+
+class Rate(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """How many a second: a number above 0, which nan and inf are not."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: Param, ctx: Ctx) -> float:
+        """The number. Raises UsageError where it is none, or can't be a rate."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = 0.0
+        if not 0 < number < math.inf:
+            raise UsageError(f"--{_option(param)} takes a number above 0, not '{value}'.")
         return number
 
 
