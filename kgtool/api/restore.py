@@ -177,7 +177,8 @@ class Restoring(Connected):
         policy = Policy(force, create=create, as_member=as_member)
         with self._long_session() as session:
             if not (force or other_cluster):
-                check_cluster(found.path, found.cluster_id, session.cluster_id, "other_cluster")
+                way_on = "other_cluster goes on anyway"
+                check_cluster(found.path, found.cluster_id, session.cluster_id, way_on)
             with self._change(
                 session, "restore", force=force, as_member=as_member, other_cluster=other_cluster
             ) as change:

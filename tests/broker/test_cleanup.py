@@ -364,7 +364,11 @@ def test_max_delete_and_another_cluster_change_nothing(scene: Callable[[int], Sc
     other = plan.with_name("other.json")
     other.write_text(json.dumps({**found, "cluster_id": "another"}))
     wrong = here.apply(other)
-    assert (wrong.status, wrong.json["errors"][0]["name"]) == (1, "OTHER_CLUSTER")
+    (error,) = wrong.json["errors"]
+    assert (wrong.status, error["name"]) == (1, "OTHER_CLUSTER")
+    assert error["hint"] == (
+        "Check --bootstrap-server; kgtool cleanup plan makes a plan of this cluster."
+    )
     assert here.living() == set(here.groups)
     assert here.histories() == []
     assert here.apply(plan, "--max-delete", "3").status == 0

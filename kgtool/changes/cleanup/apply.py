@@ -94,7 +94,8 @@ class Run:
                 f"{where} does not say which cluster it is about.",
                 hint=f'For this cluster, add "cluster_id": "{cluster_id}" to it.',
             )
-        check_cluster(where, header.cluster_id, cluster_id, "a plan made here")
+        way_on = "kgtool cleanup plan makes a plan of this cluster"
+        check_cluster(where, header.cluster_id, cluster_id, way_on)
         self.session = session
         self.plan = plan
         self.say = say

@@ -60,15 +60,18 @@ def check(entry: Entry, cluster_id: str | None, *, force: bool = False) -> None:
     check_cluster(entry.path, entry.cluster_id, cluster_id)
 
 
-def check_cluster(path: Path, then: str | None, now: str | None, option: str = "--force") -> None:
+def check_cluster(
+    path: Path, then: str | None, now: str | None, way_on: str = "--force goes on anyway"
+) -> None:
     """Refuse a file about another cluster.
 
+    :param way_on: what to do if this is the right cluster.
     :raises OtherCluster: it is.
     """
     if then != now:
         raise OtherCluster(
             f"{path} is about the cluster {then}, but this is the cluster {now}.",
-            hint=f"Check --bootstrap-server; {option} goes on anyway.",
+            hint=f"Check --bootstrap-server; {way_on}.",
         )
 
 

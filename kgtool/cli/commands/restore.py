@@ -75,7 +75,8 @@ def command(
         session.connect()
         output.begin(RESTORE, session.cluster_id)
         if not (force or is_other):
-            check_cluster(file, backup.cluster_id, session.cluster_id, "--other-cluster")
+            way_on = "--other-cluster goes on anyway"
+            check_cluster(file, backup.cluster_id, session.cluster_id, way_on)
         _name_missing(output, backup, selection)
         source: Callable[[], Iterable[GroupWish]] = partial(wishes, backup, selecting)
         if by_time or checkpoints is not None:
