@@ -133,11 +133,15 @@ def test_one_dash_never_makes_another_group(
         (["delete", "g", "--canary", "0"], "--canary takes a whole number from 1 on, not '0'."),
         (
             ["cleanup", "apply", "/dev/null", "--rate", "nan"],
-            "--rate takes a number above 0, not 'nan'.",
+            "--rate takes a number from 0.0001 on, not 'nan'.",
         ),
         (
             ["cleanup", "apply", "/dev/null", "--rate", "inf"],
-            "--rate takes a number above 0, not 'inf'.",
+            "--rate takes a number from 0.0001 on, not 'inf'.",
+        ),
+        (
+            ["cleanup", "apply", "/dev/null", "--rate", "1e-300"],
+            "--rate takes a number from 0.0001 on, not '1e-300'.",
         ),
         (["lag", "--timeout", "30x"], "--timeout takes a duration such as 30s"),
         (["keep"], "keep takes groups: names, --match GLOB or --all-groups."),

@@ -122,9 +122,10 @@ class Number(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """How many a second: a number above 0, which nan and inf are not."""
+    """How many a second: a number, which nan and inf are not; at least one in three hours."""
 
     name = "float"
+    least = 0.0001
 
     def convert(self, value: Any, param: Param, ctx: Ctx) -> float:
         """The number. Raises UsageError where it is none, or can't be a rate."""
@@ -132,8 +133,8 @@ class Rate(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             number = float(value)
         except ValueError:
             number = 0.0
-        if not 0 < number < math.inf:
-            raise UsageError(f"--{_option(param)} takes a number above 0, not '{value}'.")
+        if not self.least <= number < math.inf:
+            raise UsageError(f"--{_option(param)} takes a number from {self.least} on, not '{value}'.")
         return number
 
 
