@@ -79,7 +79,7 @@ ONLY_IN = {
     "mcp": ("cli", "mcp"),
     "prometheus_client": ("cli",),
     "fsspec": ("changes",),
-    "confluent_kafka": ("cli", "sandbox"),
+    "confluent_kafka": ("sandbox",),
 }
 """Where libraries and clocks are allowed (analysis measures its own stages, see below)."""
 

@@ -213,8 +213,7 @@ class Asking(Connected):
 
         Without more arguments the one that each partition's consumer reads next; keys and values
         are bytes, times ms since the epoch. The group does not notice. What can't be read is an
-        error in its place. snappy, lz4 and zstd take ``pip install 'kgtool[analyze]'``. Needs READ
-        on the topics, and DESCRIBE on the group.
+        error in its place. Needs READ on the topics, and DESCRIBE on the group.
 
         :param topics: only these (default: all with a committed offset).
         :param before: how many records before the committed offset.

@@ -1,7 +1,6 @@
 """The records around a committed offset: where to look, and reading them by raw Fetch.
 
-The command reads through confluent-kafka wherever that can log in; what is here reads with kgtool's
-own client, which needs nothing else. No group is touched by either.
+No group is touched: no member joins, and nothing is committed.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ records, which may be compressed together. The analysis of whole logs has a fast
 own (``kgtool.analysis.decode.batches``); this one needs no numpy. Checksums are left to it, too: a
 broker has checked what it appended, and CRC-32C in plain Python would take longer than the rest.
 
-gzip is in the standard library; snappy, lz4 and zstd take ``cramjam``. Coordinators write
-uncompressed batches unless ``offsets.topic.compression.codec`` says otherwise.
+gzip is in the standard library; snappy, lz4 and zstd take ``cramjam``, which is imported only for
+them: coordinators write uncompressed batches unless ``offsets.topic.compression.codec`` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.errors import DecodeError, MissingExtra
+from kgtool.errors import DecodeError
 
 HEADER_SIZE = 61
 PREFIX_SIZE = 12
@@ -159,7 +160,6 @@ def read_records(data: bytes, batch: Batch) -> Iterator[RawRecord]:
     """Yield the records of a batch.
 
     :raises DecodeError: they are malformed, or not what their codec writes.
-    :raises MissingExtra: it takes a package that is not installed to decompress them.
     """
     for record, _, _, _ in _walk(data, batch):
         yield record
@@ -169,7 +169,6 @@ def read_whole_records(data: bytes, batch: Batch) -> Iterator[tuple[RawRecord, H
     """Yield the records of a batch with their headers.
 
     :raises DecodeError: as ``read_records`` does.
-    :raises MissingExtra: likewise.
     """
     for record, plain, pos, end in _walk(data, batch):
         try:
@@ -264,8 +263,6 @@ def _decompress(payload: bytes, batch: Batch) -> bytes:
         raise DecodeError(f"{where}: compression codec {codec} is unknown")
     try:
         return decompress(payload, codec)
-    except MissingExtra:
-        raise
     except Exception as error:  # cramjam's DecompressionError can't be named without cramjam
         raise DecodeError(f"{where}: this is not what {_NAMES[codec]} writes ({error})") from error
 
@@ -277,7 +274,14 @@ def decompress(payload: bytes, codec: int) -> bytes:
     """
     if codec not in _NAMES:
         raise ValueError(f"compression codec {codec} is unknown")
-    return _gunzip(payload) if codec == _GZIP else _with_cramjam(payload, codec)
+    if codec == _GZIP:
+        return _gunzip(payload)
+    import cramjam
+
+    if codec == _SNAPPY:
+        return _snappy(payload, cramjam.snappy)
+    library = cramjam.lz4 if codec == _LZ4 else cramjam.zstd
+    return _into(library.decompress_into, payload)
 
 
 def _gunzip(payload: bytes) -> bytes:
@@ -287,21 +291,6 @@ def _gunzip(payload: bytes) -> bytes:
         is_bomb = len(plain) >= MAX_PLAIN_BYTES
         raise ValueError(f"more than {MAX_PLAIN_BYTES} bytes" if is_bomb else "it is cut short")
     return plain
-
-
-def _with_cramjam(payload: bytes, codec: int) -> bytes:
-    try:
-        import cramjam
-    except ImportError:
-        raise MissingExtra(
-            f"The log is compressed with {_NAMES[codec]}, which takes cramjam to read, and that is "
-            "not installed.",
-            hint="pip install 'kgtool[analyze]'",
-        ) from None
-    if codec == _SNAPPY:
-        return _snappy(payload, cramjam.snappy)
-    library = cramjam.lz4 if codec == _LZ4 else cramjam.zstd
-    return _into(library.decompress_into, payload)
 
 
 def _into(decompress_into: Any, payload: bytes) -> bytes:

@@ -307,7 +307,6 @@ def test_peek(here: Silent, config: str, outcome: Outcome) -> None:
     with outcome(TABLE, "peek", "outcome") as cell:
         sick = next(group for group, home in here.homes.items() if home == here.silent)
         topic = f"{here.topic}:{here.partition}"
-        # librdkafka takes its time to find out that one of its brokers says nothing.
         group = next(iter(here.healthy))
         well = here.run(config, "peek", group, "--topic", topic, timeout_ms=20_000)
         assert well.status == 0, well

@@ -13,8 +13,6 @@ from confluent_kafka.admin import ResourceType
 
 from kgtool import GroupAdmin, KgError
 from kgtool import TopicPartition as ModelPartition
-from kgtool.cli.flows import peek
-from kgtool.errors import ConfigError
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
 from tests.broker.test_authorisation import here as here
@@ -24,23 +22,8 @@ from tests.support import clients
 Kgtool = Callable[..., Result]
 
 
-@pytest.fixture(params=["librdkafka", "own"])
-def kgtool(
-    bootstrap: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kgtool:  # fmt: skip
-    """Each test runs with both readers, and with nothing but the one it is for."""
-
-    def lacks(*_args: object, **_options: object) -> None:
-        raise ConfigError("librdkafka can't log in.")
-
-    def unwanted(*_args: object, **_options: object) -> None:
-        pytest.fail("librdkafka can read this")
-
-    if request.param == "own":
-        monkeypatch.setattr(peek, "Reader", lacks)
-    else:
-        monkeypatch.setattr(peek, "OwnReader", unwanted)
+@pytest.fixture
+def kgtool(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Kgtool:
     return lambda *argv: call(capsys, "--bootstrap-server", bootstrap, *argv)
 
 

@@ -1,13 +1,11 @@
-"""``peek`` reads through librdkafka: every store and login of kgtool's own, translated for it."""
+"""``peek`` reads records of users' topics with every store and login."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from kgtool.cli.flows import peek as peeking
 from tests.cli.run import Result, call
 from tests.net.test_sasl import TOKENS, logged_in, login
 from tests.net.test_tls import key, trust
@@ -55,7 +53,6 @@ def test_trust_stores(peek: Peek, secure: SecureKafka, name: str) -> None:
 
 
 def test_a_certificate_that_is_no_authority(peek: Peek, secure: SecureKafka) -> None:
-    """Was: it was left out for librdkafka, which then trusted nothing."""
     given = {"ssl_truststore_type": "PEM",
              "ssl_truststore_location": secure.certificates / "broker.pem"}  # fmt: skip
     sees(peek("TLS", security_protocol="SSL", **given))
@@ -72,17 +69,8 @@ def test_a_certificate_that_is_no_authority(peek: Peek, secure: SecureKafka) -> 
         {"ssl_cipher_suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
     ],
 )
-def test_limits_of_tls_are_kept_by_whoever_reads(
-    peek: Peek, secure: SecureKafka, limits: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """librdkafka has no such settings: kgtool's own client reads then."""
-    monkeypatch.setattr(peeking, "Reader", _Never)
+def test_limits_of_tls(peek: Peek, secure: SecureKafka, limits: dict[str, str]) -> None:
     sees(peek("TLS", **trust(secure), **limits))
-
-
-class _Never(peeking.Reader):
-    def read(self, window: Any) -> Any:
-        pytest.fail("librdkafka reads, and knows no limits")
 
 
 @pytest.mark.parametrize(
@@ -113,9 +101,6 @@ def test_a_wrong_password_is_refused_before_a_record_is_read(
     assert (result.status, result.err.count("\n")) == (4, 1)
 
 
-def test_a_login_that_librdkafka_lacks(
-    peek: Peek, secure: SecureKafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its wheels know no Kerberos: kgtool's own client reads then."""
+def test_kerberos(peek: Peek, secure: SecureKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     with logged_in(secure, "GSSAPI", monkeypatch) as properties:
         sees(peek("KERBEROS", **properties))

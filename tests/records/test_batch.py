@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 
-from kgtool.errors import DecodeError, MissingExtra
+from kgtool.errors import DecodeError
 from kgtool.records.batch import RawRecord, batches, batches_about, read_records
 from tests.analysis.writer import CODECS, CONTROL, TRANSACTIONAL, Raw, batch, offset_key
 from tests.retention.truth import DATA, RULES, raw, truth
@@ -140,19 +139,6 @@ def test_a_length_that_leads_nowhere_ends_in_an_error() -> None:
             list(batches(bytes(data)))
         with pytest.raises(DecodeError):
             list(batches_about(bytes(data), [b"nothing"]))
-
-
-@pytest.mark.parametrize(
-    ("codec", "name"), [("lz4", "lz4"), ("zstd", "zstd"), ("snappy-java", "snappy")]
-)
-def test_without_cramjam_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, codec: str, name: str
-) -> None:
-    monkeypatch.setitem(sys.modules, "cramjam", None)
-    with pytest.raises(MissingExtra, match=f"compressed with {name}, which takes cramjam") as said:
-        read(batch(5, ROWS, codec=codec))
-    assert said.value.hint == "pip install 'kgtool[analyze]'"
-    assert read(batch(5, ROWS, codec="gzip")) == RECORDS
 
 
 def test_a_codec_nobody_knows_is_named() -> None:

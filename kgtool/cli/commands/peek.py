@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.cli.flows.peek import OwnReader, Reader, open_reader
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
@@ -19,7 +18,7 @@ from kgtool.config import Settings
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.net.session import Session
-from kgtool.queries.peek import Place, Record, find_places, read_around
+from kgtool.queries.peek import Place, Record, Window, find_places, read_around, read_window
 from kgtool.text import counted, escape
 
 FORMATS = ("auto", "text", "json", "hex")
@@ -70,13 +69,16 @@ def command(
         groups = as_named(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()
-    for group, found in places.items():
-        if not found or output.reader_gone:
-            continue
-        with open_reader(settings, group, committed_only=read_committed) as reader:
+    with open_session(settings, progress=True) as session:
+
+        def read(window: Window) -> list[Record]:
+            reading = read_window(session.cluster, window, committed_only=read_committed)
+            return session.run(reading)
+
+        for group, found in places.items():
             for place in found:
                 if not output.reader_gone:
-                    _peek(output, reader, group, place, wanted)
+                    _peek(output, read, group, place, wanted)
     return output.finish()
 
 
@@ -99,10 +101,11 @@ def _places(
 
 
 def _peek(
-    output: Output, reader: Reader | OwnReader, group: str, place: Place, wanted: Wanted
-) -> None:
+    output: Output, read: Callable[[Window], list[Record]], group: str, place: Place,
+    wanted: Wanted,
+) -> None:  # fmt: skip
     try:
-        records = read_around(place, wanted.before, wanted.after, reader.read)
+        records = read_around(place, wanted.before, wanted.after, read)
     except KgError as error:
         if isinstance(error, BrokerError):  # say which ACL is missing
             error = denied.explain(error, denied.COMMIT, topic=place.partition.topic)

@@ -95,7 +95,6 @@ class GroupLog:
         """Take in whole batches, each stretch right behind the one before.
 
         :raises DecodeError: they can't be read.
-        :raises MissingExtra: they are compressed, and what it takes to read them is not there.
         """
         for batch in batches_about(data, self._needles):
             if batch.is_control:
