@@ -349,6 +349,21 @@ def test_types_that_are_not_cleaned_up(scene: Callable[[int], Scene]) -> None:
     assert "'connect' group" in named.err
 
 
+def test_a_run_that_was_undone_is_no_way_back(scene: Callable[[int], Scene]) -> None:
+    """Was: its journal is named as the way back after the undo as well."""
+    here = scene(1)
+    plan = here.plan()
+    assert here.apply(plan).status == 0
+    (entry,) = here.histories()
+    way_back = f"Earlier runs of this plan are undone by kgtool undo {entry['id']}."
+    assert way_back in here.apply(plan).err
+    assert here.undo().status == 0
+    again = here.apply(plan)
+    assert (statuses(again), "Earlier" in again.err) == ({here.groups[0]: "skipped"}, False)
+    (here.journal / f"{entry['id']}.jsonl").unlink()
+    assert "Earlier" not in here.apply(plan).err
+
+
 # ---------------------------------------------------------------------------------------------
 # Limits, questions, mistakes
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, Result, Run, size
 from kgtool.changes.cleanup.plan_file import DELETE_OFFSETS, Plan, PlanItem
 from kgtool.changes.cleanup.progress import Progress
+from kgtool.changes.journal import history
+from kgtool.changes.journal.journal import UNDONE
 from kgtool.changes.policy import Guard
 from kgtool.cli.confirm import consent
 from kgtool.cli.confirm.stakes import used
@@ -25,6 +27,7 @@ from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.columns import shown
 from kgtool.columns.changes import APPLIED, CLEANUP_APPLY
+from kgtool.errors import KgError
 from kgtool.net.session import Session
 from kgtool.text import counted, escape
 
@@ -181,6 +184,7 @@ class Apply:
         if self._change is not None:
             self._change.say()
         older = self._journals if self._change is None else self._journals[:-1]
+        older = [journal for journal in older if _can_be_undone(journal)]
         if older:
             listed = ", then ".join(f"kgtool undo {journal}" for journal in reversed(older))
             self._output.note(f"Earlier runs of this plan are undone by {listed}.")
@@ -199,6 +203,13 @@ class Apply:
 
 # ---------------------------------------------------------------------------------------------
 # What it says: the plan before, and each item's result
+
+
+def _can_be_undone(journal: str) -> bool:
+    try:
+        return history.find(folder(), journal).state != UNDONE
+    except KgError:  # it was pruned
+        return False
 
 
 def row_of(result: Result) -> dict[str, Any]:
