@@ -227,6 +227,9 @@ def test_dry_runs_change_nothing(world: World, bootstrap: str, kg: Callable[...,
     assert statuses == dict.fromkeys(range(1, 12), "no-offset") | {0: "would-delete"}
 
 
+_SHARE_WARNING = "Warning: share groups keep their state elsewhere: undo does not restore it."
+
+
 def test_delete_refuses_a_share_group(
     world: World, bootstrap: str, kg: Callable[..., Result]
 ) -> None:
@@ -252,8 +255,12 @@ def test_delete_refuses_a_share_group(
         assert "kafka-share-groups.sh" in result.err
         assert listed("Empty")
     assert group not in kg("--list").out
-    assert kg("delete", "--force", "--yes", "--group", group).status == 0
+    forced = kg("delete", "--force", "--yes", "--group", group)
+    assert (forced.status, _SHARE_WARNING in forced.err) == (0, True)
     assert not listed("Empty")
+    clients.commit(bootstrap, group, {(world.topic, 0): 0})
+    forced = kg("delete", "--force", "--yes", "--group", group)
+    assert (forced.status, _SHARE_WARNING in forced.err) == (0, False), "it is a classic group now"
 
 
 def test_a_reader_that_leaves_early(world: World, bootstrap: str) -> None:

@@ -38,11 +38,13 @@ Pending = Mapping[str, "Committed | KgError"]
 
 class DeletionPlan(NamedTuple):
     """What would be deleted, in the order asked; ``agreed``: a digest of what each group that
-    would go has, as it was when the plan was shown; ``offsets``: how many go with them."""
+    would go has, as it was when the plan was shown; ``offsets``: how many go with them;
+    ``has_share``: whether a share group would go."""
 
     rows: list[GroupDeletion]
     agreed: Mapping[str, int]
     offsets: int
+    has_share: bool = False
 
 
 class _Rules(NamedTuple):
@@ -82,18 +84,19 @@ def plan_deletions(
     rules = _Rules(force, check, hidden or HiddenOffsets(groups, refuse=not force))
     rows: list[GroupDeletion] = []
     agreed: dict[str, int] = {}
-    offsets = 0
+    offsets, has_share = 0, False
     waves = Waves(list(dict.fromkeys(groups)))
     while names := waves.next():
         seen = yield from _look(cluster, names, rules)
         waves.learn(len(names), seen.offsets)
         agreed.update({one.group: group_digest(seen.committed[one.group]) for one in seen.good})
         offsets += sum(len(offsets_of(seen.committed[one.group])) for one in seen.good)
+        has_share |= any(one.type == "share" for one in seen.good)
         found = [_row(name, seen.refused.get(name), "would-delete") for name in names]
         rows += found
         if told is not None:
             told(found)
-    return DeletionPlan(rows, agreed, offsets)
+    return DeletionPlan(rows, agreed, offsets, has_share)
 
 
 def delete_groups(

@@ -49,7 +49,7 @@ def command(
         good = _good(plan)
         if dry_run or not good:
             return run.preview(plan)
-        _show_plan(output, plan.rows, good, force)
+        _show_plan(output, plan, good)
         used = None if yes else stakes.say(session, output, good, selection)
         hidden.tell(good)
         question = f"Delete {counted(len(good), 'group')}?"
@@ -61,19 +61,17 @@ def command(
     return output.finish()
 
 
-def _show_plan(
-    output: Output, foreseen: Sequence[GroupDeletion], good: Sequence[str], force: bool
-) -> None:
+def _show_plan(output: Output, plan: deletion.DeletionPlan, good: Sequence[str]) -> None:
     """Say on stderr what is about to happen; what will be refused is said again at the end."""
     output.note(f"This deletes {counted(len(good), 'group')} and all their committed offsets:")
     for group in good:
         output.note(f"  {escape(group)}")
-    for row in foreseen:
+    for row in plan.rows:
         if row.error is not None:
             said = f"{row.error.message}{hint_of(row.error)}"
             output.note(f"  {escape(row.group)}: will not be deleted: {escape(said)}")
     output.note(NOT_ALL_COMES_BACK)
-    if force:
+    if plan.has_share:
         output.note("Warning: share groups keep their state elsewhere: undo does not restore it.")
 
 
