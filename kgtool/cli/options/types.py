@@ -134,7 +134,8 @@ class Rate(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         except ValueError:
             number = 0.0
         if not self.least <= number < math.inf:
-            raise UsageError(f"--{_option(param)} takes a number from {self.least} on, not '{value}'.")
+            least = f"a number from {self.least} on"
+            raise UsageError(f"--{_option(param)} takes {least}, not '{value}'.")
         return number
 
 
