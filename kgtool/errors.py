@@ -70,7 +70,7 @@ class KgError(Exception):
 def unexpected(error: Exception) -> KgError:
     """Say in a sentence what nobody has thought of."""
     return KgError(
-        f"Unexpected {type(error).__name__}: {error}",
+        f"Unexpected {type(error).__name__}: {' '.join(str(error).split())}",
         hint="This is a bug in kgtool; --debug shows where.",
     )
 

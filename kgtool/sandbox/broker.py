@@ -202,7 +202,7 @@ def last_words(folder: Path) -> str:
     plain = [_PREFIX.sub("", line).strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in plain if _TELLING.search(line) and not line.startswith("at ")]
     chosen = list(dict.fromkeys(errors))[:5] or plain[-5:]
-    return "\n".join(f"  {line[:300]}" for line in chosen)
+    return " ".join(line[:300] for line in chosen)
 
 
 # 2024-11-05 10:00:00.000 [main] ERROR kafka.Kafka$ - Exiting Kafka …

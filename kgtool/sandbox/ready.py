@@ -95,4 +95,4 @@ def _check(state: State, node_id: int, deadline: float) -> None:
     else:
         return
     words = broker.last_words(folder)
-    raise SandboxError(f"{problem}; its log says:\n{words}")
+    raise SandboxError(f"{problem}; its log says: {words}")

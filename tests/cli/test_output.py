@@ -13,7 +13,7 @@ import yaml
 from kgtool.cli.app import exits
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
-from kgtool.errors import BrokerError, ConnectFailed, KgError, UsageError
+from kgtool.errors import BrokerError, ConnectFailed, KgError, UsageError, unexpected
 from kgtool.model import ItemError, Target
 from kgtool.text import cell, escape
 
@@ -158,7 +158,12 @@ def test_status(done: int, errors: list[ItemError], expected: int) -> None:
     [
         (KgError("It broke."), "Error: It broke."),
         (UsageError("Bad", hint="Say x."), "Error: Bad. Say x."),
-        (KgError("two\nlines \x1b[1m"), "Error: two lines \\x1b[1m"),
+        (KgError("No group 'a\nb\x1b[1m'."), "Error: No group 'a\\nb\\x1b[1m'."),
+        (
+            unexpected(ValueError("two\nlines")),
+            "Error: Unexpected ValueError: two lines. This is "
+            "a bug in kgtool; --debug shows where.",
+        ),
         (
             ItemError.of(BrokerError(3, "X", "This server does not host."), Target("g", "t", 1)),
             "Error: group g, t-1: This server does not host.",

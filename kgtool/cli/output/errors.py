@@ -29,7 +29,7 @@ def sentence(error: ItemError | KgError, prefix: str = "Error: ") -> str:
             message = f"{where}: {message}"
     if error.hint:
         message = f"{message.rstrip('.')}. {error.hint}"
-    return prefix + escape(" ".join(message.split("\n")))
+    return prefix + escape(message)
 
 
 def hint_of(error: ItemError) -> str:

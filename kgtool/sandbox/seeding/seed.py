@@ -232,7 +232,7 @@ class Seeder:
             if dead or time.monotonic() > deadline:
                 words = broker.last_words(folder)
                 processes.end([folder])
-                raise SandboxError(f"The members of the seeded groups failed:\n{words}")
+                raise SandboxError(f"The members of the seeded groups failed: {words}")
             time.sleep(0.1)
 
 
