@@ -176,6 +176,13 @@ def test_an_error_is_one_line_that_says_where(error: KgError | ItemError, expect
     assert sentence(error) == expected
 
 
+def test_a_remark_is_said_once_and_its_names_are_escaped() -> None:
+    output, _, err = _output("text")
+    for _ in range(2):
+        output.note_once("Group 'a\nb' is left alone.")
+    assert err.getvalue() == "Group 'a\\nb' is left alone.\n"
+
+
 def test_escape_keeps_ordinary_names() -> None:
     for name in ("orders", "a b", "C:\\x", "é日本", "\U0001f680", "отчёты"):
         assert escape(name) == name

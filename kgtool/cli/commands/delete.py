@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ def command(
     consent.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
-        hidden = HiddenOffsets(groups, _say(output), refuse=not force)
+        hidden = HiddenOffsets(groups, output.note_once, refuse=not force)
         run = _Run(session, output, force, hidden)
         plan = run.plan(groups)
         good = _good(plan)
@@ -81,7 +81,7 @@ def kafka_form(
     """Delete as ``kafka-consumer-groups.sh --delete`` does: without asking."""
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
-        hidden = HiddenOffsets(groups, _say(output), refuse=False, is_long=False)
+        hidden = HiddenOffsets(groups, output.note_once, refuse=False, is_long=False)
         run = _Run(session, output, given["force"], hidden)
         if given["dry_run"]:
             return run.preview(run.plan(groups))
@@ -89,10 +89,6 @@ def kafka_form(
     _report(output, done)
     change.say()
     return output.finish()
-
-
-def _say(output: Output) -> Callable[[str], None]:
-    return lambda warning: output.note_once(escape(warning))
 
 
 def _good(plan: deletion.DeletionPlan) -> list[str]:

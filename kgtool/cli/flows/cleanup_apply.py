@@ -56,10 +56,8 @@ class Apply:
         self._results: list[Result] = []
         self._journals: list[str] = []
         self._change: Change | None = None
-        self._run = Run(
-            session, plan, options.path, lambda said: output.note_once(escape(said)),
-            allow_blind=options.allow_blind,
-        )  # fmt: skip
+        say = output.note_once
+        self._run = Run(session, plan, options.path, say, allow_blind=options.allow_blind)
 
     def run(self) -> int:
         """Do it; return the exit status."""

@@ -25,7 +25,7 @@ from kgtool.columns import Column, Row
 from kgtool.errors import KgError
 from kgtool.json_rows import Form, encode
 from kgtool.model import ItemError, Target
-from kgtool.text import cell
+from kgtool.text import cell, escape
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -233,10 +233,10 @@ class Output:
         return terminal.paint(word, _WORDS[word]) + text[len(word) :]
 
     def note_once(self, text: str) -> None:
-        """Print a remark that would be said of every table, the first time only."""
+        """Print a remark, its names escaped, the first time only."""
         if text not in self._said:
             self._said.add(text)
-            self.note(text)
+            self.note(escape(text))
 
     def finish(self) -> int:
         """Close the document; return the exit status.
