@@ -27,13 +27,13 @@ from kgtool.cli.options.shared import (
     output_params,
     view_options,
 )
-from kgtool.cli.options.types import Name, TopicSpecType
+from kgtool.cli.options.types import TOPIC, Name
 from kgtool.config import has_cluster
 from kgtool.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TYPES = {"like": Name(), "group": Name(), "topic": TopicSpecType()}
+_TYPES = {"like": Name(), "group": Name(), "topic": TOPIC}
 _OWN = (
     "topic exclude match group type state expiring-within wait-empty like by-duration to-datetime "
     "shift-by to-offset from-file regex validate-regex all-or-nothing create to-current to-latest "

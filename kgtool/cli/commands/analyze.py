@@ -17,7 +17,7 @@ from kgtool.cli.flows.cleanup_plan import check_target
 from kgtool.cli.flows.spark import Spark, interruptible
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.shared import connection_params, make_settings, output_options, typed
-from kgtool.cli.options.types import Duration, Moment, Named, Pair, Wrote
+from kgtool.cli.options.types import MOMENT, PAIR, WROTE, Named, duration
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports.analyze_alerts import condition
 from kgtool.errors import ConfigError, MissingExtra, UsageError
@@ -40,15 +40,15 @@ from kgtool.retention.rules import RULE_SETS
             type=Named(["auto", *RULE_SETS]), default=["auto"], show_default="auto")
 @repeatable("--retention", "DURATION", "What if offsets.retention.minutes were this, such as 3d; "
             "repeatable. One, with no --wrote and no cluster.json, is taken for what the brokers "
-            "had.", type=Duration())
+            "had.", type=duration())
 @option("--wrote", "DURATION", "The retention that the brokers had while the log was written, such "
         "as 7d; 1d@2026-01-01,7d@2026-03-01 if it changed (default: cluster.json's, or 7d).",
-        type=Wrote(), default=())
+        type=WROTE, default=())
 @repeatable("--check-interval", "DURATION", "offsets.retention.check.interval.ms, such as 10m "
-            "(default: likewise). Repeat for a what-if.", type=Duration())
+            "(default: likewise). Repeat for a what-if.", type=duration())
 @option("--horizon", "DURATION", "How far ahead to look for losses.",
-        type=Duration(least_ms=0), default="30d", show_default=True)
-@option("--as-of", "TIME", "Analyze the log as of this time (default: end).", type=Moment())
+        type=duration(least_ms=0), default="30d", show_default=True)
+@option("--as-of", "TIME", "Analyze the log as of this time (default: end).", type=MOMENT)
 @option("--out", "DIR", "Write every table as Parquet to a folder or URL.")
 @repeatable("--only", "NAME", "With --out: only this table; repeatable.", type=Named(tuple(TABLES)))
 @flag("--overwrite", "Overwrite existing --out, --report, --plan.")
@@ -56,11 +56,11 @@ from kgtool.retention.rules import RULE_SETS
 @flag("--rebuild", "With --state: discard it and start over.")
 @option("--report", "FILE.html", "Write an HTML report with charts and tables.", type=FILE)
 @option("--plan", "FILE.json", "Write a plan for kgtool cleanup.", type=FILE)
-@option("--idle", "DURATION", "With --plan: only groups idle this long.", type=Duration())
+@option("--idle", "DURATION", "With --plan: only groups idle this long.", type=duration())
 @option("--table", "NAME", f"Print this table's rows: {', '.join(TABLES)}.",
         type=Named(tuple(TABLES)))
 @option("--bucket", "DURATION", "Time bucket of the table metrics.",
-        type=Duration(), default="1h", show_default=True)
+        type=duration(), default="1h", show_default=True)
 @repeatable("--fail-on", "WHAT", "Exit with status 5 if there is any: overdue, "
             "expiring-within=48h, or losses (a scenario removes what was committed again later).",
             type=condition)
@@ -68,7 +68,7 @@ from kgtool.retention.rules import RULE_SETS
 @option("--engine", None, "local: without Spark, on local files.",
         type=Named(["spark", "local"]), default="spark", show_default=True)
 @option("--master", "URL", "The Spark master (default: local[*]).")
-@repeatable("--conf", "K=V", "A Spark setting; repeatable.", type=Pair())
+@repeatable("--conf", "K=V", "A Spark setting; repeatable.", type=PAIR)
 @connection_params
 @output_options
 # fmt: on

@@ -18,7 +18,7 @@ from kgtool.cli.options.shared import (
     output_params,
     selection_options,
 )
-from kgtool.cli.options.types import Duration, Rate
+from kgtool.cli.options.types import RATE, duration
 from kgtool.cli.output.output import Output
 from kgtool.columns.changes import CLEANUP_APPLY
 from kgtool.config import Settings
@@ -63,7 +63,7 @@ def command(**_given: Any) -> None:
 @command.command("plan", epilog=_PLAN)
 @selection_options
 @option("--idle", "TIME", "No commit and no change of members for this long (30d), according to "
-        "__consumer_offsets.", type=Duration())
+        "__consumer_offsets.", type=duration())
 @option("--times-from", "PATH", "Commit times from an analysis (analyze --out DIR, or --table live "
         "-o ndjson > FILE), not from __consumer_offsets.", type=FILE)
 @flag("--no-lag", "Only groups with nothing left to read.")
@@ -109,7 +109,7 @@ def plan(
 @click.argument("path", type=click.Path(path_type=Path), metavar="PLAN.json")
 @flag("--allow-blind", "Go on even if __consumer_offsets can't be read to see whether a group was "
       "used since the plan was made.")
-@option("--rate", "N", "At most N groups a second.", type=Rate())
+@option("--rate", "N", "At most N groups a second.", type=RATE)
 @change_options()
 # fmt: on
 def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:

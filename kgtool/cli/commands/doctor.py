@@ -15,7 +15,7 @@ from kgtool.cli.options.shared import (
     open_session,
     typed,
 )
-from kgtool.cli.options.types import Duration, Named
+from kgtool.cli.options.types import Named, duration
 from kgtool.cli.output import terminal
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -55,7 +55,7 @@ def _catalogue(output: Output) -> int:
 )
 @group_options
 @option("--within", "TIME", "Report offsets that expire within this time (default: 48h).",
-        type=Duration(), default="48h")
+        type=duration(), default="48h")
 @option("--fail-on", "SEVERITY", "Exit with status 5 from this severity up: problem, warning "
         "(default), note, none.", type=Named([*SEVERITIES, NEVER]), default="warning")
 @repeatable("--ignore ignored", "FINDING", "Skip findings of this kind (beyond-end, ghost-topic, "

@@ -7,7 +7,7 @@ import click
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import cluster_options, filter_options
-from kgtool.cli.options.types import Duration
+from kgtool.cli.options.types import duration
 from kgtool.cli.output.output import Output
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
@@ -26,9 +26,9 @@ LISTEN = "127.0.0.1:9308"
         text=f"Where to listen (default: {LISTEN}); others need --token-file.")
 @option("--token-file", "FILE", "The bearer token that scrapes must send.", type=click.Path())
 @option("--interval", "TIME", "How often to look at the cluster (default: 60s).",
-        type=Duration(), default="60s")
+        type=duration(), default="60s")
 @option("--within", "TIME", "Count offsets that expire within that time as findings (default: "
-        "48h).", type=Duration(), default="48h")
+        "48h).", type=duration(), default="48h")
 @flag("--time-lag", "Also lag in time: reads one record for each partition that lags.")
 @filter_options
 @cluster_options()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session, topics_option
-from kgtool.cli.options.types import Named, Number
+from kgtool.cli.options.types import Named, number
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -43,9 +43,9 @@ class Wanted(NamedTuple):
 @topics_option("A topic, or some of its partitions; repeatable (default: all that have a "
                "committed offset).")  # fmt: skip
 @option("--before", "N", "Records before the offset: what was read last (default: 5).",
-        type=Number(0, 10_000), default=5)  # fmt: skip
+        type=number(0, 10_000), default=5)  # fmt: skip
 @option("--after", "N", "Records from the offset on: what is read next (default: 5).",
-        type=Number(0, 10_000), default=5)  # fmt: skip
+        type=number(0, 10_000), default=5)  # fmt: skip
 @option("--format format_", None,
         "How to show keys and values; auto (default): as text if they are.",
         type=Named(FORMATS), default="auto")  # fmt: skip

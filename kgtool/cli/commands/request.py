@@ -24,7 +24,7 @@ from kgtool.changes.raw_request import (
 from kgtool.cli.confirm import consent
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import cluster_options, consent_options, open_session
-from kgtool.cli.options.types import Number
+from kgtool.cli.options.types import number
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
@@ -81,8 +81,8 @@ class Wanted(NamedTuple):
 @click.argument("api", required=False, type=Api(), metavar="API")
 @option("--body", "JSON|@FILE|-", "The request: JSON, a file, or stdin.")
 @option("--version --api-version version", "N", "The API's version (default: the highest that both "
-        "sides speak).", type=Number(0, 32767))  # fmt: skip
-@option("--broker", "ID", "Send it to this broker instead of the usual one.", type=Number(0))
+        "sides speak).", type=number(0, 32767))  # fmt: skip
+@option("--broker", "ID", "Send it to this broker instead of the usual one.", type=number(0))
 @flag("--hex", "Also show the bytes of request and response.")
 @flag("--list list_", "Show all APIs that kgtool knows.")
 @flag("--schema", "Show the fields of the API's request and response.")

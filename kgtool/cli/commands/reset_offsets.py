@@ -16,7 +16,7 @@ from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import change_options, group_options
-from kgtool.cli.options.types import Name, TopicSpecType
+from kgtool.cli.options.types import TOPIC, Name
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
 from kgtool.cli.reports import reset_file
@@ -36,7 +36,7 @@ from kgtool.text import escape, moment
 )
 @group_options
 @repeatable("--topic", "TOPIC[:0,1]", "A topic, or some of its partitions; repeatable.",
-            type=TopicSpecType())  # fmt: skip
+            type=TOPIC)  # fmt: skip
 @flag("--all-topics", "Every partition with a committed offset.")
 @flag("--to-earliest", "To the start of the log.")
 @flag("--to-latest", "To the end of the log.")

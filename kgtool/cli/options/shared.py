@@ -18,7 +18,7 @@ from kgtool.cli.app.kafka_refusals import STATES, TYPES, parse_choices
 from kgtool.cli.app.overview import VIEW_OPTIONS
 from kgtool.cli.options.declare import added, flag, option, overviewed, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.types import Duration, Name, Named, Number, TopicSpecType
+from kgtool.cli.options.types import TOPIC, Name, Named, Read, duration, number
 from kgtool.cli.output.output import Output
 from kgtool.errors import UsageError
 from kgtool.text import escape
@@ -33,24 +33,19 @@ CONNECTION = ("bootstrap_server", "command_config", "context", "timeout")
 """The parameters that ``connection_params`` declares."""
 
 
-class Timeout(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """How long a command may take: a duration, or a whole number of milliseconds as in Kafka."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Refuse what is no duration; in Kafka's form in the words of Kafka's tool."""
-        text = str(value).strip()
-        try:
-            is_number = timespec.is_number(text)
-            span = (timespec.parse_long if is_number else timespec.span_ms)(text, "timeout")
-        except UsageError:
-            if not get_output().is_kafka_form:
-                raise
-            raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
-        if span < 1:
-            raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
-        return min(span, timespec.LONGEST_WAIT_MS)
+def _timeout(value: str, _option: str) -> int:
+    """Read a duration, or milliseconds as in Kafka; Kafka's form refuses in Kafka's words."""
+    text = value.strip()
+    try:
+        read = timespec.parse_long if timespec.is_number(text) else timespec.span_ms
+        span = read(text, "timeout")
+    except UsageError:
+        if not get_output().is_kafka_form:
+            raise
+        raise UsageError(f"Cannot parse argument '{value}' of option timeout") from None
+    if span < 1:
+        raise UsageError(f"--timeout takes at least 1 ms, not {span}.")
+    return min(span, timespec.LONGEST_WAIT_MS)
 
 
 def get_output() -> Output:
@@ -87,7 +82,7 @@ def _made(function: F, name: str, make: Callable[..., Any], *parts: str) -> F:
 
 def topics_option(text: str) -> Callable[[F], F]:
     """Give a command ``topics``: those named with ``--topic``."""
-    return click.option("--topic", "topics", multiple=True, type=TopicSpecType(),
+    return click.option("--topic", "topics", multiple=True, type=TOPIC,
                         metavar="TOPIC[:0,1]", help=text)  # fmt: skip
 
 
@@ -96,7 +91,7 @@ def connection_params(function: F) -> F:
     return added(
         function,
         option("--timeout", "TIME", "How long the whole command may take: 30s (default), 2m; 500 "
-               "is ms.", type=Timeout()),
+               "is ms.", type=Read("duration", _timeout)),
         option("--context", "NAME", "A connection profile (kgtool context; also KGTOOL_CONTEXT)."),
         option("--command-config", "FILE",
                "A Java properties file with the client's configuration.", type=click.Path()),
@@ -139,7 +134,7 @@ def output_options(function: F) -> F:
 
 def view_options(function: F) -> F:
     """Add kgtool's own options of ``describe``: ``--lagging``, ``--columns``, ``--watch`` …"""
-    types = {"watch": Duration(bare_ms=1000), "by": Named(("group", "topic")),
+    types = {"watch": duration(bare_ms=1000), "by": Named(("group", "topic")),
              "prometheus": click.Path()}  # fmt: skip
     return overviewed(function, VIEW_OPTIONS, types, metavars=True)
 
@@ -293,9 +288,9 @@ def change_params(function: F) -> F:
     limited = added(
         function,
         option("--max-delete", "N", "Refuse to change more than N groups.",
-               type=Number(0), **_kept("max_delete")),
+               type=number(0), **_kept("max_delete")),
         option("--canary", "N", "N groups first; stop if one fails.",
-               type=Number(1), **_kept("canary")),
+               type=number(1), **_kept("canary")),
         flag("--dry-run", "Show what would be done, and do nothing."),
         option("--journal-copy", "URL", "Keep the journal there too: s3://...",
                **_kept("journal_copy", _url)),

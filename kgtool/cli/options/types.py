@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import click
@@ -37,27 +38,30 @@ class Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return text
 
 
-class Pair(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``KEY=VALUE``, as a pair."""
+class Read(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A value that a function reads, of its text and the option's name without dashes."""
 
-    name = "key=value"
+    def __init__(self, name: str, read: Callable[[str, str], Any]) -> None:
+        self.name, self._read = name, read
 
-    def convert(self, value: Any, param: Param, ctx: Ctx) -> tuple[str, str]:
-        """Split it. Raises UsageError where there is no key."""
-        key, equals, text = str(value).partition("=")
-        if not equals or not key.strip():
-            raise UsageError(f"--{_option(param)} takes KEY=VALUE, not '{value}'.")
-        return key.strip(), text.strip()
+    def convert(self, value: Any, param: Param, ctx: Ctx) -> Any:
+        """Read the text; a default that is none stays as it is."""
+        if not isinstance(value, str):
+            return value
+        return self._read(value, max(param.opts, key=len).lstrip("-") if param else self.name)
 
 
-class TopicSpecType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
+def _pair(text: str, option: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--{option} takes KEY=VALUE, not '{text}'.")
+    return key.strip(), value.strip()
 
-    name = "topic[:partitions]"
 
-    def convert(self, value: Any, param: Param, ctx: Ctx) -> TopicSpec:
-        """Read the topic and the partitions."""
-        return value if isinstance(value, TopicSpec) else parse_topic(str(value))
+PAIR = Read("key=value", _pair)
+"""``KEY=VALUE``, as a pair."""
+TOPIC = Read("topic[:partitions]", lambda text, _: parse_topic(text))
+"""``topic`` or ``topic:0,1,2``, refused in the words of Kafka's tool."""
 
 
 def parse_topic(text: str) -> TopicSpec:
@@ -100,104 +104,72 @@ class Named(click.Choice):  # type: ignore[type-arg,unused-ignore]
         raise UsageError(f"{option} takes {self._listed}, not '{value}'{near or '.'}")
 
 
-class Number(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A whole number, as Click's range, refused in one sentence."""
+def number(least: int, most: int | None = None) -> Read:
+    """Return the type of whole numbers of a range."""
 
-    name = "integer"
-
-    def __init__(self, least: int, most: int | None = None) -> None:
-        self._least, self._most = least, most
-
-    def convert(self, value: Any, param: Param, ctx: Ctx) -> int:
-        """The number. Raises UsageError where it is none, or out of the range."""
+    def read(text: str, option: str) -> int:
         try:
-            number = int(value)
+            found = int(text)
         except ValueError:
-            number = self._least - 1
-        if number < self._least or (self._most is not None and number > self._most):
-            span = f"from {self._least}" + (f" to {self._most:,}" if self._most else " on")
-            option = param.opts[-1] if param is not None else "this"
-            raise UsageError(f"{option} takes a whole number {span}, not '{value}'.")
-        return number
+            found = least - 1
+        if found < least or (most is not None and found > most):
+            span = f"from {least}" + (f" to {most:,}" if most else " on")
+            raise UsageError(f"--{option} takes a whole number {span}, not '{text}'.")
+        return found
+
+    return Read("integer", read)
 
 
-class Rate(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """How many a second: a number, which nan and inf are not; at least one in three hours."""
-
-    name = "float"
-    least = 0.0001
-
-    def convert(self, value: Any, param: Param, ctx: Ctx) -> float:
-        """The number. Raises UsageError where it is none, or can't be a rate."""
-        try:
-            number = float(value)
-        except ValueError:
-            number = 0.0
-        if not self.least <= number < math.inf:
-            least = f"a number from {self.least} on"
-            raise UsageError(f"--{_option(param)} takes {least}, not '{value}'.")
-        return number
+LEAST_RATE = 0.0001
+"""One in three hours."""
 
 
-def _option(param: click.Parameter | None) -> str:
-    """Return the option's long name without dashes."""
-    return max(param.opts, key=len).lstrip("-") if param is not None else "time"
+def _rate(text: str, option: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not LEAST_RATE <= found < math.inf:
+        raise UsageError(f"--{option} takes a number from {LEAST_RATE} on, not '{text}'.")
+    return found
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A duration, in ms.
+RATE = Read("float", _rate)
+"""How many a second: a number, which nan and inf are not."""
 
-    :param bare_ms: what a bare number counts (1000: seconds); None: it is refused.
-    """
 
-    name = "duration"
+def duration(least_ms: int = 1, bare_ms: int | None = None) -> Read:
+    """Return the type of durations, read in ms as ``timespec.span_ms`` does."""
+    return Read("duration", partial(timespec.span_ms, least_ms=least_ms, bare_ms=bare_ms))
 
-    def __init__(self, least_ms: int = 1, bare_ms: int | None = None) -> None:
-        self.least_ms = least_ms
-        self.bare_ms = bare_ms
 
-    def convert(self, value: Any, param: Param, ctx: Ctx) -> int:
-        """Read it as ``timespec.span_ms`` does."""
-        if isinstance(value, int):
-            return value
-        return timespec.span_ms(
-            str(value), _option(param), bare_ms=self.bare_ms, least_ms=self.least_ms
+def _moment(text: str, option: str) -> int:
+    try:
+        return timespec.time_ms(text, time.time_ns() // 1_000_000)
+    except UsageError as error:
+        raise UsageError(
+            f"--{option} takes a time such as 2026-11-21T15:00:00Z, now-2h or "
+            f"milliseconds since the epoch, not '{text}'."
+        ) from error
+
+
+MOMENT = Read("time", _moment)
+"""A time, in ms since the epoch."""
+
+
+def _wrote(text: str, option: str) -> tuple[tuple[int, int], ...]:
+    phases = []
+    for part in text.split(","):
+        span, at, since = part.partition("@")
+        phases.append((_moment(since, option) if at else -(2**62), timespec.span_ms(span, option)))
+    if [start for start, _ in phases] != sorted({start for start, _ in phases}):
+        raise UsageError(
+            f"--{option} takes a duration such as 7d, or several, each with the time from "
+            f"which it applied, earliest first: 1d@2026-01-01,7d@2026-03-01; not '{text}'."
         )
+    return tuple(phases)
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A time, in ms since the epoch."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: Param, ctx: Ctx) -> int:
-        """Read it as ``timespec.time_ms`` does."""
-        try:
-            return timespec.time_ms(str(value), time.time_ns() // 1_000_000)
-        except UsageError as error:
-            raise UsageError(
-                f"--{_option(param)} takes a time such as 2026-11-21T15:00:00Z, now-2h or "
-                f"milliseconds since the epoch, not '{value}'."
-            ) from error
-
-
-class Wrote(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """The retention while a log was written: ``7d``, or ``1d@TIME,7d@TIME`` where it changed."""
-
-    name = "wrote"
-
-    def convert(self, value: Any, param: Param, ctx: Ctx) -> tuple[tuple[int, int], ...]:
-        """Read it: from when on (ms since the epoch) which retention (ms), in that order."""
-        if isinstance(value, tuple):
-            return value
-        option, phases = _option(param), []
-        for part in str(value).split(","):
-            span, at, since = part.partition("@")
-            start = Moment().convert(since, param, ctx) if at else -(2**62)
-            phases.append((start, timespec.span_ms(span, option)))
-        if [start for start, _ in phases] != sorted({start for start, _ in phases}):
-            raise UsageError(
-                f"--{option} takes a duration such as 7d, or several, each with the time from "
-                f"which it applied, earliest first: 1d@2026-01-01,7d@2026-03-01; not '{value}'."
-            )
-        return tuple(phases)
+WROTE = Read("wrote", _wrote)
+"""The retention while a log was written, ``7d``, or ``1d@TIME,7d@TIME`` where it changed: from when
+on (ms since the epoch) which one (ms)."""
