@@ -15,7 +15,7 @@ from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms
 from kgtool.errors import KgError
-from kgtool.model import ItemError, Target
+from kgtool.model import ItemError
 
 if TYPE_CHECKING:
     from kgtool.changes.journal.change import Change
@@ -211,13 +211,12 @@ class Restoring(Connected):
 def _take_back(
     session: Session, change: Change, entry: Entry, policy: Policy, dry_run: bool
 ) -> Undone:
-    from kgtool.changes.journal.history import is_about_configs, whole
+    from kgtool.changes.journal.history import is_about_configs
     from kgtool.changes.restore.from_journal import not_covered, wishes
 
-    for said in not_covered(entry.path):
+    warnings, lost = not_covered(entry.path)
+    for said in warnings:
         warn(said)
-    found = whole(entry.path)
-    lost = ItemError.of(found.damage, Target()) if found.damage and found.is_lost else None
     if is_about_configs(entry.path):
         configs = _undo_configs(session, change, entry.path, policy.force, dry_run)
         return Undone(entry.id, [], configs, lost)

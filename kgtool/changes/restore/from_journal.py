@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgtool.changes.groups.config_plan import ConfigItem, compare
 from kgtool.changes.groups.configs import describe_group_configs
-from kgtool.changes.journal.history import Entry, changed_groups, refused, unseen
+from kgtool.changes.journal.history import Entry, changed_groups, refused, unseen, whole
 from kgtool.changes.journal.journal import (
     REMOVE_MEMBERS,
     RUNNING,
@@ -20,6 +20,7 @@ from kgtool.changes.restore.decide import GroupWish, Wish
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation
 from kgtool.errors import KgError
+from kgtool.model import ItemError, Target
 from kgtool.text import counted
 
 
@@ -93,8 +94,11 @@ def wishes(path: Path) -> Iterator[GroupWish]:
         )
 
 
-def not_covered(path: Path) -> list[str]:
-    """Say which offsets undo can't restore, because the login could not see them."""
+def not_covered(path: Path) -> tuple[list[str], ItemError | None]:
+    """Warn of what undo can't restore: the login could not see it, or the journal is damaged.
+
+    The error says that changes are lost with the rest of the journal.
+    """
     found = list(unseen(path))
     said = [
         f"Warning: group '{group}' also had {counted(count, 'offset')} of topic {topic} that the "
@@ -109,7 +113,12 @@ def not_covered(path: Path) -> list[str]:
             f"Warning: '{blind[0]}'{more} may have had offsets that the login could not see: "
             "those would not be in the journal."
         )
-    return said
+    torn = whole(path)
+    if torn.damage is not None and torn.is_lost:
+        return said, ItemError.of(torn.damage, Target())
+    if torn.damage is not None:
+        said.append(f"Warning: {torn.damage.message} {torn.damage.hint}")
+    return said, None
 
 
 def check_config(change: ConfigChange, now: str | None, option: str = "--force") -> None:

@@ -27,13 +27,11 @@ from kgtool.cli.flows.change import folder
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import change_options, no_cluster, open_session
-from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
 from kgtool.config import Settings
 from kgtool.errors import UsageError
-from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
 from kgtool.text import escape
 
@@ -133,34 +131,24 @@ def _undo(session: Session, output: Output, entry: history.Entry, options: Optio
             f"{entry.header.get('host')}, {entry.state}" + (f" ({reason})." if reason else ".")
         )
     )
-    is_lost = _say_damage(output, entry)
-    for warning in not_covered(entry.path):
+    warnings, lost = not_covered(entry.path)
+    if lost is not None:
+        output.failed(lost)
+    for warning in warnings:
         output.note(escape(warning))
     if history.is_about_configs(entry.path):
-        return _undo_configs(session, output, entry, options, is_lost)
+        return _undo_configs(session, output, entry, options, is_lost=lost is not None)
     work = PutBack(session, output, options, lambda: wishes(entry.path), entry.id)
     work.run()
     if not work.done and not work.failed:
         output.note("There is nothing to restore.")
-    if not (options.dry_run or work.failed or is_lost):
+    if not (options.dry_run or work.failed or lost):
         mark_undone(entry, work.journal_id, now_ms(), output.note)
     return output.finish()
 
 
-def _say_damage(output: Output, entry: history.Entry) -> bool:
-    """Warn of a journal that ends in the middle; return whether changes are lost with the rest."""
-    found = history.whole(entry.path)
-    if found.damage is None:
-        return False
-    if found.is_lost:
-        output.failed(ItemError.of(found.damage, Target()))
-    else:
-        output.note(sentence(found.damage, prefix="Warning: "))
-    return found.is_lost
-
-
 def _undo_configs(
-    session: Session, output: Output, entry: history.Entry, options: Options, is_lost: bool
+    session: Session, output: Output, entry: history.Entry, options: Options, *, is_lost: bool
 ) -> int:
     """Set configs of groups as they were."""
     output.begin(CONFIGS_ALTER, session.cluster_id)
