@@ -10,7 +10,6 @@ from kgtool.api import targets
 from kgtool.api.connection import Connected, journal_folder, warn
 from kgtool.client.ops import cut
 from kgtool.clock import now_ms, token
-from kgtool.errors import UsageError
 from kgtool.model import Listing
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class Cleaning(Connected):
         :param max_delete: change nothing if the plan has more groups than that.
         :param allow_blind: go on where ``__consumer_offsets`` can't be read, so that nothing tells
             whether a group was used since the plan was made.
-        :raises UsageError: it has.
+        :raises TooMany: it has.
         :raises ConfigError: the plan can't be read, or does not say which cluster it is about.
         :raises Blind: it can't be read for any of the groups, and that was not allowed.
         :raises OtherCluster: the plan is about another cluster.
@@ -96,16 +95,14 @@ class Cleaning(Connected):
         from kgtool.changes.cleanup.apply import GROUPS_AT_ONCE, Run, size
         from kgtool.changes.cleanup.plan_reader import read
         from kgtool.changes.cleanup.progress import Progress
+        from kgtool.changes.policy import Guard, Origin
 
         wanted = read(Path(plan)) if isinstance(plan, (str, Path)) else plan
         where = Path(plan) if isinstance(plan, (str, Path)) else Path(f"plan {wanted.header.id}")
         with self._long_session() as session:
             run = Run(session, wanted, where, warn, allow_blind=allow_blind)
-            going = sum(item.changes for item in wanted.items)
-            if max_delete is not None and going > max_delete:
-                raise UsageError(
-                    f"{going} groups are to be changed, and max_delete allows {max_delete}."
-                )
+            limits = Guard(session, Origin("cleanup_apply", max_delete=max_delete))
+            limits.limit(item.group for item in wanted.items if item.changes)
             if dry_run:
                 left, results = run.settle({})
                 run.look_ahead(left)

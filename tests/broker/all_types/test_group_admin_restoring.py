@@ -13,6 +13,7 @@ import pytest
 
 from kgtool import GroupAdmin, KgError, TopicPartition
 from kgtool.changes.cleanup.progress import Progress
+from kgtool.changes.policy import TooMany
 from kgtool.changes.restore import run as restoring
 from kgtool.changes.restore.decide import PutGroup
 from kgtool.errors import ConfigError, UsageError
@@ -204,8 +205,9 @@ class TestCleanup:
         written = path.read_bytes()
         (missing,) = admin.cleanup_plan(["no such group"], path=path).errors
         assert missing.name == "GROUP_ID_NOT_FOUND" and path.read_bytes() == written
-        with pytest.raises(UsageError, match="max_delete allows 1"):
-            admin.cleanup_apply(plan, max_delete=1)
+        for is_dry in (True, False):
+            with pytest.raises(TooMany, match="--max-delete allows 1: nothing was changed"):
+                admin.cleanup_apply(plan, max_delete=1, dry_run=is_dry)
         foreseen = admin.cleanup_apply(path, dry_run=True)
         assert [result.status for result in foreseen] == ["would-delete"] * 2
         clients.commit(bootstrap, other, {(topic, 0): 3})  # somebody uses it after all
