@@ -56,10 +56,8 @@ def of_groups(
 
 
 def as_row(expiry: Expiry | None) -> dict[str, Any]:
-    """Return the keys that a row gets."""
-    if expiry is None:
-        return dict.fromkeys(EXPIRY_KEYS)
-    return {key: getattr(expiry, key) for key in EXPIRY_KEYS}
+    """Return the keys that a row gets, null where nothing is known."""
+    return {key: getattr(expiry, key, None) for key in EXPIRY_KEYS}
 
 
 def explain_rules(brokers: Iterable[BrokerRules | None]) -> list[str]:

@@ -15,25 +15,16 @@ from kgtool.cli.describe.query import Found, offset_row
 from kgtool.cli.describe.view import View
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.output import Output
-from kgtool.columns import Column, groups
 from kgtool.errors import KgError
 from kgtool.model import Assignment, ItemError, OffsetRow
 from kgtool.net.session import Session
 from kgtool.queries.groups import share_and_streams as queries
-from kgtool.queries.groups.share_and_streams import OtherGroup, StreamsMember
+from kgtool.queries.groups.share_and_streams import OtherGroup
 from kgtool.text import escape, shell_word
 
 KINDS = ("share", "streams")
 
 Row = dict[str, Any]
-
-_TABLES = {
-    ("share", "offsets"): groups.SHARE_OFFSETS, ("streams", "offsets"): groups.STREAMS_OFFSETS,
-    ("share", "members"): groups.SHARE_MEMBERS, ("streams", "members"): groups.STREAMS_MEMBERS,
-    ("share", "state"): groups.OTHER_STATES, ("streams", "state"): groups.OTHER_STATES,
-}  # fmt: skip
-_VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "topology_epoch",
-            "current_epoch", "target_assignment"}  # fmt: skip
 
 
 def find(
@@ -81,21 +72,7 @@ def describe(output: Output, found: Sequence[Found], view: View) -> None:
 
 def _put(output: Output, view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> None:
     shown = arranged(found, view)
-    put(output, view, text_columns(view, kind, shown), shown, "\n")
-
-
-def text_columns(view: View, kind: str, found: Sequence[Mapping[str, Any]]) -> Sequence[Column]:
-    """Return the columns of a table of one type of groups: its own, or those asked for."""
-    if view.columns or view.is_summed:
-        return view.text_columns(found)
-    has_topology = any(row.get("topology_epoch") is not None for row in found)
-    own = [
-        column
-        for column in _TABLES[kind, view.name]
-        if (view.verbose or column.key not in _VERBOSE)
-        and (has_topology or column.key != "topology_epoch")
-    ]
-    return [*own, *(groups.EXPIRY if view.expiry else ())]
+    put(output, view, view.text_columns(shown, kind), shown, "\n")
 
 
 def _find_offsets(
@@ -139,18 +116,14 @@ def _member_rows(other: OtherGroup) -> list[Row]:
         one = other.streams.get(row["consumer_id"])
         row |= {"type": other.description.type, "process_id": None, "topology_epoch": None}
         if one is not None:
-            row |= _streams_fields(one)
+            row |= {
+                "process_id": one.process_id,
+                "topology_epoch": one.topology_epoch,
+                "current_assignment": _tasks(one.tasks),
+                "target_assignment": _tasks(one.target),
+            }
         found.append(row)
     return found
-
-
-def _streams_fields(one: StreamsMember) -> Row:
-    return {
-        "process_id": one.process_id,
-        "topology_epoch": one.topology_epoch,
-        "current_assignment": _tasks(one.tasks),
-        "target_assignment": _tasks(one.target),
-    }
 
 
 def _tasks(tasks: Sequence[Assignment]) -> str | None:

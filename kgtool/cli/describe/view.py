@@ -20,10 +20,16 @@ _KNOWN = {
     "by group": groups.BY_GROUP,
     "by topic": groups.BY_TOPIC,
 }
+_OTHERS = {
+    ("share", "offsets"): groups.SHARE_OFFSETS, ("streams", "offsets"): groups.STREAMS_OFFSETS,
+    ("share", "members"): groups.SHARE_MEMBERS, ("streams", "members"): groups.STREAMS_MEMBERS,
+    ("share", "state"): groups.OTHER_STATES, ("streams", "state"): groups.OTHER_STATES,
+}  # fmt: skip
 _ROWS = {"offsets": groups.OFFSETS, "members": groups.MEMBERS, "state": groups.STATE}
 _VERBOSE = {"leader_epoch", "group_epoch", "target_assignment_epoch", "current_epoch",
-            "current_assignment", "target_epoch", "target_assignment", "upgraded"}  # fmt: skip
-"""Columns of Kafka's tables that only ``--verbose`` shows."""
+            "current_assignment", "target_epoch", "target_assignment", "upgraded",
+            "topology_epoch"}  # fmt: skip
+"""Columns that only ``--verbose`` shows."""
 _ON_REQUEST = {"log_start_offset", "metadata", "subscribed", "coordinator_id"}
 """Columns that no table has unless ``--columns`` names them."""
 _IDENTITY = ("group", "topic", "partition", "consumer_id")
@@ -121,18 +127,26 @@ class View(NamedTuple):
         known = columns_of.keys(_KNOWN[self.table])
         return tuple(key for key in _IDENTITY if key in known)
 
-    def text_columns(self, found: Sequence[Mapping[str, Any]]) -> list[Column]:
-        """Return the columns of a table: those asked for, or Kafka's and what options add."""
+    def text_columns(self, found: Sequence[Mapping[str, Any]], kind: str = "") -> list[Column]:
+        """Return the columns of a table: those asked for, or Kafka's and what options add.
+
+        :param kind: ``share`` or ``streams``: groups that have tables of their own.
+        """
         if self.columns:
             return list(self.columns)
-        shown = [column for column in _KNOWN[self.table] if self._is_shown(column.key, found)]
-        if self.name == "state" and not self.kafka_form:
+        known = _KNOWN[self.table]
+        if kind and not self.is_summed:
+            known = (*_OTHERS[kind, self.name], *groups.EXPIRY)
+        shown = [column for column in known if self._is_shown(column.key, kind, found)]
+        if self.name == "state" and not (kind or self.kafka_form):
             shown.insert(1, groups.STATE_TYPE)
         return shown
 
-    def _is_shown(self, key: str, found: Sequence[Mapping[str, Any]]) -> bool:
-        if key in _ON_REQUEST or (key in _VERBOSE and not self.verbose):
+    def _is_shown(self, key: str, kind: str, found: Sequence[Mapping[str, Any]]) -> bool:
+        if key in _ON_REQUEST:
             return False
+        if key in _VERBOSE and not self.verbose:
+            return key == "current_assignment" and bool(kind)
         if key == "lag_ms":
             return self.time_lag
         if key == "last_stable_offset":
@@ -141,7 +155,7 @@ class View(NamedTuple):
             return self.expiry
         if key == "status":
             return not self.kafka_form
-        if key in ("group_instance_id", "upgraded"):
+        if key in ("group_instance_id", "upgraded", "topology_epoch"):
             return any(row.get(key) is not None for row in found)
         return True
 

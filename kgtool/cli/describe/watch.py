@@ -224,10 +224,9 @@ class Watch:
         self._output.flush()
 
     def _columns(self, kind: str, rows: Sequence[Row]) -> list[Column]:
-        if kind:
-            return [*share_and_streams.text_columns(self._view, kind, rows), CHANGE]
-        has_rates = self._rates is not None and not self._view.columns
-        return [*self._view.text_columns(rows), *((*RATES, _CHANGE) if has_rates else (CHANGE,))]
+        has_rates = not kind and self._rates is not None and not self._view.columns
+        added = (*RATES, _CHANGE) if has_rates else (CHANGE,)
+        return [*self._view.text_columns(rows, kind), *added]
 
     def _put_out(self, now: Snapshot, parts: Sequence[Part]) -> None:
         looked_at_ms = now_ms()
