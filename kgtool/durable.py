@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+
+def replace(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file: who reads it sees the old or the new one, never a part.
+
+    :raises OSError: it can't be written; the old one is still there.
+    """
+    # Collectors take every *.prom: the half-written file must not end like that.
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    beside.unlink(missing_ok=True)  # of a process that had this number and was killed
+    try:
+        with beside.open("xb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

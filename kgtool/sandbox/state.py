@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kgtool.durable import replace
 from kgtool.sandbox.paths import make_dir
 
 STARTING, RUNNING, STOPPED = "starting", "running", "stopped"
@@ -64,12 +64,7 @@ def save(folder: Path, state: State) -> None:
     fields: dict[str, Any] = state._asdict()
     fields["directory"] = str(state.directory)
     fields["nodes"] = [node._asdict() for node in state.nodes]
-    temporary = folder / "state.json.tmp"
-    with temporary.open("w", encoding="utf-8") as out:
-        json.dump(fields, out, indent=1)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(folder / "state.json")
+    replace(folder / "state.json", [json.dumps(fields, indent=1).encode()])
 
 
 def forget(folder: Path) -> None:

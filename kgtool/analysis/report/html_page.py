@@ -20,6 +20,7 @@ from typing import Any
 
 import kgtool
 from kgtool.analysis.words import about, duration, size, when
+from kgtool.durable import replace
 from kgtool.errors import AnalysisError, UsageError
 
 SCRIPTS = ("report.js", "charts.js", "tables.js", "start.js")
@@ -43,16 +44,10 @@ def check_file(path: Path, *, overwrite: bool) -> None:
 
 def write(path: Path, data: Mapping[str, Any], rows: Rows) -> None:
     """Write the report. Raises AnalysisError if that is not possible."""
-    target = path.resolve()  # what a link points to, not the link
-    temporary = target.with_name(f".kgtool-report-{os.getpid()}")
     try:
-        with temporary.open("wb") as file:
-            file.writelines(page(data, rows))
-        temporary.replace(target)
+        replace(path.resolve(), page(data, rows))  # what a link points to, not the link
     except OSError as error:
         raise AnalysisError(f"{path} could not be written: {error.strerror}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def page(data: Mapping[str, Any], rows: Rows) -> Iterator[bytes]:

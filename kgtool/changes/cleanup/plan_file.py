@@ -25,12 +25,12 @@ Times are milliseconds since the epoch, null where they are not known.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kgtool.durable import replace
 from kgtool.errors import ConfigError
 from kgtool.model import ItemError, TopicPartition
 
@@ -201,13 +201,7 @@ def write(plan: Plan, path: Path) -> None:
 
     :raises ConfigError: it can't be written.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with unfinished.open("w", encoding="ascii") as file:
-            file.writelines(lines(plan))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        replace(path, (line.encode("ascii") for line in lines(plan)))
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise ConfigError(f"The plan {path} can't be written: {error.strerror}.") from error

@@ -13,6 +13,7 @@ from pathlib import Path
 from kgtool import metrics
 from kgtool.cli.describe.query import Found
 from kgtool.clock import now_ms
+from kgtool.durable import replace
 from kgtool.errors import KgError, UsageError
 
 
@@ -26,7 +27,7 @@ def write(path: str, groups: Sequence[Found], cluster_id: str | None, errors: in
         [*of_groups, *metrics.of_looking(errors, now_ms())], {"cluster_id": cluster_id or ""}
     )
     try:
-        _replace(path, text)
+        replace(Path(path), [text.encode()])
     except OSError as error:
         raise KgError(f"Can't write the metrics to {path}: {error.strerror or error}.") from error
 
@@ -38,15 +39,3 @@ def check(path: str) -> None:
         raise UsageError(f"--prometheus: {path} is not a file in a folder that exists.")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--prometheus: the folder {folder} can't be written to.")
-
-
-def _replace(path: str, text: str) -> None:
-    """Write beside the file, then rename: a reader sees the old or the new, never a part."""
-    # Collectors take *.prom: the half-written file must not end like that.
-    beside = Path(f"{path}.{os.getpid()}.tmp")
-    try:
-        with beside.open("x", encoding="utf-8") as file:
-            file.write(text)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
