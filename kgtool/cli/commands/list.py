@@ -42,14 +42,12 @@ class Wanted(NamedTuple):
     selection: Selection
     columns: tuple[Column, ...] = ()
     sort: Column | None = None
-    consumer_only: bool = False
-    """Only what Kafka's tool for consumer groups lists."""
     complete: bool = True
     """States are shown, so that old brokers have to be asked for them."""
     horizon_ms: int | None = None
     """Only groups that lose offsets within that time."""
     kafkas: tuple[bool, bool] | None = None
-    """Kafka's own table, and whether it has types and states."""
+    """Kafka's form, which lists what Kafka's tool lists: whether its table has types and states."""
 
     @property
     def shown(self) -> tuple[Column, ...]:
@@ -79,8 +77,9 @@ class Wanted(NamedTuple):
 @cluster_options()
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
     """Show the groups with type, state and coordinator."""
-    selection = _narrowed(selection, given["state"], given["type_"], ALL_STATES, ALL_TYPES)
-    return _run(settings, output, _wanted(selection, given))
+    states = parse_choices(given["state"], "state", ALL_STATES)
+    types = parse_choices(given["type_"], "types", ALL_TYPES)
+    return _run(settings, output, _wanted(selection, states, types, given))
 
 
 def kafka_form(
@@ -88,24 +87,19 @@ def kafka_form(
 ) -> int:
     """List as ``kafka-consumer-groups.sh --list`` does: the groups that it would show."""
     state, type_ = given["state"], given["type"]
-    selection = _narrowed(selection, state, type_, STATES, ALL_TYPES[:2])
+    states = parse_choices(state, "state", STATES)
+    types = parse_choices(type_, "types", ALL_TYPES[:2])
     shows_state = state is not None or not output.is_text or given["columns"] is not None
-    wanted = _wanted(selection, given)._replace(
-        consumer_only=True, complete=shows_state, kafkas=(type_ is not None, state is not None)
+    wanted = _wanted(selection, states, types, given)._replace(
+        complete=shows_state, kafkas=(type_ is not None, state is not None)
     )
     return _run(settings, output, wanted)
 
 
-def _narrowed(
-    selection: Selection, state: str | None, type_: str | None, states: Sequence[str],
-    types: Sequence[str],
-) -> Selection:  # fmt: skip
-    return selection._replace(
-        states=parse_choices(state, "state", states), types=parse_choices(type_, "types", types)
-    )
-
-
-def _wanted(selection: Selection, given: dict[str, Any]) -> Wanted:
+def _wanted(
+    selection: Selection, states: tuple[str, ...], types: tuple[str, ...], given: dict[str, Any]
+) -> Wanted:
+    selection = selection._replace(states=states, types=types)
     columns, sort, within = given["columns"], given["sort"], given["expiring_within"]
     known = LIST if within is None else EXPIRING
     chosen = columns_of.parse(columns, known, "--columns") if columns is not None else ()
@@ -163,21 +157,17 @@ def _listed(session: Session, output: Output, wanted: Wanted) -> list[GroupListi
     output.begin(wanted.shown, session.cluster_id)
     for error in found.errors:
         output.failed(error)
-    groups = _arranged(found.groups, wanted)
+    test = selection.lists({group.group for group in found.groups})
+    groups = [
+        group
+        for group in sorted(found.groups, key=lambda group: java_order(group.group))
+        if test(group.group) and (wanted.kafkas is None or group.is_consumer_group)
+    ]
     names = {group.group for group in groups}
     for word in (*selection.groups, *selection.open) if not found.errors else ():
         if not (word in names or (word in selection.open and any(map(glob(word), names)))):
             output.failed(no_match(word))
     return groups
-
-
-def _arranged(groups: list[GroupListing], wanted: Wanted) -> list[GroupListing]:
-    test = wanted.selection.lists({group.group for group in groups})
-    return [
-        group
-        for group in sorted(groups, key=lambda group: java_order(group.group))
-        if test(group.group) and (not wanted.consumer_only or group.is_consumer_group)
-    ]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -228,7 +218,9 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
     described = {description.group: description for description in found}
     questions = []
     for group in asked:
-        description = described.get(group.group) or _as_listed(group)
+        description = described.get(group.group) or GroupDescription(
+            group.group, group.type, group.state or "Unknown", group.protocol_type, "", None, ()
+        )
         values = committed[group.group]
         error = description.error
         if error is None and isinstance(values, KgError):
@@ -240,8 +232,3 @@ def _questions(session: Session, output: Output, groups: Sequence[GroupListing])
         else:
             questions.append(Question.of(description, values))
     return questions
-
-
-def _as_listed(group: GroupListing) -> GroupDescription:
-    state = group.state or "Unknown"
-    return GroupDescription(group.group, group.type, state, group.protocol_type, "", None, ())
