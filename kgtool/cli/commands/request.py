@@ -66,8 +66,11 @@ class Wanted(NamedTuple):
     yes: bool
 
     def request(self, version: int) -> Any:
-        """Make the message; refuse what can't be written, before anything is sent."""
-        return make_request(self.api, version, self.body)
+        """Make the message; refuse what can't be written or agreed to, before anything is sent."""
+        request = make_request(self.api, version, self.body)
+        if changes(request):
+            consent.require(self.yes, self.dry_run)
+        return request
 
 
 @declare(
@@ -196,7 +199,7 @@ def _only_show(output: Output, wanted: Wanted) -> int:
 
 def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
     if wanted.version is not None:  # what is wrong in the body is said without a cluster
-        _consent(wanted, wanted.request(wanted.version))
+        wanted.request(wanted.version)
     with open_session(settings) as session:
         session.connect()
         output.begin(REQUEST, session.cluster_id)
@@ -205,7 +208,6 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
             to = ANY if wanted.broker is None else wanted.broker
             version = session.run(common_version(session.cluster, to, schema_of(wanted.api)))
         request = wanted.request(version)
-        _consent(wanted, request)
         if wanted.broker is None:
             parts = session.run(route(session.cluster, request))
         else:
@@ -220,11 +222,6 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
         for answer in session.run(send_parts(session.cluster, parts, version)):
             _show(output, wanted, answer, version, settings.client_id)
     return output.finish()
-
-
-def _consent(wanted: Wanted, request: Any) -> None:
-    if changes(request):
-        consent.require(wanted.yes, wanted.dry_run)
 
 
 # -- showing ----------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from kgtool.changes.restore.backup import Backup, open_backup
 from kgtool.changes.restore.decide import GroupWish, Policy
 from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
 from kgtool.changes.restore.from_journal import check_cluster
+from kgtool.changes.restore.translate import Translator
 from kgtool.cli.commands.undo import living_options
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
@@ -78,25 +78,21 @@ def command(
             way_on = "--other-cluster goes on anyway"
             check_cluster(file, backup.cluster_id, session.cluster_id, way_on)
         _name_missing(output, backup, selection)
-        source: Callable[[], Iterable[GroupWish]] = partial(wishes, backup, selecting)
-        if by_time or checkpoints is not None:
-            points = (
-                translate.by_time(session, backup) if checkpoints is None
-                else translate.by_checkpoints(session, checkpoints)
-            )  # fmt: skip
-            translator = translate.Translator(points, output.failed)
-            source = partial(_translated, translator, source)
+        translator = None
+        if by_time:
+            translator = Translator(translate.by_time(session, backup), output.failed)
+        elif checkpoints is not None:
+            translator = Translator(translate.by_checkpoints(session, checkpoints), output.failed)
+
+        def source() -> Iterable[GroupWish]:
+            found = wishes(backup, selecting)
+            return found if translator is None else translator.translate(found)
+
         work = PutBack(session, output, options, source)
         work.run()
     if not work.done and not work.failed and not output.errors:
         output.note("The file has no offsets for this selection: there is nothing to restore.")
     return output.finish()
-
-
-def _translated(
-    translator: translate.Translator, source: Callable[[], Iterable[GroupWish]]
-) -> Iterable[GroupWish]:
-    return translator.translate(source())
 
 
 def _name_missing(output: Output, backup: Backup, selection: Selection) -> None:
