@@ -9,7 +9,7 @@ from kgtool.analysis.tables.quality import problem_text
 from kgtool.analysis.words import DAY_MS, about, count, duration, size, when
 from kgtool.cli.output import terminal
 from kgtool.cli.output.tables import draw, fit
-from kgtool.columns import COUNT, NAME, PLAIN, Column
+from kgtool.columns import COUNT, NAME, Column, Row, written
 from kgtool.text import escape, listed
 
 WIDTH = 80
@@ -47,22 +47,15 @@ class Page:
             path = self.mark + terminal.shorten(path[::-1], room - 1, "")[::-1]
         self.lines.append(f"  {path}: {text}")
 
-    def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def table(self, title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         """A table whose first column is a name, which is cut where there is no room."""
         if not rows:
             return
-        columns = []
-        for at, header in enumerate(head):
-            is_count = all(isinstance(row[at], int | None) for row in rows)
-            columns.append(
-                Column(str(at), header, COUNT if is_count else NAME if not at else PLAIN)
-            )
-        cells = [{str(at): _cell(value) for at, value in enumerate(row)} for row in rows]
-        sizes = fit(columns, cells).sizes
+        sizes = fit(columns, rows).sizes
         others = sum(sizes.values()) - sizes[columns[0]] + 2 * len(sizes)
         sizes[columns[0]] = min(sizes[columns[0]], max(self.width - others, _LEAST))
         self.lines += ["", self._bold(title)]
-        drawn = draw(columns, cells, sizes=sizes, mark=self.mark)
+        drawn = draw(columns, rows, sizes=sizes, mark=self.mark)
         self.lines += [f"  {line}" for line in drawn.splitlines()]
 
     def sparkline(self, values: Sequence[int], columns: int) -> str:
@@ -82,9 +75,15 @@ class Page:
 def render(facts: dict[str, Any], page: Page) -> str:
     """The whole summary."""
     _head(facts, page)
-    _whatif(facts["whatif"], page)
-    _live_tables(facts, page)
-    _removals(facts["removals"], page)
+    page.table("What if (MISSED: removed, then committed again; NEXT: without further commits)",
+               _WHATIF, facts["whatif"])  # fmt: skip
+    page.table("Expiring next", _EXPIRING, facts["expiring_next"])
+    days = [{**row, "until": f"until {when(facts['as_of_ms'] + row['day'] * DAY_MS)}"}
+            for row in facts["next_days"] if row["day"] <= DAYS]  # fmt: skip
+    page.table("Days ahead", _DAYS, days)
+    page.table("Live groups", _STATES, facts["groups_by_state"])
+    page.table("Most offsets", _FAMILIES, facts["largest_families"])
+    page.table("Removed so far", _REMOVALS, facts["removals"])
     _problems(facts["quality"], page)
     return "\n".join(page.lines)
 
@@ -139,66 +138,6 @@ def _growth(curve: list[dict[str, Any]], page: Page) -> None:
     page.say("Growth", line + words)
 
 
-def _whatif(rows: list[dict[str, Any]], page: Page) -> None:
-    page.table(
-        "What if (MISSED: removed, then committed again; NEXT: without further commits)",
-        ("RULES, RETENTION, CHECK", "REMOVED", "MISSED", "GROUPS", "LIVE", "NEXT"),
-        [
-            (f"{row['rules']}, {duration(row['retention_ms'])}, "
-             f"{duration(row['check_interval_ms'])}",
-             row["removed_offsets"], row["missed_offsets"], row["removed_groups"],
-             row["live_offsets"], row["next_offsets"])
-            for row in rows
-        ],
-    )  # fmt: skip
-
-
-def _live_tables(facts: dict[str, Any], page: Page) -> None:
-    page.table(
-        "Expiring next", ("GROUP", "GROUPS", "OFFSETS", "24H", "7D", "FIRST"),
-        [
-            (row["family"], row["groups"], row["offsets"], row["next_24h"], row["next_7d"],
-             when(row["next_expiry_ms"]))
-            for row in facts["expiring_next"]
-        ],
-    )  # fmt: skip
-    page.table(
-        "Days ahead", ("DAY", "OFFSETS", "GROUPS"),
-        [(f"until {when(facts['as_of_ms'] + row['day'] * DAY_MS)}", row["offsets"], row["groups"])
-         for row in facts["next_days"] if row["day"] <= DAYS],
-    )  # fmt: skip
-    page.table(
-        "Live groups", ("TYPE, STATE", "GROUPS", "OFFSETS", "24H", "7D", "NEVER"),
-        [
-            (_kind(row), *[row[name] for name in
-                           ("groups", "offsets", "next_24h", "next_7d", "never")])
-            for row in facts["groups_by_state"]
-        ],
-    )  # fmt: skip
-    page.table(
-        "Most offsets", ("GROUP", "GROUPS", "OFFSETS", "NEVER"),
-        [(row["family"], row["groups"], row["offsets"], row["never"])
-         for row in facts["largest_families"]],
-    )  # fmt: skip
-
-
-def _kind(row: dict[str, Any]) -> str:
-    if row["group_type"] is not None:
-        return f"{row['group_type']}, {row['group_state']}"
-    return "not told" if row["untold"] else "no group (orphaned offsets)"
-
-
-def _removals(rows: list[dict[str, Any]], page: Page) -> None:
-    page.table(
-        "Removed so far", ("CAUSE", "OF", "REMOVALS", "AT MOST AFTER DUE"),
-        [
-            (row["cause"] or "unknown", "offsets" if row["of_offset"] else "groups",
-             row["removals"], about(row["max_latency_ms"]) if row["cause"] != "explicit" else "-")
-            for row in rows
-        ],
-    )  # fmt: skip
-
-
 def _problems(quality: dict[str, Any], page: Page) -> None:
     page.plain("")
     if not quality["problem_files"]:
@@ -210,7 +149,51 @@ def _problems(quality: dict[str, Any], page: Page) -> None:
             page.place(file["path"], problem_text(problem))
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+# ---------------------------------------------------------------------------------------------
+# The tables
+
+
+def _counts(**headers: str) -> tuple[Column, ...]:
+    return tuple(
+        Column(key, header, COUNT, written(key, "{:,}".format)) for key, header in headers.items()
+    )
+
+
+def _combination(row: Row) -> str:
+    spans = (duration(row[key]) for key in ("retention_ms", "check_interval_ms"))
+    return ", ".join([row["rules"], *spans])
+
+
+def _kind(row: Row) -> str:
+    if row["group_type"] is not None:
+        return f"{row['group_type']}, {row['group_state']}"
+    return "not told" if row["untold"] else "no group (orphaned offsets)"
+
+
+def _after_due(row: Row) -> str:
+    return about(row["max_latency_ms"]) if row["cause"] != "explicit" else "-"
+
+
+_FAMILY = Column("family", "GROUP", NAME)
+_WHATIF = (
+    Column("combination", "RULES, RETENTION, CHECK", NAME, _combination),
+    *_counts(removed_offsets="REMOVED", missed_offsets="MISSED", removed_groups="GROUPS",
+             live_offsets="LIVE", next_offsets="NEXT"),
+)  # fmt: skip
+_EXPIRING = (
+    _FAMILY,
+    *_counts(groups="GROUPS", offsets="OFFSETS", next_24h="24H", next_7d="7D"),
+    Column("next_expiry_ms", "FIRST", text=lambda row: when(row["next_expiry_ms"])),
+)
+_DAYS = (Column("until", "DAY", NAME), *_counts(offsets="OFFSETS", groups="GROUPS"))
+_STATES = (
+    Column("kind", "TYPE, STATE", NAME, _kind),
+    *_counts(groups="GROUPS", offsets="OFFSETS", next_24h="24H", next_7d="7D", never="NEVER"),
+)
+_FAMILIES = (_FAMILY, *_counts(groups="GROUPS", offsets="OFFSETS", never="NEVER"))
+_REMOVALS = (
+    Column("cause", "CAUSE", NAME, lambda row: row["cause"] or "unknown"),
+    Column("of_offset", "OF", text=lambda row: "offsets" if row["of_offset"] else "groups"),
+    *_counts(removals="REMOVALS"),
+    Column("max_latency_ms", "AT MOST AFTER DUE", text=_after_due),
+)
