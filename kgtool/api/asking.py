@@ -222,14 +222,11 @@ class Asking(Connected):
         :raises UsageError: ``before`` or ``after`` is no whole number from 0 on.
         :raises KgError: the group has no committed offset, or they can't be read.
         """
-        from kgtool.queries.peek import Place, Window, find_places, read_around, read_window
+        from kgtool.queries.peek import Place, find_places, read_around
 
         specs = [] if topics is None else targets.specs(topics)
         before, after = targets.whole("before", before), targets.whole("after", after)
         found: dict[TopicPartition, list[Record] | KgError] = {}
-
-        def read(window: Window) -> list[Record]:
-            return self._run(read_window(self._cluster, window, committed_only=committed_only))
 
         with self._lock:
             for at, place in self._run(find_places(self._cluster, group, specs)).items():
@@ -237,7 +234,11 @@ class Asking(Connected):
                     found[at] = place
                     continue
                 try:
-                    found[at] = read_around(place, before, after, read)
+                    found[at] = self._run(
+                        read_around(
+                            self._cluster, place, before, after, committed_only=committed_only
+                        )
+                    )
                 except KgError as error:
                     found[at] = error
         return found

@@ -5,7 +5,7 @@ No group is touched: no member joins, and nothing is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
@@ -181,14 +181,26 @@ def _place(partition: TopicPartition, value: Any, ends: LogEnds) -> Place | KgEr
 # Reading
 
 
-def read_window(
-    cluster: Cluster, window: Window, *, committed_only: bool = False
+def read_around(
+    cluster: Cluster, place: Place, before: int, after: int, *, committed_only: bool = False
 ) -> Operation[list[Record]]:
-    """Return the records of a window in their order; needs READ on the topic.
+    """Return the records around a committed offset, in their order; needs READ on the topic.
 
     :param committed_only: without records of open or aborted transactions (KIP-98).
     :raises KgError: they can't be read.
     """
+    window: Window | None = place.window(before, after)
+    records: list[Record] = []
+    while window is not None:
+        records = yield from read_window(cluster, window, committed_only=committed_only)
+        window = window.wider(records, place.start)
+    return records
+
+
+def read_window(
+    cluster: Cluster, window: Window, *, committed_only: bool = False
+) -> Operation[list[Record]]:
+    """Return the records of one window, in their order."""
     kept = Kept(window)
     position = window.start
     attempt = empty = 0
@@ -211,21 +223,6 @@ def read_window(
         empty = empty + 1 if following == position else 0
         position = following
     return kept.records
-
-
-def read_around(
-    place: Place, before: int, after: int, read: Callable[[Window], list[Record]]
-) -> list[Record]:
-    """Return the records around a committed offset, in their order.
-
-    :param read: returns the records of one window.
-    """
-    window = place.window(before, after)
-    records = read(window)
-    while (wider := window.wider(records, place.start)) is not None:
-        window = wider
-        records = read(window)
-    return records
 
 
 def _refuse(error: KgError) -> None:

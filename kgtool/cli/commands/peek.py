@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kgtool.cli.options.declare import declare, flag, option
@@ -18,17 +18,18 @@ from kgtool.config import Settings
 from kgtool.errors import BrokerError, KgError
 from kgtool.model import ItemError, Target, TopicSpec
 from kgtool.net.session import Session
-from kgtool.queries.peek import Place, Record, Window, find_places, read_around, read_window
+from kgtool.queries.peek import Place, Record, find_places, read_around
 from kgtool.text import counted, escape
 
 FORMATS = ("auto", "text", "json", "hex")
 
 
 class Wanted(NamedTuple):
-    """How many records on both sides, and how their bytes are shown."""
+    """Which records on both sides, and how their bytes are shown."""
 
     before: int
     after: int
+    committed_only: bool
     keys: str
     values: str
 
@@ -64,21 +65,16 @@ def command(
     The group is not affected: no member joins it, and nothing is committed. It needs the ACL
     operation READ on the topic. --timeout is the longest time without a record.
     """
-    wanted = Wanted(before, after, key_format or format_, format_)
+    wanted = Wanted(before, after, read_committed, key_format or format_, format_)
     with open_session(settings) as session:
         groups = as_named(session, output, selection, PEEK)
         places = {group: _places(session, output, group, topics) for group in groups}
     output.page()
     with open_session(settings, progress=True) as session:
-
-        def read(window: Window) -> list[Record]:
-            reading = read_window(session.cluster, window, committed_only=read_committed)
-            return session.run(reading)
-
         for group, found in places.items():
             for place in found:
                 if not output.reader_gone:
-                    _peek(output, read, group, place, wanted)
+                    _peek(session, output, group, place, wanted)
     return output.finish()
 
 
@@ -100,12 +96,13 @@ def _places(
     return places
 
 
-def _peek(
-    output: Output, read: Callable[[Window], list[Record]], group: str, place: Place,
-    wanted: Wanted,
-) -> None:  # fmt: skip
+def _peek(session: Session, output: Output, group: str, place: Place, wanted: Wanted) -> None:
     try:
-        records = read_around(place, wanted.before, wanted.after, read)
+        reading = read_around(
+            session.cluster, place, wanted.before, wanted.after,
+            committed_only=wanted.committed_only,
+        )  # fmt: skip
+        records = session.run(reading)
     except KgError as error:
         if isinstance(error, BrokerError):  # say which ACL is missing
             error = denied.explain(error, denied.COMMIT, topic=place.partition.topic)
