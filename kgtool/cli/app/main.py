@@ -145,7 +145,10 @@ def _run(arguments: list[str]) -> int:
         return _fail(error, output)
     finally:
         output.close_pager()
-        _restore_sigterm(previous)
+        if previous is not None:
+            import signal
+
+            signal.signal(signal.SIGTERM, previous)
 
 
 def _dispatch(arguments: list[str], output: Output) -> int:
@@ -269,10 +272,3 @@ def _on_sigterm() -> Any:
         return signal.signal(signal.SIGTERM, terminate)
     except ValueError:
         return None  # not the main thread, whose matter signals are
-
-
-def _restore_sigterm(previous: Any) -> None:
-    if previous is not None:
-        import signal
-
-        signal.signal(signal.SIGTERM, previous)

@@ -62,7 +62,13 @@ def command(
             writer.finish()
     output.done += writer.groups
     if not is_stream:
-        _report(output, writer, time.monotonic() - began)
+        path, seconds = shell_word(str(out)), time.monotonic() - began
+        output.row(rows.of(writer, BACKUP, path=str(out), seconds=round(seconds, 3)))
+        output.text(
+            f"Saved {writer.offsets:,} committed offsets of {counted(writer.groups, 'group')} "
+            f"to {out} ({writer.bytes:,} bytes, {seconds:.1f} s)."
+        )
+        output.text(f"Next: kgtool diff {path}, or kgtool restore {path}")
     return output.finish()
 
 
@@ -78,13 +84,3 @@ def _check(output: Output, out: Path, overwrite: bool) -> None:
         raise ConfigError(f"The file {out} exists.", hint="--overwrite replaces it.")
     if not out.parent.is_dir():
         raise ConfigError(f"There is no folder {out.parent} for the backup.")
-
-
-def _report(output: Output, writer: BackupWriter, seconds: float) -> None:
-    path = shell_word(str(writer.path))
-    output.row(rows.of(writer, BACKUP, path=str(writer.path), seconds=round(seconds, 3)))
-    output.text(
-        f"Saved {writer.offsets:,} committed offsets of {counted(writer.groups, 'group')} "
-        f"to {writer.path} ({writer.bytes:,} bytes, {seconds:.1f} s)."
-    )
-    output.text(f"Next: kgtool diff {path}, or kgtool restore {path}")

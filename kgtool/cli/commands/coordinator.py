@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
@@ -30,8 +28,15 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     with open_session(settings) as session:
         groups = as_named(session, output, selection, COORDINATOR)
         found = session.run(locate_groups(session.cluster, groups))
-    rows = list(map(_row, found.placements))
-    for row, placement in zip(rows, found.placements, strict=True):
+    rows = []
+    for placement in found.placements:
+        broker = placement.coordinator
+        row = rows_of.of(
+            placement, COORDINATOR, loading=placement.is_loading,
+            coordinator=broker and broker.id, host=broker and broker.host,
+            port=broker and broker.port,
+        )  # fmt: skip
+        rows.append(row)
         output.item(row, placement.error)
     for error in found.errors:
         output.failed(error)
@@ -39,15 +44,6 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
     for placement in found.placements:
         _remark(output, placement)
     return output.finish()
-
-
-def _row(placement: Placement) -> dict[str, Any]:
-    broker = placement.coordinator
-    return rows_of.of(
-        placement, COORDINATOR, loading=placement.is_loading,
-        coordinator=broker.id if broker else None,
-        host=broker.host if broker else None, port=broker.port if broker else None,
-    )  # fmt: skip
 
 
 def _remark(output: Output, placement: Placement) -> None:

@@ -206,7 +206,7 @@ def _compare(
             elif before is not None and after is not None:
                 output.done += 1
                 rows += compare(group, before, after, with_topic_ids=same_cluster)
-        fields = [_fields(row) for row in rows]
+        fields = [rows_of.moved(row, DIFF) for row in rows]
         for each in fields:
             output.row(each)
         table.add(fields)
@@ -214,11 +214,6 @@ def _compare(
     for error in (*one.errors, *other.errors):
         output.failed(error)
     return counts
-
-
-def _fields(row: DiffRow) -> dict[str, Any]:
-    old, new = (value.offset if value else None for value in (row.old, row.new))
-    return rows_of.of(row, DIFF, old_offset=old, new_offset=new)
 
 
 def _finish(output: Output, counts: Counter[str]) -> int:

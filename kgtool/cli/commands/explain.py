@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgtool.changes.explain import Explanation, explain_group
+from kgtool.changes.explain import explain_group
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
@@ -29,17 +29,13 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
         for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))
             output.text("\n" if number else "", end="")
-            _show(output, found)
+            output.text(explain.text(found, now_ms(), output.table_width), end="")
+            output.row(explain.row(found))
+            error = found.description.error
+            if error is not None and not found.was_there:
+                output.failed(error)
+                continue
+            output.done += 1
+            for problem in found.errors:
+                output.failed(problem)
     return output.finish()
-
-
-def _show(output: Output, found: Explanation) -> None:
-    output.text(explain.text(found, now_ms(), output.table_width), end="")
-    output.row(explain.row(found))
-    error = found.description.error
-    if error is not None and not found.was_there:
-        output.failed(error)
-        return
-    output.done += 1
-    for problem in found.errors:
-        output.failed(problem)

@@ -83,6 +83,12 @@ def deletion(row: GroupDeletion | OffsetDeletion) -> dict[str, Any]:
     return {**row._asdict(), "error": error_object(row.error) if row.error else None}
 
 
+def moved(item: Any, columns: Iterable[Column]) -> dict[str, Any]:
+    """Return a row of an item with ``old`` and ``new``, of which the offsets are shown."""
+    old, new = (value and value.offset for value in (item.old, item.new))
+    return of(item, columns, old_offset=old, new_offset=new)
+
+
 def of(item: Any, columns: Iterable[Column], **others: Any) -> dict[str, Any]:
     """Return an item as a row: its fields by the columns' keys, but for ``others``."""
     row = {key: others[key] if key in others else getattr(item, key) for key in keys(columns)}

@@ -111,5 +111,4 @@ class Plan:
 
 def row_of(row: PutRow) -> dict[str, Any]:
     """Return a row for the JSON and its like."""
-    old, new = (value.offset if value else None for value in (row.old, row.new))
-    return rows_of.of(row, RESTORE, old_offset=old, new_offset=new)
+    return rows_of.moved(row, RESTORE)
