@@ -55,12 +55,13 @@ class State:
         if raw is None and place.kind() == "full" and not all(map(_is_run, place.names())):
             raise ConfigError(f"{place.base} is not empty, and holds no state of analyze.")
         self.before = Before() if raw is None or rebuild else _parsed(place, raw)
-        gone = set(self.before.runs) - set(place.names() if raw else [])
+        names = place.names() if raw else []
+        gone = [run for run in self.before.runs if run not in names or _is_empty(place, run)]
         if gone:
             raise ConfigError(
-                f"{place.base} lacks {', '.join(sorted(gone))}: give --rebuild to start again."
+                f"{place.base} lacks the files of {', '.join(gone)}: give --rebuild to start again."
             )
-        numbers = [int(name[4:]) for name in place.names() if _is_run(name)] if raw else []
+        numbers = [int(name[4:]) for name in names if _is_run(name)]
         self._run = f"run-{max(numbers, default=0) + 1:06}"
         self._inputs = Inputs([], None, [], [], [])
         self._told: dict[str, Any] = {}
@@ -201,3 +202,7 @@ def _gaps(files: Sequence[InputFile], seen: Seen) -> list[str]:
 
 def _is_run(name: str) -> bool:
     return name.startswith("run-")
+
+
+def _is_empty(place: Place, run: str) -> bool:
+    return not any(name.endswith(".parquet") for name in place.names(run))

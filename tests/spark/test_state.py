@@ -18,8 +18,10 @@ from kgtool.analysis.input import scenarios, sources
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.analysis.spark.places import Folder
+from kgtool.analysis.spark.remote import Store
 from kgtool.analysis.state import State, told
 from kgtool.cli.app.main import main
+from kgtool.errors import ConfigError
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.spark.test_random_logs import write_log
@@ -162,10 +164,11 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ):
         status, _, err = analyze(capsys, *words)
         assert (status, said in err) == (2, True), err
-    # A part of it was damaged, was deleted, can't be read.
+    # A part of it was damaged, was deleted with and without its folder, can't be read.
     (kept,) = (path for path in state.iterdir() if path.name.startswith("run-"))
     for damage in (
         lambda: next(kept.iterdir()).write_bytes(b"PAR1"),
+        lambda: next(kept.iterdir()).unlink(),
         lambda: kept.rename(tmp_path / "elsewhere"),
         lambda: (state / "state.json").write_text("{}"),
     ):
@@ -174,6 +177,22 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert (status, err.splitlines()[-1].endswith("give --rebuild to start again.")) == (
             2, True,
         ), err  # fmt: skip
+
+
+def test_the_files_of_a_run_are_gone(spark: Any, tmp_path: Path) -> None:
+    """Was: the folder that is left was taken for a run that had read nothing."""
+    run(Local, [log(tmp_path / "log", 0, ("a", 1))], tmp_path / "state")
+    (kept,) = (tmp_path / "state").glob("run-*")
+    for place in (Folder(f"{tmp_path}/state"), Store(spark, (tmp_path / "state").as_uri())):
+        assert State(place, rebuild=False).earlier == [f"{place.base}/{kept.name}"]
+        files = {path: path.read_bytes() for path in kept.iterdir()}
+        for path in files:
+            path.unlink()
+        with pytest.raises(ConfigError, match=f"lacks the files of {kept.name}: give --rebuild"):
+            State(place, rebuild=False)
+        assert State(place, rebuild=True).earlier == []
+        for path, data in files.items():
+            path.write_bytes(data)
 
 
 KILLED = """

@@ -75,9 +75,9 @@ class Folder:
             return "file"
         return "full" if self.names() else "empty"
 
-    def names(self) -> list[str]:
-        """What is in it."""
-        return [path.name for path in self._path.iterdir()]
+    def names(self, folder: str = ".") -> list[str]:
+        """What is in it, or in a folder of it."""
+        return [path.name for path in (self._path / folder).iterdir()]
 
     def remove(self, name: str) -> None:
         """Delete a file or folder, if it is there."""

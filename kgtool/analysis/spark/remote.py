@@ -131,9 +131,10 @@ class Store:
         return "full" if len(self._system.listStatus(self._path)) else "empty"
 
     @_jvm_errors()
-    def names(self) -> list[str]:
-        """What is in that folder."""
-        return [str(each.getPath().getName()) for each in self._system.listStatus(self._path)]
+    def names(self, folder: str = ".") -> list[str]:
+        """What is in that folder, or in a folder of it."""
+        found = self._system.listStatus(self._path_class(self._path, folder))
+        return [str(each.getPath().getName()) for each in found]
 
     @_jvm_errors()
     def remove(self, name: str) -> None:
