@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,15 +13,18 @@ import pytest
 
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.scenarios import Scenario
+from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.analysis.report import facts, html_page
+from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.cli.reports.analyze_summary import Page as Terminal
 from kgtool.cli.reports.analyze_summary import render
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.report_facts import HOSTILE
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.retention.truth import DATA, INTERVAL_MS, RETENTION_MS, truth
-from tests.spark.test_random_logs import _fast_crc
+from tests.spark.test_random_logs import RETENTION_MS as LOG_RETENTION_MS
+from tests.spark.test_random_logs import _fast_crc, write_log
 from tests.support.browser import Page, browser
 from tests.support.tables import Make
 
@@ -140,6 +145,38 @@ def test_an_input_that_tells_little(engine: Make, chromium: Page, tmp_path: Path
     assert "Overdue" not in chromium.texts(".tile span")
     shown = chromium.texts("main .card:not([hidden]) h2")
     assert shown == ["Largest families of groups", "Tables"]
+
+
+def test_a_report_has_its_rows_in_one_order(spark: Any, tmp_path: Path) -> None:
+    """Was: rows of as many commits, say, came in any order, another one in every run."""
+    write_log(tmp_path, 5, kip_848=True, groups_in_all=60)
+    basis = sources.basis(None, "4.1", LOG_RETENTION_MS, INTERVAL_MS)
+    scenarios = tuple(
+        Scenario(RULE_SETS["4.1"], retention_ms, INTERVAL_MS)
+        for retention_ms in (LOG_RETENTION_MS, LOG_RETENTION_MS // 2)
+    )
+    wanted = Wanted(scenarios, 3 * DAY_MS, 60_000, days=3, gaps=True)
+    files = sources.find([str(tmp_path)]).files
+    one, other = (Analysis(each, files, basis, None, wanted) for each in (Local(), OnSpark(spark)))
+    sizes = {}
+    for name in facts.SHOWN.keys() - {"quality"}:
+        rows, same = _rows(one, name), _rows(other, name)
+        assert rows == same, name
+        keys = [column for column, _ in facts.SHOWN[name].best]
+        placed = defaultdict(set)
+        for row in rows:
+            placed[tuple(row[key] for key in keys)].add(repr(row))
+        assert set(map(len, placed.values())) <= {1}, (name, keys)
+        sizes[name] = len(placed)
+    assert sizes.pop("orphans") == 0 and min(sizes.values()) > 1, sizes
+
+
+def _rows(analysis: Analysis, name: str) -> list[dict[str, Any]]:
+    def told(batches: Iterable[Any]) -> Iterator[bytes]:
+        return (json.dumps(batch.to_pylist()).encode() for batch in batches)
+
+    found = analysis.mapped(name, facts.SHOWN[name].best, told)
+    return [row for block in found for row in json.loads(block)]
 
 
 @pytest.fixture(scope="module")

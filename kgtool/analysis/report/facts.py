@@ -35,9 +35,18 @@ class Shown(NamedTuple):
     title: str
     note: str = ""
     best: tuple[tuple[str, str], ...] = ()
-    """Its order: columns, each with a direction; what is missing comes last."""
+    """Its order: columns, each with a direction; what is missing comes last. No two rows are equal
+    in all of them, or every report would have another order."""
     commands: tuple[tuple[str, ...], ...] = ()
     """What a row's reader may want to run: the first of which all ``{column}`` are known."""
+
+
+def _by(*columns: str) -> tuple[tuple[str, str], ...]:
+    """An order; a column with a minus has its greatest values first."""
+    return tuple(
+        (each.removeprefix("-"), "descending" if each[0] == "-" else "ascending")
+        for each in columns
+    )
 
 
 _EXPLAIN = ("kgtool", "explain", "--group", "{group}")
@@ -48,35 +57,37 @@ _LIST = ("kgtool", "list", "--match", "{family}")
 _COORDINATOR = ("kgtool", "coordinator", "--group", "{group}")
 SHOWN: Final = {
     "groups": Shown(
-        "Groups", "most offsets first", (("live_offsets", "descending"), ("group", "ascending")),
-        (_EXPLAIN,),
+        "Groups", "most offsets first", _by("-live_offsets", "group", "log_partition"), (_EXPLAIN,)
     ),
     "live": Shown(
         "Live offsets", "first to expire first",
-        (("expires_at_ms", "ascending"), ("group", "ascending")), (_DESCRIBE,),
+        _by("expires_at_ms", "group", "topic", "partition"), (_DESCRIBE,),
     ),
     "losses": Shown(
         "Losses", "what was committed again later first",
-        (("committed_again_ms", "ascending"), ("lost_at_ms", "ascending")), (_KEEP,),
+        _by("committed_again_ms", "lost_at_ms", "group", "topic", "partition", "rules",
+            "retention_ms", "check_interval_ms"), (_KEEP,),
     ),
     "removals": Shown(
-        "Removals", "latest first", (("removed_at_ms", "descending"), ("group", "ascending")),
-        (_EXPLAIN,),
+        "Removals", "latest first",
+        _by("-removed_at_ms", "group", "topic", "partition", "cause", "expires_at_ms"), (_EXPLAIN,),
     ),
     "overdue": Shown(
         "Overdue", "longest overdue first",
-        (("overdue_ms", "descending"), ("group", "ascending")), (_COORDINATOR,),
+        _by("-overdue_ms", "group", "topic", "partition"), (_COORDINATOR,),
     ),
-    "partitions": Shown("Partitions", "largest first", (("bytes", "descending"),)),
-    "writers": Shown("Writers", "most commits first", (("commits", "descending"),), (_LIST,)),
+    "partitions": Shown("Partitions", "largest first", _by("-bytes", "log_partition")),
+    "writers": Shown(
+        "Writers", "most commits first", _by("-commits", "bucket_ms", "family"), (_LIST,)
+    ),
     "transactions": Shown(
-        "Open transactions", "oldest first", (("since_ms", "ascending"),), (_EXPLAIN,)
+        "Open transactions", "oldest first",
+        _by("since_ms", "group", "producer_id", "producer_epoch"), (_EXPLAIN,),
     ),
-    "orphans": Shown("Orphans", "", (("group", "ascending"), ("topic", "ascending")), (_DESCRIBE,)),
-    "gaps": Shown("Gaps", "longest first", (("longest_gap_ms", "descending"),), (_LIST,)),
+    "orphans": Shown("Orphans", "", _by("group", "topic", "partition"), (_DESCRIBE,)),
+    "gaps": Shown("Gaps", "longest first", _by("-longest_gap_ms", "family"), (_LIST,)),
     "upgrades": Shown(
-        "Upgrade to KIP-848", "most offsets lost first",
-        (("lost_offsets", "descending"), ("group", "ascending")), (_EXPLAIN,),
+        "Upgrade to KIP-848", "most offsets lost first", _by("-lost_offsets", "group"), (_EXPLAIN,)
     ),
     "quality": Shown(
         "Files", "damaged ones first",
