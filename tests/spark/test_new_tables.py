@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import struct
 import uuid
 from collections import Counter, defaultdict
@@ -17,6 +19,8 @@ from kgtool.analysis.fold.whatif.replay import TOMBSTONE
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.cli.output.output import Output
+from kgtool.cli.reports.analyze_table import put_table
 from kgtool.protocol.plan import encode
 from kgtool.records import Record, batch, control, record_types
 from kgtool.records.offset_commit import OffsetCommitValue
@@ -181,6 +185,23 @@ def test_as_a_walk_finds_them(engine: Make, tmp_path: Path) -> None:
     upgrades = dicts(analysis, "upgrades")
     same(upgrades, walk.upgrades())
     assert sum(row["lost_offsets"] for row in upgrades) > 10
+
+
+def test_rows_are_put_out_in_one_order(engine: Make, tmp_path: Path) -> None:
+    """Was: partitions in none at all, and what a family wrote or a group holds in any."""
+    write_log(tmp_path, 5, kip_848=True, groups_in_all=135)
+    basis = sources.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
+    analysis = Analysis(engine(), sources.find([str(tmp_path)]).files, basis, None, WANTED)
+    for name, keys in (
+        ("partitions", ("log_partition",)),
+        ("writers", ("family", "bucket_ms")),
+        ("transactions", ("group", "producer_id", "producer_epoch")),
+    ):
+        out = io.StringIO()
+        put_table(analysis, name, Output("ndjson", "analyze", out))
+        rows = [json.loads(line) for line in out.getvalue().splitlines()]
+        places = [tuple(row[key] for key in keys) for row in rows]
+        assert len(places) > 2 and places == sorted(set(places)), name
 
 
 @pytest.mark.parametrize("name", ["pre-2.1", "2.4", "4.1"])

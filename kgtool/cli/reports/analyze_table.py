@@ -24,6 +24,8 @@ _ORDER = (
     "bucket_start_ms", "rules", "retention_ms", "check_interval_ms", "family", "group", "topic",
     "partition", "removed_at_ms", "lost_at_ms", "path",
 )  # fmt: skip
+_TIES = ("bucket_ms", "log_partition", "producer_id", "producer_epoch")
+"""What orders the rows that are equal in all columns of ``_ORDER``."""
 _NAMES = ("group", "topic", "family", "path")
 _NEEDED = ("cause", "overdue_ms", "removed_offsets", "live_offsets")
 """What a table is for, besides the columns of its order: always there."""
@@ -40,7 +42,7 @@ def put_table(analysis: Any, name: str, output: Output) -> None:
     """All rows in the formats for programs, the first ones as text."""
     kinds = dict(schema.TABLES[name])
     output.begin(list(kinds), output.cluster_id)
-    keys = [name for name in _ORDER if name in kinds]
+    keys = [name for name in (*_ORDER, *_TIES) if name in kinds]
     order = ["group", *keys] if "group" in keys else keys
     if output.is_text:
         rows = list(analysis.rows(name, order, SHOWN_ROWS + 1))
