@@ -1,9 +1,4 @@
-"""Finds the timestamp of the record at an offset in raw record batches; pure, no requests.
-
-Nothing is decompressed. Of a compressed batch the header tells the range that the timestamps lie
-in (``DefaultRecordBatch``: baseTimestamp is that of the first record, maxTimestamp the largest),
-which is an answer where both are the same or the batch's first record is the one.
-"""
+"""Finds the timestamp of the record at an offset in raw record batches; pure, no requests."""
 
 from __future__ import annotations
 
@@ -16,7 +11,6 @@ from kgtool.records.batch import PREFIX_SIZE, Batch, read_header, read_records
 
 NO_TIMESTAMP = -1
 _OLD_HEADER = struct.Struct(">qiIbbq")
-_DELETE_HORIZON = 0x40
 
 
 class Timestamp(NamedTuple):
@@ -25,20 +19,13 @@ class Timestamp(NamedTuple):
     ms: int | None
 
 
-class Span(NamedTuple):
-    """The record is in a compressed batch whose timestamps are ``low`` to ``high`` ms."""
-
-    low: int
-    high: int
-
-
 class ReadOn(NamedTuple):
     """There is no such record before ``offset``; -1 if not one whole batch was there."""
 
     offset: int
 
 
-Answer = Timestamp | Span | ReadOn
+Answer = Timestamp | ReadOn
 
 
 def first_timestamp(data: bytes, offset: int, aborted: Iterable[tuple[int, int]] = ()) -> Answer:
@@ -92,25 +79,16 @@ class Aborted:
         return batch.is_control or (batch.is_transactional and batch.producer_id in self._open)
 
 
-def _in_batch(data: bytes, batch: Batch, offset: int) -> Answer | None:
-    if batch.last_offset < offset:
-        return None
-    if batch.is_append_time:
-        return _timestamp(batch.max_timestamp_ms)
-    if not batch.is_compressed:
-        return _in_records(data, batch, offset)
-    if batch.attributes & _DELETE_HORIZON:  # baseTimestamp is no record's time then (KIP-534)
-        return _timestamp(batch.max_timestamp_ms)
-    low, high = batch.base_timestamp_ms, batch.max_timestamp_ms
-    return _timestamp(low) if low == high or batch.base_offset >= offset else Span(low, high)
-
-
 def _timestamp(ms: int) -> Timestamp:
     return Timestamp(None if ms == NO_TIMESTAMP else ms)
 
 
-def _in_records(data: bytes, batch: Batch, offset: int) -> Timestamp | None:
-    """Walk the records of an uncompressed batch; compaction may have taken any of them."""
+def _in_batch(data: bytes, batch: Batch, offset: int) -> Timestamp | None:
+    """Walk the records; compaction may have taken any of them."""
+    if batch.last_offset < offset:
+        return None
+    if batch.is_append_time:
+        return _timestamp(batch.max_timestamp_ms)
     try:
         later = (record for record in read_records(data, batch) if record.offset >= offset)
         found = next(later, None)

@@ -1,8 +1,7 @@
 """How old unread records are: the timestamp of the record at each committed offset (Fetch).
 
 One Fetch a leader brings the beginning of every partition asked for, a few kB each; what did not
-fit is fetched batch by batch. Nothing is decompressed here: where the header of a compressed batch
-leaves the time open, its broker is asked instead (ListOffsets by timestamp, by bisection).
+fit is fetched batch by batch.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import fetch
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
-from kgtool.queries.offsets.batch_times import ReadOn, Span, Timestamp, first_timestamp
+from kgtool.queries.offsets.batch_times import ReadOn, Timestamp, first_timestamp
 from kgtool.queries.offsets.positions import ranges_at
-from kgtool.queries.offsets.ranges import offsets_request
 
 GLANCE_BYTES = 20 * 1024
 """Of each partition in the first Fetch: more than a batch of a producer's default batch.size."""
@@ -32,8 +30,6 @@ SINGLES_AT_ONCE = 50
 """Whole batches (1 MB by default, at most) that are in memory at a time."""
 ROUNDS = 20
 """How many batches without a record (markers, aborted, compacted) are passed over."""
-BISECTIONS = 40
-"""Steps of the search: 2 ** 40 ms are 35 years."""
 
 
 class Position(NamedTuple):
@@ -57,7 +53,6 @@ def first_unread(
     """
     found: Times = {}
     open_at = {position: position.offset for position in dict.fromkeys(positions)}
-    spans: dict[Position, Span] = {}
     for number in range(ROUNDS):
         answers = yield from _fetch_all(cluster, open_at, isolation, is_glance=number == 0)
         for position, answer in answers.items():
@@ -66,8 +61,6 @@ def first_unread(
                 found[position] = answer.ms
             elif isinstance(answer, KgError):
                 found[position] = answer
-            elif isinstance(answer, Span):
-                spans[position] = answer
             elif answer.offset >= position.end or (number and answer.offset <= before):
                 found[position] = None
             else:
@@ -75,7 +68,6 @@ def first_unread(
         if not open_at:
             break
     found.update(dict.fromkeys(open_at))
-    found.update((yield from _bisect(cluster, spans, isolation)))
     return found
 
 
@@ -172,62 +164,6 @@ def _by_partition(rows: dict[Position, Any]) -> dict[TopicPartition, Any]:
             found[position.partition] = answer
         elif not isinstance(found.get(position.partition), KgError):
             found.setdefault(position.partition, {})[position] = answer
-    return found
-
-
-# ---------------------------------------------------------------------------------------------
-# The time of a record within a compressed batch
-
-
-def _bisect(
-    cluster: Cluster, spans: dict[Position, Span], isolation: int
-) -> Operation[dict[Position, int]]:
-    """Find each record's timestamp by asking for the first record that is at least so young.
-
-    Exact where a batch's timestamps ascend, as they do unless a producer sets them otherwise;
-    always within the batch's own range, and its lower end where the broker does not answer.
-    """
-    low = {position: span.low for position, span in spans.items()}
-    high = {position: span.high for position, span in spans.items()}
-    for _ in range(BISECTIONS):
-        asked = {p: (low[p] + high[p] + 1) // 2 for p in spans if low[p] < high[p]}
-        if not asked:
-            break
-        answers = yield from _offsets_at(cluster, asked, isolation)
-        for position, middle in asked.items():
-            row = answers.get(position)
-            if row is None:
-                high[position] = low[position]
-            elif row.offset < 0 or row.offset > position.offset:
-                high[position] = middle - 1
-            elif row.offset == position.offset:
-                low[position] = high[position] = row.timestamp
-            else:
-                low[position] = min(max(middle, row.timestamp), high[position])
-    return low
-
-
-def _offsets_at(
-    cluster: Cluster, asked: dict[Position, int], isolation: int
-) -> Operation[dict[Position, Any]]:
-    calls: list[Call] = []
-    layers: list[list[Position]] = []
-    per_leader = grouped((cluster.leader(position.partition), position) for position in asked)
-    for leader, mine in per_leader.items():
-        for layer in _layers(mine):
-            layers.append(layer)
-            times = {position.partition: asked[position] for position in layer}
-            calls.append(Call(leader, offsets_request(times, times, isolation)))
-    replies = yield calls
-    found: dict[Position, Any] = {}
-    for layer, reply in zip(layers, replies, strict=True):
-        if isinstance(reply, KgError):
-            continue
-        rows = {(t.name, row.partition): row for t in reply.topics for row in t.partitions}
-        for position in layer:
-            row = rows.get(position.partition)
-            if row is not None and not row.error_code:
-                found[position] = row
     return found
 
 
