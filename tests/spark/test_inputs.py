@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kgtool.analysis.input.find import find
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.read_frame import find_frame
 from kgtool.analysis.spark.remote import find_remote
 from kgtool.analysis.tables_out import out_place, write_tables
 from kgtool.errors import ConfigError, UsageError
@@ -220,6 +222,34 @@ def test_parquet_below_any_folder_and_without_a_zone(spark: Any, tmp_path: Path)
             assert found.last_record_ms == local.last_record_ms == newest
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_times_without_a_zone_are_utc_wherever_they_come_from(spark: Any, tmp_path: Path) -> None:
+    """Was: a frame's were the session's, and what its clocks leave out in spring an hour off."""
+    rows = parquet.read_table(SAMPLE)
+    spring = pa.array([datetime(2026, 3, 8, 2, 30)] * len(rows), pa.timestamp("us"))
+    at = rows.schema.get_field_index("timestamp")
+    parquet.write_table(rows.set_column(at, "timestamp", spring), tmp_path / "rows.parquet")
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    conf.set("fs.viewfs.mounttable.spring.link./data", tmp_path.as_uri())
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.read.parquet(str(tmp_path))
+        assert dict(frame.dtypes)["timestamp"] == "timestamp_ntz"
+        newest = [
+            Analysis(engine, inputs.files, BASIS).last_record_ms
+            for engine, inputs in (
+                (Local(), find([str(tmp_path)])),
+                (OnSpark(spark), find([str(tmp_path)])),
+                (OnSpark(spark), find_remote(spark, find(["viewfs://spring/data"]))),
+                (OnSpark(spark, rows=frame), find_frame(frame)),
+            )
+        ]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    moment = datetime(2026, 3, 8, 2, 30, tzinfo=timezone.utc)
+    assert newest == [int(moment.timestamp() * 1000)] * 4
 
 
 def test_the_same_on_another_file_system_in_many_splits(

@@ -13,6 +13,7 @@ from kgtool.analysis.input import formats
 from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, InputFile, Inputs
 from kgtool.analysis.input.readers import parquet_rows
 from kgtool.analysis.spark.packed import BLOBS, packed
+from kgtool.analysis.spark.read_parquet import TIMES
 from kgtool.errors import UsageError
 
 NAME = "DataFrame"
@@ -28,7 +29,7 @@ def find_frame(frame: DataFrame) -> Inputs:
     kinds = dict(frame.dtypes)
     wrong = [name for name in ("key", "value") if kinds.get(name) != "binary"]
     at = kinds.get("timestamp")
-    if wrong or at not in (None, "timestamp", "timestamp_ntz"):
+    if wrong or at not in (None, *TIMES):
         had = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes[:10])
         raise UsageError(
             "A DataFrame needs the columns of Spark's Kafka source: key and value, binary, and "
@@ -51,16 +52,14 @@ def read_frame(frame: DataFrame, as_of_ms: int | None, detail: Detail) -> DataFr
         frame = frame.orderBy("timestamp")
     # Without a partition a group's records are together all the same.
     nowhere = F.expr(f"-2 - coalesce(pmod(xxhash64({_GROUP}), {BUCKETS}), 0)")
-    at_ms = F.lit(0)
-    if "timestamp" in kinds:
-        at_ms = F.unix_millis(F.col("timestamp").cast("timestamp"))
+    at_ms = TIMES[kinds["timestamp"]] if "timestamp" in kinds else "0"
     rows = frame.select(
         F.lit(NAME).alias("path"),
         (F.col("partition") if "partition" in kinds else nowhere).cast("int").alias("partition"),
         (F.col("offset") if "offset" in kinds else F.monotonically_increasing_id())
         .cast("bigint")
         .alias("offset"),
-        F.coalesce(at_ms, F.lit(0)).cast("bigint").alias("timestamp_ms"),
+        F.expr(f"cast(coalesce({at_ms}, 0) as bigint)").alias("timestamp_ms"),
         "key",
         "value",
     )

@@ -18,13 +18,15 @@ from kgtool.analysis.spark.packed import BLOBS, packed
 from kgtool.analysis.spark.remote import GLOB
 from kgtool.errors import ConfigError
 
-_MS = {
+TIMES = {
     "timestamp": "unix_millis(timestamp)",
-    # Without a zone it is UTC, whatever the session's is.
-    "timestamp_ntz": "timestampdiff(MILLISECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', timestamp)",
-    "bigint": "timestamp div 1000000",
+    # Without a zone it is UTC, whatever the session's is, whose clocks leave out an hour in spring.
+    "timestamp_ntz": "1000 * cast(cast(timestamp - TIMESTAMP_NTZ'1970-01-01 00:00:00' "
+    "as interval second) as decimal(20, 6))",
 }
 """The column ``timestamp`` in ms, by its type."""
+_MS = {**TIMES, "bigint": "timestamp div 1000000"}
+"""... and in nanoseconds."""
 
 
 def read_parquet(
@@ -86,7 +88,7 @@ def _rows(
         F.col("_metadata.file_path").alias("path"),
         F.col("partition").cast("int").alias("partition"),
         F.col("offset").cast("bigint").alias("offset"),
-        F.coalesce(F.expr(_MS[kinds["timestamp"]]), F.lit(0)).alias("timestamp_ms"),
+        F.expr(f"cast(coalesce({_MS[kinds['timestamp']]}, 0) as bigint)").alias("timestamp_ms"),
         "key",
         "value",
     )
