@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import runpy
+import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from tests.bench.analyzing import Log
 from tests.bench.measure import Command, Run
-from tests.cli.run import Result
+from tests.cli.run import ROOT, Result
+from tests.support.clients import wait_for
 
 pytestmark = pytest.mark.spark
 RECORDS = 20_000
@@ -33,6 +37,39 @@ def test_one_hot_group_and_ten_differ_in_nothing_else(tmp_path: Path) -> None:
     one, ten = (Log(tmp_path, f"log{count}", RECORDS, count).expected for count in (1, 10))
     assert one._replace(live_groups=0) == ten._replace(live_groups=0)
     assert ten.live_groups == one.live_groups + 9
+
+
+TERMINATED = """
+import sys, time
+from pathlib import Path
+from tests.bench import __main__ as bench
+from tests.support.standalone import FAST_JVM, standalone
+
+def part(_runs, _sizes):
+    with standalone(folder, Path(sys.executable), [None], jvm=FAST_JVM):
+        (folder / "ready").touch()
+        time.sleep(300)
+
+folder = Path(sys.argv.pop())
+bench.PARTS["part"] = part
+sys.exit(bench.main())
+"""
+
+
+def test_what_is_terminated_leaves_no_workers(tmp_path: Path) -> None:
+    """Was: master and worker went on for ever."""
+    command = [sys.executable, "-c", TERMINATED, "--smoke", "part", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT) as bench:
+        wait_for((tmp_path / "ready").exists, "the workers", 300)
+        bench.terminate()
+        assert bench.wait(60) == 128 + signal.SIGTERM
+    assert tmp_path not in _folders_at_work()
+
+
+def _folders_at_work() -> Iterator[Path]:
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            yield link.readlink()
 
 
 def test_the_floor(
