@@ -90,7 +90,11 @@ def _check_run(action: str, seen: Scan) -> None:
     elif action == "reset-offsets":
         _check_reset_scope(seen.names)
     if action in ("delete-offsets", "reset-offsets"):
-        _check_topics(seen)
+        for _, value in seen.values("topic"):
+            try:
+                parse_topic(value)
+            except UsageError as error:
+                raise Refusal(error.message) from error
 
 
 def _check_words(seen: Scan) -> None:
@@ -150,14 +154,6 @@ def _check_delete_offsets(seen: Scan) -> None:
     groups = seen.names & {"group", "match", "regex"}
     if not groups or "topic" not in seen.names or "all-groups" in seen.names:
         raise Refusal("Option [delete-offsets] takes the following options: [group], [topic]")
-
-
-def _check_topics(seen: Scan) -> None:
-    for _, value in seen.values("topic"):
-        try:
-            parse_topic(value)
-        except UsageError as error:
-            raise Refusal(error.message) from error
 
 
 def check_reset(names: set[str]) -> None:

@@ -12,14 +12,13 @@ import click
 
 from kgtool.analysis.schema import TABLES
 from kgtool.cli.app import exits
-from kgtool.cli.flows.analyze import analyze
+from kgtool.cli.flows.analyze import analyze, condition
 from kgtool.cli.flows.cleanup_plan import check_target
 from kgtool.cli.flows.spark import Spark, interruptible
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.shared import connection_params, make_settings, output_options, typed
 from kgtool.cli.options.types import MOMENT, PAIR, WROTE, Named, duration
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports.analyze_alerts import condition
 from kgtool.errors import ConfigError, MissingExtra, UsageError
 from kgtool.retention.rules import RULE_SETS
 

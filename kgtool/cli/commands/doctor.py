@@ -37,15 +37,6 @@ from kgtool.text import addresses, counted
 NEVER = "none"
 
 
-def _catalogue(output: Output) -> int:
-    """Put out what can be found; no cluster is asked."""
-    output.begin(FINDINGS)
-    output.text(doctor.catalogue(), end="")
-    for kind, (title, meaning) in KINDS.items():
-        output.item({"finding": kind, "title": title, "meaning": meaning})
-    return output.finish()
-
-
 # fmt: off
 @declare(
     "doctor",
@@ -80,7 +71,11 @@ def command(
     be missing.
     """
     if findings:
-        return _catalogue(output)
+        output.begin(FINDINGS)
+        output.text(doctor.catalogue(), end="")
+        for kind, (title, meaning) in KINDS.items():
+            output.item({"finding": kind, "title": title, "meaning": meaning})
+        return output.finish()
     if settings is None:
         raise no_cluster()
     if selection.is_given:

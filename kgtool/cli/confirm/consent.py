@@ -112,7 +112,11 @@ def _ask(
     used: tuple[str, str | None] | None,
 ) -> None:  # fmt: skip
     output.flush()
-    agreed = click.confirm(f"{_place(session)}{question}", err=True)
+    # Which cluster it is about: the wrong one is the worst mistake of all.
+    context = session.settings.context
+    named = "" if context is None else f" (context {escape(context.name)})"
+    place = f"Cluster {escape(session.cluster_id or 'without id')}{named}"
+    agreed = click.confirm(f"{place}: {question}", err=True)
     if agreed and names:
         listed = " or ".join(map(escape, names))
         agreed = (
@@ -126,10 +130,3 @@ def _ask(
         agreed = click.prompt(f"{said}; type its name to continue", err=True) == group
     if not agreed:
         raise Declined("Stopped, nothing was changed.")
-
-
-def _place(session: Session) -> str:
-    """Return which cluster a question is about: the wrong one is the worst mistake of all."""
-    context = session.settings.context
-    named = "" if context is None else f" (context {escape(context.name)})"
-    return f"Cluster {escape(session.cluster_id or 'without id')}{named}: "

@@ -75,19 +75,13 @@ class Presenter:
         elif self.view.name == "offsets":
             there = [row for row in found.shown if not _is_first(row)]
             self.output.text(kafka_tables.offsets(there, self.view.verbose), end="")
-            self._pending(found)
+            pending = [f"{row.topic}-{row.partition}" for row in found.shown if _is_first(row)]
+            if pending:
+                said = f"group {found.description.group} has only a pending transaction for"
+                self.output.note(escape(f"Note: {said} {', '.join(pending)}."))
         else:
             columns = self.view.text_columns(found.shown)
             self.output.text(kafka_tables.described(columns, found.shown), end="")
-
-    def _pending(self, found: Found) -> None:
-        """Say what Kafka's table does not have."""
-        pending = [f"{row.topic}-{row.partition}" for row in found.shown if _is_first(row)]
-        if pending:
-            name, places = found.description.group, ", ".join(pending)
-            self.output.note(
-                escape(f"Note: group {name} has only a pending transaction for {places}.")
-            )
 
     def _count(self, found: Found) -> None:
         for error in found.errors:

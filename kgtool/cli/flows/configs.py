@@ -41,7 +41,10 @@ class Work:
         items = self._session.run(config_plan.check(self._session.cluster, items))
         open_ = [one for one in items if one.is_open]
         if open_ and not self._dry_run:
-            self._show(open_)
+            self._output.note("Configs to change:")
+            before = shown(CONFIGS_ALTER, "group name old_value new_value")
+            preview(self._output, before, [_row(one) for one in open_])
+            self._output.note(WAY_BACK)
             count = counted(len(open_), "config")
             consent.ask(
                 self._session, self._output, question.format(count), self._yes,
@@ -51,12 +54,6 @@ class Work:
         self._report(items)
         if self._dry_run:
             consent.foretell(self._session, self._output, {one.group for one in open_})
-
-    def _show(self, items: Sequence[ConfigItem]) -> None:
-        self._output.note("Configs to change:")
-        rows = [_row(one) for one in items]
-        preview(self._output, shown(CONFIGS_ALTER, "group name old_value new_value"), rows)
-        self._output.note(WAY_BACK)
 
     def _changed(
         self, items: Sequence[ConfigItem], open_: Sequence[ConfigItem]

@@ -75,14 +75,11 @@ def parse_topic(text: str) -> TopicSpec:
         raise UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
     if not colon:
         return TopicSpec(topic)
-    numbers = [_partition(word.strip(), text) for word in (rest.rstrip(",") or rest).split(",")]
-    return TopicSpec(topic, tuple(dict.fromkeys(numbers)))
-
-
-def _partition(word: str, text: str) -> int:
-    if not (word.isascii() and word.isdigit() and int(word) < 2**31):
-        raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
-    return int(word)
+    words = [word.strip() for word in (rest.rstrip(",") or rest).split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit() and int(word) < 2**31):
+            raise UsageError(f"Invalid partition '{word}' specified in topic arg '{text}''")
+    return TopicSpec(topic, tuple(dict.fromkeys(map(int, words))))
 
 
 class Named(click.Choice):  # type: ignore[type-arg,unused-ignore]
