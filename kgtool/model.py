@@ -194,7 +194,12 @@ class CommittedOffset(NamedTuple):
 def same_commit(one: CommittedOffset | None, other: CommittedOffset | None) -> bool:
     """Whether two commits are the same: offset and metadata, and epoch where both know theirs.
 
-    Null metadata reads back as empty. A pending transaction changes nothing until it ends.
+    No epoch (-1) is any: brokers before 2.1 have none (OffsetFetch before v5, KIP-320), and those
+    that store commits in the format of 2.0 (inter.broker.protocol.version) forget it when the
+    coordinator moves. So a commit of another client at the same offset without an epoch is not
+    told from the one before, as little as one with the same epoch: its consumer reads on from the
+    same place. Null metadata reads back as empty. A pending transaction changes nothing until it
+    ends.
     """
     if one is None or one.offset is None or other is None or other.offset is None:
         return (one is None or one.offset is None) and (other is None or other.offset is None)
