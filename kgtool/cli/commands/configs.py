@@ -22,7 +22,6 @@ from kgtool.columns.changes import CONFIGS, CONFIGS_ALTER
 from kgtool.config import Settings
 from kgtool.errors import KgError, UsageError
 from kgtool.model import GroupDescription, ItemError, Target
-from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import escape, listed
 
@@ -67,7 +66,12 @@ def command(
     with open_session(settings) as session:
         columns = CONFIGS_ALTER if alter else CONFIGS
         groups = choose(session, output, selection, columns).groups
-        found = _look(session, groups)
+        found = []
+        if groups:
+            configs = session.run(describe_group_configs(session.cluster, groups))
+            # A coordinator that doesn't answer must leave time for the change.
+            described = within(describe_with_type(session.cluster, groups), READING_SHARE)
+            found = [Found(one, configs[one.group]) for one in session.run(described)]
         if alter:
             items = [
                 _checked(one, compare(one.group, name, one.configs, value), force)
@@ -152,15 +156,6 @@ class Found(NamedTuple):
         """Whether a config counts for the group, or may."""
         kind = name.partition(".")[0]
         return self.type is None or kind not in _TYPES or kind == self.counts
-
-
-def _look(session: Session, groups: Sequence[str]) -> list[Found]:
-    if not groups:
-        return []
-    configs = session.run(describe_group_configs(session.cluster, groups))
-    # A coordinator that doesn't answer must leave time for the change.
-    described = session.run(within(describe_with_type(session.cluster, groups), READING_SHARE))
-    return [Found(description, configs[description.group]) for description in described]
 
 
 def _say_classic(output: Output, found: Iterable[Found]) -> None:

@@ -92,24 +92,20 @@ def command(
 
 
 def _connection(settings: Settings) -> Connection:
-    """Return the options that the commands of findings need, as far as they were typed."""
+    """Return what the commands of findings need: the options, as far as they were typed, and how
+    brokers call this login, where its name is its principal's."""
     given = typed()
     given.pop("timeout", None)
     own = (word for name, value in given.items()
            for word in (f"--{name.replace('_', '-')}", value))  # fmt: skip
     brokers, config = addresses(settings.bootstrap), given.get("command_config")
-    return Connection(tuple(own), brokers, config, _principal(settings))
-
-
-def _principal(settings: Settings) -> str:
-    """Return how brokers call this login, where its name is its principal's."""
-    security = settings.security
+    security, principal = settings.security, YOU
+    login = security.sasl.login if security is not None and security.sasl is not None else None
     if security is None:
-        return "User:ANONYMOUS"
-    login = security.sasl.login if security.sasl is not None else None
-    if isinstance(login, PasswordLogin) and not login.is_token:
-        return f"User:{login.username}"
-    return YOU
+        principal = "User:ANONYMOUS"
+    elif isinstance(login, PasswordLogin) and not login.is_token:
+        principal = f"User:{login.username}"
+    return Connection(tuple(own), brokers, config, principal)
 
 
 def _examine(

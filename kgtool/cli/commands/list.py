@@ -13,7 +13,7 @@ from kgtool.cli.options.declare import declare, option, repeatable
 from kgtool.cli.options.group_selection import Selection, glob, java_order, no_match
 from kgtool.cli.options.shared import cluster_options, filter_options, open_session, positions
 from kgtool.cli.options.types import Name
-from kgtool.cli.output import kafka_tables, rows
+from kgtool.cli.output import kafka_tables
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
 from kgtool.clock import now_ms
@@ -114,7 +114,7 @@ def _run(settings: Settings, output: Output, wanted: Wanted) -> int:
         groups = _listed(session, output, wanted)
         if wanted.horizon_ms is None:
             output.done += len(groups)
-            found = [rows.listing(group) for group in groups]
+            found = [group._asdict() for group in groups]
         else:
             found = _expiring(session, output, groups, wanted.horizon_ms)
     if wanted.sort is not None:
@@ -196,7 +196,7 @@ def _row(group: GroupListing, answer: GroupExpiry, until_ms: int) -> Iterable[Ro
     ]
     if due:
         first, rule = min(due, key=lambda pair: pair[0])
-        yield {**rows.listing(group), "expiring_offsets": len(due), "expires_at_ms": first,
+        yield {**group._asdict(), "expiring_offsets": len(due), "expires_at_ms": first,
                "rule": rule}  # fmt: skip
 
 

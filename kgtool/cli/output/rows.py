@@ -14,7 +14,6 @@ from kgtool.model import (
     Assignment,
     GroupDeletion,
     GroupDescription,
-    GroupListing,
     ItemError,
     OffsetDeletion,
     OffsetRow,
@@ -24,11 +23,6 @@ from kgtool.text import escape
 _OFFSETS = keys(OFFSETS)
 offset_values = attrgetter(*_OFFSETS)
 """Returns the values of a row of ``describe --offsets``, in the order of its keys."""
-
-
-def listing(group: GroupListing) -> dict[str, Any]:
-    """Return a row of ``list``."""
-    return group._asdict()
 
 
 def offset(row: OffsetRow) -> dict[str, Any]:

@@ -81,11 +81,19 @@ def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
 def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote) -> list[str]:
     """Return commands that make sense now, the most likely one first."""
     group, name = found.description, quote(found.description.group)
-    commands = [
-        _acl(acl.operation, acl.resource_type, quote(acl.resource)) for acl in found.missing
-    ]
+    commands = []
+    for acl in found.missing:
+        kind = acl.resource_type
+        where = "--cluster" if kind == "cluster" else f"--{kind} {quote(acl.resource)}"
+        what = "".join(part.capitalize() for part in acl.operation.split("_"))
+        commands.append(
+            f"kafka-acls.sh --add --allow-principal User:YOU --operation {what} {where}"
+        )
+    if not (found.exists or found.was_there):
+        return [*commands, "kgtool list"]
     if not found.exists:
-        return [*commands, *_after_the_end(found, name)]
+        reset = f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create"
+        return [*commands, "kgtool history", reset]
     if group.is_empty:
         # keep leaves alone what a transaction is about to change.
         if any(e.expires_at_ms is not None and not e.is_pending for e in found.expiries.values()):
@@ -103,21 +111,6 @@ def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote)
                 topic = quote(use.topic)
                 commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
     return commands
-
-
-def _after_the_end(found: Explanation, name: str) -> list[str]:
-    if not found.was_there:
-        return ["kgtool list"]
-    return [
-        "kgtool history",
-        f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create",
-    ]
-
-
-def _acl(operation: str, kind: str, resource: str) -> str:
-    where = "--cluster" if kind == "cluster" else f"--{kind} {resource}"
-    name = "".join(part.capitalize() for part in operation.split("_"))
-    return f"kafka-acls.sh --add --allow-principal User:YOU --operation {name} {where}"
 
 
 # ---------------------------------------------------------------------------------------------
