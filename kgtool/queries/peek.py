@@ -5,7 +5,8 @@ No group is touched: no member joins, and nothing is committed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.client.cluster import Cluster, fetch_metadata, need_topics
@@ -94,30 +95,6 @@ class Window(NamedTuple):
         return self._replace(start=max(log_start, self.position - span))
 
 
-class Kept:
-    """The last so many records before the position, and the first so many from it on."""
-
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self._read: list[Record] = []
-        self._unread: list[Record] = []
-
-    @property
-    def records(self) -> list[Record]:
-        """What was kept, in order."""
-        return self._read + self._unread
-
-    def take(self, record: Record) -> bool:
-        """Take one record; return whether that was enough."""
-        window = self._window
-        if record.offset < window.position:
-            self._read.append(record)
-            del self._read[: max(0, len(self._read) - window.before)]
-        elif len(self._unread) < window.after:
-            self._unread.append(record)
-        return len(self._unread) >= window.after and record.offset >= window.position - 1
-
-
 # ---------------------------------------------------------------------------------------------
 # Where to look
 
@@ -201,7 +178,8 @@ def read_window(
     cluster: Cluster, window: Window, *, committed_only: bool = False
 ) -> Operation[list[Record]]:
     """Return the records of one window, in their order."""
-    kept = Kept(window)
+    read: deque[Record] = deque(maxlen=window.before)
+    unread: list[Record] = []
     position = window.start
     attempt = empty = 0
     if window.start >= window.end or window.before + window.after == 0:
@@ -215,14 +193,19 @@ def read_window(
             attempt += 1
             yield from fetch_metadata(cluster, [window.partition.topic])
             continue
-        attempt = 0
-        following, is_enough = _take(kept, row, position, window.end, committed_only)
+        attempt, begin = 0, position
+        for last, records in _batches(row, committed_only):
+            wanted = [record for record in records if begin <= record.offset < window.end]
+            read.extend(record for record in wanted if record.offset < window.position)
+            unread.extend(record for record in wanted if record.offset >= window.position)
+            position = max(position, last + 1)
+            if position >= window.position and len(unread) >= window.after:
+                return [*read, *unread[: window.after]]
         readable = row.last_stable_offset if committed_only else row.high_watermark
-        if is_enough or following >= readable:
+        if position >= readable:
             break
-        empty = empty + 1 if following == position else 0
-        position = following
-    return kept.records
+        empty = empty + 1 if position == begin else 0
+    return [*read, *unread]
 
 
 def _refuse(error: KgError) -> None:
@@ -247,20 +230,13 @@ def _fetch(
     return broker_error(row.error_code) if row.error_code else row
 
 
-def _take(kept: Kept, row: Any, position: int, end: int, committed_only: bool) -> tuple[int, bool]:
-    """Read what a fetch brought; return where the next one begins, and whether it is enough."""
+def _batches(row: Any, committed_only: bool) -> Iterator[tuple[int, Sequence[Record]]]:
+    """Yield of each batch that a fetch brought its last offset, and its records."""
     data = row.records or b""
     listed = row.aborted_transactions or () if committed_only else ()
     aborted = Aborted((one.producer_id, one.first_offset) for one in listed)
     for batch in batches(data):
-        is_data = not aborted.hides(batch)
-        for record in _records(data, batch) if is_data else ():
-            if record.offset >= end:
-                return end, True
-            if record.offset >= position and kept.take(record):
-                return record.offset + 1, True
-        position = max(position, batch.last_offset + 1)
-    return position, False
+        yield batch.last_offset, [] if aborted.hides(batch) else _records(data, batch)
 
 
 def _records(data: bytes, batch: Batch) -> Sequence[Record]:
