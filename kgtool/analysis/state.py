@@ -43,6 +43,8 @@ class Before(NamedTuple):
     lacks: int = 0
     doubled: bool = False
     is_parquet: bool | None = None
+    parts: Mapping[str, int] = {}
+    """How many Parquet files a run has, where that was noted."""
 
 
 class State:
@@ -56,10 +58,14 @@ class State:
             raise ConfigError(f"{place.base} is not empty, and holds no state of analyze.")
         self.before = Before() if raw is None or rebuild else _parsed(place, raw)
         names = place.names() if raw else []
-        gone = [run for run in self.before.runs if run not in names or _is_empty(place, run)]
+        gone = [
+            run
+            for run in self.before.runs
+            if run not in names or _parts(place, run) < self.before.parts.get(run, 1)
+        ]
         if gone:
             raise ConfigError(
-                f"{place.base} lacks the files of {', '.join(gone)}: give --rebuild to start again."
+                f"{place.base} lacks files of {', '.join(gone)}: give --rebuild to start again."
             )
         numbers = [int(name[4:]) for name in names if _is_run(name)]
         self._run = f"run-{max(numbers, default=0) + 1:06}"
@@ -111,13 +117,15 @@ class State:
         """Let the state be the one that this run has made. Raises OSError."""
         before, files = self.before, self._inputs.files
         is_parquet = before.is_parquet
+        parts = dict(before.parts)
         if files:
             is_parquet = files[0].format == formats.PARQUET.name
+            parts[self._run] = _parts(self._place, self._run)
         after = Before(
             self._told, self._inputs.manifest, [*before.runs, *([self._run] if files else [])],
             {**before.files, **{file.path: file.size for file in files}},
             {} if is_parquet else _seen(analysis.notes, before.seen), analysis.lacks,
-            analysis.doubled, is_parquet,
+            analysis.doubled, is_parquet, parts,
         )  # fmt: skip
         content = {"kgtool_state": FORMAT, **after._asdict()}
         self._place.write(FILE, json.dumps(content).encode())
@@ -204,5 +212,5 @@ def _is_run(name: str) -> bool:
     return name.startswith("run-")
 
 
-def _is_empty(place: Place, run: str) -> bool:
-    return not any(name.endswith(".parquet") for name in place.names(run))
+def _parts(place: Place, run: str) -> int:
+    return sum(name.endswith(".parquet") for name in place.names(run))

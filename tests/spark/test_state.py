@@ -17,6 +17,8 @@ from kgtool.analysis.decode.segments import scan
 from kgtool.analysis.input import scenarios, sources
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.spark import read
+from kgtool.analysis.spark.on_spark import OnSpark
 from kgtool.analysis.spark.places import Folder
 from kgtool.analysis.spark.remote import Store
 from kgtool.analysis.state import State, told
@@ -179,20 +181,40 @@ def test_what_a_user_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ), err  # fmt: skip
 
 
-def test_the_files_of_a_run_are_gone(spark: Any, tmp_path: Path) -> None:
-    """Was: the folder that is left was taken for a run that had read nothing."""
-    run(Local, [log(tmp_path / "log", 0, ("a", 1))], tmp_path / "state")
+def test_files_of_a_run_are_gone(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Was: what is left was taken for all that the run had read."""
+    monkeypatch.setattr(read, "TASK_BYTES", 1)  # each input in a task of its own
+    logs = [log(tmp_path / str(first), first, ("a", 1)) for first in (0, 1)]
+    run(lambda: OnSpark(spark), logs, tmp_path / "state")
     (kept,) = (tmp_path / "state").glob("run-*")
+    files = {path: path.read_bytes() for path in kept.glob("*.parquet")}
+    assert len(files) == 2
     for place in (Folder(f"{tmp_path}/state"), Store(spark, (tmp_path / "state").as_uri())):
         assert State(place, rebuild=False).earlier == [f"{place.base}/{kept.name}"]
-        files = {path: path.read_bytes() for path in kept.iterdir()}
         for path in files:
             path.unlink()
-        with pytest.raises(ConfigError, match=f"lacks the files of {kept.name}: give --rebuild"):
-            State(place, rebuild=False)
-        assert State(place, rebuild=True).earlier == []
+            with pytest.raises(ConfigError, match=f"lacks files of {kept.name}: give --rebuild"):
+                State(place, rebuild=False)
+            assert State(place, rebuild=True).earlier == []
         for path, data in files.items():
             path.write_bytes(data)
+
+
+def test_a_state_without_a_number_of_files_goes_on(tmp_path: Path) -> None:
+    """As kgtool wrote it before it counted them."""
+    state, first = tmp_path / "state", log(tmp_path / "one", 0, ("a", 1))
+    run(Local, [first], state)
+    content = json.loads((state / "state.json").read_text())
+    assert content.pop("parts") == {"run-000001": 1}
+    (state / "state.json").write_text(json.dumps(content))
+    tables = run(Local, [log(tmp_path / "two", 1, ("b", 1))], state, ["live"])
+    assert tables == run(Local, [first, tmp_path / "two"], names=["live"])
+    assert json.loads((state / "state.json").read_text())["parts"] == {"run-000002": 1}
+    next((state / "run-000001").iterdir()).unlink()
+    with pytest.raises(ConfigError, match="lacks files of run-000001: give --rebuild"):
+        State(Folder(str(state)), rebuild=False)
 
 
 KILLED = """
