@@ -80,7 +80,8 @@ def test_list(run: Run) -> None:
         for line in lines
     ]  # fmt: skip
     assert (
-        kafka_tables.listing(list(map(rows.listing, groups)), with_type, with_state) == run.stdout
+        kafka_tables.listing([group._asdict() for group in groups], with_type, with_state)
+        == run.stdout
     )
 
 
@@ -135,7 +136,7 @@ def test_no_cell_can_command_the_terminal(char: str) -> None:
         kafka_tables.offsets([_row(topic=name, metadata=name)]),
         _described("members", group, verbose=True),
         _described("state", group),
-        kafka_tables.listing([rows.listing(listed)], True, True),
+        kafka_tables.listing([listed._asdict()], True, True),
         kafka_tables.offset_deletions([OffsetDeletion(name, name, 0, "deleted")]),
         kafka_tables.table(("X", [name], 0)),
         kafka_tables.group_note(group._replace(state="Empty")) or "",
