@@ -79,10 +79,8 @@ def test_list(run: Run) -> None:
         )
         for line in lines
     ]  # fmt: skip
-    assert (
-        kafka_tables.listing([group._asdict() for group in groups], with_type, with_state)
-        == run.stdout
-    )
+    listed = [group._asdict() for group in groups]
+    assert kafka_tables.listing(listed, with_type, with_state) == run.stdout
 
 
 @pytest.mark.parametrize(
