@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ResourceType
 
+from kgtool.changes.groups.configs import describe_group_configs
+from kgtool.config import Settings, parse_bootstrap
+from kgtool.errors import KgError
+from kgtool.net.session import Session
 from kgtool.sandbox.cluster import Cluster
 from tests.broker.test_authorisation import Guarded
 from tests.broker.test_authorisation import guarded as guarded
@@ -39,6 +43,20 @@ def theirs(kafka: Cluster, group: str) -> dict[str, str]:
         "kafka-configs", "--describe", "--entity-type", "groups", "--entity-name", group
     )
     return dict(re.findall(r"^ *([a-z.]+)=(\S+) sensitive", done.stdout, re.MULTILINE))
+
+
+def at(place: tuple[str, int], group: str) -> str | None:
+    """The session timeout that is set at a group, by the one broker at that address."""
+    with Session(Settings((place,))) as session:
+        configs = session.run(describe_group_configs(session.cluster, [group]))[group]
+    assert not isinstance(configs, KgError), configs
+    return configs[SESSION].own
+
+
+def wait_for_brokers(kafka: Cluster, group: str, value: str) -> None:
+    """Wait until every broker has applied what the controller has answered for."""
+    places = parse_bootstrap(kafka.bootstrap)
+    clients.wait_for(lambda: {at(each, group) for each in places} == {value}, "the config")
 
 
 def ours(kgtool: Kgtool, group: str) -> dict[str, Any]:
@@ -116,16 +134,20 @@ def test_somebody_elses_change_is_not_undone(kafka: Cluster, kgtool: Kgtool, gro
 def test_a_change_whose_answer_is_lost_is_not_made_again(tmp_path: Path, is_raced: bool) -> None:
     """Was: sent again over what somebody else has set meanwhile, and told as done."""
     kafka, group = faulty.shared(), clients.unique("lost")
+    last = "50000" if is_raced else "60000"
 
     def meanwhile() -> None:
-        kafka.cluster.run_tool(
-            "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group,
-            "--add-config", f"{SESSION}=50000",
-        )  # fmt: skip
+        if is_raced:
+            kafka.cluster.run_tool(
+                "kafka-configs", "--alter", "--entity-type", "groups", "--entity-name", group,
+                "--add-config", f"{SESSION}={last}",
+            )  # fmt: skip
+        wait_for_brokers(kafka.cluster, group, last)
 
-    hook = meanwhile if is_raced else None
     # The first of these requests only lets the controller check.
-    plan = Plan(*(Fault("lost-answer", broker, api=44, at=1, hook=hook) for broker in kafka.ports))
+    plan = Plan(
+        *(Fault("lost-answer", broker, api=44, at=1, hook=meanwhile) for broker in kafka.ports)
+    )
     with kafka.proxies() as proxies:
         proxies.plans[group] = plan
         done = faulty.kgtool(
@@ -136,7 +158,7 @@ def test_a_change_whose_answer_is_lost_is_not_made_again(tmp_path: Path, is_race
         )  # fmt: skip
         assert proxies.requests[group][44] == 2, done
     assert plan.struck == 1, done
-    assert theirs(kafka.cluster, group) == {SESSION: "50000" if is_raced else "60000"}
+    assert theirs(kafka.cluster, group) == {SESSION: last}
     (row,) = done.document["results"]
     expected = (1, "changed-meanwhile") if is_raced else (0, "altered")
     assert (done.status, row["status"]) == expected, done

@@ -31,17 +31,20 @@ class Controller:
     :param applies: whether a change is made whose answer is an error.
     :param theirs: what somebody else sets right after such a request.
     :param is_silent: whether nothing can be looked up from then on.
+    :param behind: how many looks after that the broker has not heard of any of it.
     """
 
     def __init__(
-        self, *answers: Any, applies: bool = True, theirs: Any = None, is_silent: bool = False
-    ) -> None:
+        self, *answers: Any, applies: bool = True, theirs: Any = None, is_silent: bool = False,
+        behind: int = 0,
+    ) -> None:  # fmt: skip
         self.own = dict(BEFORE)
         self.sent = 0
         self._answers = list(answers)
         self._applies = applies
         self._theirs = theirs or {}
         self._is_silent = is_silent
+        self._behind = behind
 
     def answer(self, _to: int, request: Any) -> Any:
         if isinstance(request, describe_configs.Request):
@@ -59,9 +62,13 @@ class Controller:
         return incremental_alter_configs.Response(results=[row])
 
     def _described(self) -> Any:
+        shown = self.own
+        if self.sent and self._behind:
+            self._behind -= 1
+            shown = BEFORE
         rows = [
             describe_configs.Config(
-                name=name, value=self.own.get(name), config_source=8 if name in self.own else 5
+                name=name, value=shown.get(name), config_source=8 if name in shown else 5
             )
             for name in (A, B)
         ]
@@ -105,6 +112,14 @@ def test_what_somebody_else_has_set_meanwhile_stays(answer: Any, applies: bool) 
     assert controller.sent == 1
     assert controller.own == ({A: THEIRS, B: "20"} if applies else {A: THEIRS})
     assert found == {A: "CHANGED_MEANWHILE", B: None if applies else "CHANGED_MEANWHILE"}
+
+
+@pytest.mark.parametrize("answer", [LOST, REQUEST_TIMED_OUT])
+def test_a_broker_that_is_behind_the_controller_is_waited_for(answer: Any) -> None:
+    """Was: after 0.7 s the request was sent again, over what somebody else had set."""
+    controller = Controller(answer, theirs={A: THEIRS}, behind=7)
+    assert change(controller) == {A: "CHANGED_MEANWHILE", B: None}
+    assert (controller.sent, controller.own) == (1, {A: THEIRS, B: "20"})
 
 
 def test_what_is_set_while_the_journal_is_written_stays() -> None:
