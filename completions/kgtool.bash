@@ -60,15 +60,15 @@ _kgtool_options() {
             --command-config-b -b --bootstrap-server --command-config --context \
             --timeout -o --output --no-color --debug --help ;;
         "delete") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --force -y \
-            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-delete \
-            -b --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            -g --group --all-groups --match --regex --exclude --state --type --force \
+            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
+            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "delete-offsets") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type -t --topic \
-            --force -y --yes --confirm --reason --journal-copy -n --dry-run --canary \
-            --max-delete -b --bootstrap-server --command-config --context --timeout -o \
-            --output --no-color --debug --help ;;
+            --force --all-or-nothing -y --yes --confirm --reason --journal-copy -n \
+            --dry-run --canary --max-delete -b --bootstrap-server --command-config \
+            --context --timeout -o --output --no-color --debug --help ;;
         "reset-offsets") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --state --type -t --topic \
             --all-topics --to-earliest --to-latest --to-current --to-offset --shift-by \
@@ -77,15 +77,15 @@ _kgtool_options() {
             --journal-copy -n --dry-run --canary --max-delete -b --bootstrap-server \
             --command-config --context --timeout -o --output --no-color --debug --help ;;
         "remove-members") _kgtool_lines \
-            -g --group --instance-id --member-id --client-id --all --wait-empty -y --yes \
-            --confirm --reason --journal-copy -n --dry-run --canary --max-delete -b \
-            --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            -g --group --instance-id --member-id --client-id --all --wait-empty \
+            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
+            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "keep") _kgtool_lines \
-            -g --group --all-groups --match --regex --exclude --state --type --join -y \
-            --yes --confirm --reason --journal-copy -n --dry-run --canary --max-delete \
-            -b --bootstrap-server --command-config --context --timeout -o --output \
-            --no-color --debug --help ;;
+            -g --group --all-groups --match --regex --exclude --state --type --join \
+            --all-or-nothing -y --yes --confirm --reason --journal-copy -n --dry-run \
+            --canary --max-delete -b --bootstrap-server --command-config --context \
+            --timeout -o --output --no-color --debug --help ;;
         "configs") _kgtool_lines \
             -g --group --all-groups --match --regex --exclude --describe --all --alter \
             --add-config --delete-config --force -y --yes --confirm --reason \

@@ -252,25 +252,32 @@ class GroupOffsets(NamedTuple):
 
 
 def has_failed(group: Any) -> bool:
-    """Whether something failed in a group: its ``error``, or one of its ``rows``."""
-    return group.error is not None or any(row.error is not None for row in group.rows)
+    """Whether something failed in a group: its ``error``, or one of its ``rows``, if it has any."""
+    rows = getattr(group, "rows", ())
+    return group.error is not None or any(row.error is not None for row in rows)
 
 
 class GroupDeletion(NamedTuple):
-    """One group of ``delete``: status ``deleted``, ``changed-meanwhile``, ``unknown``, ``failed``
-    or ``would-delete``."""
+    """One group of ``delete``: status ``deleted``, ``changed-meanwhile``, ``unknown``, ``failed``,
+    ``would-delete`` or ``skipped`` (others failed, and all or nothing was asked for)."""
 
     group: str
     status: str
     error: ItemError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status == "would-delete"
 
 
 class OffsetDeletion(NamedTuple):
     """One partition of ``delete-offsets``.
 
     Status is ``deleted``, ``changed-meanwhile``, ``unknown`` (no answer, and it can't be looked
-    up), ``no-offset`` (there was none, which counts as done), ``failed`` or ``would-delete``;
-    partition is None where a topic without partitions named does not exist.
+    up), ``no-offset`` (there was none, which counts as done), ``failed``, ``would-delete`` or
+    ``skipped`` (others failed, and all or nothing was asked for); partition is None where a topic
+    without partitions named does not exist.
     """
 
     group: str
@@ -278,6 +285,11 @@ class OffsetDeletion(NamedTuple):
     partition: int | None
     status: str
     error: ItemError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status == "would-delete"
 
 
 class GroupOffsetDeletions(NamedTuple):

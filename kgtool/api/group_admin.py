@@ -110,6 +110,8 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         :param shift_by: instead of ``to``: so many records forwards, or back.
         :param like: instead of ``to``: the offsets of another group.
         :param topics: only these (default: every partition with a committed offset).
+        :param all_or_nothing: reset nothing if one of the offsets can't be reset. What fails later
+            does not take back the rest.
         :raises UsageError: not exactly one of the three was given.
         """
         strategy = targets.strategy(to, shift_by, like)
@@ -122,7 +124,8 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         self, operation: str, request: ResetRequest, *, dry_run: bool, all_or_nothing: bool = False,
         refine: Callable[[list[GroupReset]], list[GroupReset]] = list,
     ) -> list[GroupReset]:  # fmt: skip
-        from kgtool.changes.reset.execute import execute_resets, settle
+        from kgtool.changes.plan_rows import settle
+        from kgtool.changes.reset.execute import execute_resets
         from kgtool.changes.reset.plan import plan_resets
 
         force, create = request.force, request.can_create
@@ -146,24 +149,31 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         return done
 
     def delete_groups(
-        self, groups: Iterable[str], *, force: bool = False, dry_run: bool = False
-    ) -> list[GroupDeletion]:
+        self, groups: Iterable[str], *, force: bool = False, all_or_nothing: bool = False,
+        dry_run: bool = False,
+    ) -> list[GroupDeletion]:  # fmt: skip
         """Delete groups that have no members, with all their offsets (KIP-229).
 
         Needs DELETE on the groups. Share, streams and Connect groups only with ``force``, and
         groups with offsets that this login may not see. Where that can't be told, a
         ``UserWarning`` says what ``undo`` does not cover.
+
+        :param all_or_nothing: delete nothing if one of the groups can't be deleted. What fails
+            later does not take back the rest.
         """
         from kgtool.changes.groups.delete import delete_groups, plan_deletions
         from kgtool.changes.hidden import HiddenOffsets
+        from kgtool.changes.plan_rows import settle
 
         names = targets.names(groups)
         with self._call() as session:
             hidden = HiddenOffsets(names, warn, refuse=not force)
             if dry_run:
                 plan = plan_deletions(session.cluster, names, force=force, hidden=hidden)
-                return session.run(plan).rows
-            with self._change(session, "delete_groups", force=force) as change:
+                return settle(session.run(plan).rows, all_or_nothing)
+            with self._change(
+                session, "delete_groups", force=force, all_or_nothing=all_or_nothing
+            ) as change:
                 change.lock(names)
 
                 def count() -> tuple[list[str], int]:
@@ -174,33 +184,44 @@ class GroupAdmin(Asking, Restoring, Cleaning):
                 change.foresee(count)
                 return session.run(
                     delete_groups(
-                        session.cluster, names, force=force, before_change=change.before,
-                        hidden=hidden, told=change.results,
+                        session.cluster, names, force=force, all_or_nothing=all_or_nothing,
+                        before_change=change.before, hidden=hidden, told=change.results,
                     )
                 )  # fmt: skip
 
     def delete_offsets(
-        self, group: str, topics: Topics, *, force: bool = False, dry_run: bool = False
-    ) -> GroupOffsetDeletions:
+        self, group: str, topics: Topics, *, force: bool = False, all_or_nothing: bool = False,
+        dry_run: bool = False,
+    ) -> GroupOffsetDeletions:  # fmt: skip
         """Delete committed offsets of a group, an active one too (OffsetDelete, KIP-496).
 
         A topic that a member subscribes to is refused (GROUP_SUBSCRIBED_TO_TOPIC, 86). Needs
         DELETE on the group and READ on the topics.
 
         :param force: also where a transaction is pending, and in Connect groups.
+        :param all_or_nothing: delete nothing if one of the offsets can't be deleted. What fails
+            later does not take back the rest.
         """
         from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
+        from kgtool.changes.plan_rows import settle
 
         requests = {group: targets.specs(topics)}
         with self._call() as session:
             if dry_run:
                 looked = plan_offset_deletions(session.cluster, requests, force=force)
-                return session.run(looked).results[group]
-            with self._change(session, "delete_offsets", force=force) as change:
+                (plan,) = settle([session.run(looked).results[group]], all_or_nothing)
+                return plan
+            with self._change(
+                session, "delete_offsets", force=force, all_or_nothing=all_or_nothing
+            ) as change:
                 change.lock([group])
                 done = session.run(
                     delete_offsets(
-                        session.cluster, requests, force=force, before_change=change.before
+                        session.cluster,
+                        requests,
+                        force=force,
+                        all_or_nothing=all_or_nothing,
+                        before_change=change.before,
                     )
                 )
                 change.results(done[group].rows)
@@ -235,8 +256,9 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         return {item.name: item.error for item in items}
 
     def keep(
-        self, groups: Iterable[str], *, join: bool = False, dry_run: bool = False
-    ) -> list[GroupKeep]:
+        self, groups: Iterable[str], *, join: bool = False, all_or_nothing: bool = False,
+        dry_run: bool = False,
+    ) -> list[GroupKeep]:  # fmt: skip
         """Make committed offsets live for another full retention (``kgtool keep``).
 
         Offsets whose own time counts are committed again, unchanged: those of standalone
@@ -245,18 +267,26 @@ class GroupAdmin(Asking, Restoring, Cleaning):
 
         :param join: join and leave classic groups for which only the time counts since when they
             are Empty.
+        :param all_or_nothing: keep nothing if one of the offsets can't be kept. What fails later
+            does not take back the rest.
         """
         from kgtool.changes.offsets.keep import journaled_keep, plan_keep
-        from kgtool.changes.plan_rows import open_rows
+        from kgtool.changes.plan_rows import open_rows, settle
 
         names = targets.names(groups)
-        with self._call() as session, self._change(session, "keep", join=join) as change:
-            plan = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
-            going = {row.group for row in open_rows(*plan.groups)}
+        with self._call() as session, self._change(
+            session, "keep", join=join, all_or_nothing=all_or_nothing
+        ) as change:  # fmt: skip
+            found = session.run(plan_keep(session.cluster, names, now_ms(), join=join))
+            plan = settle(found.groups, all_or_nothing)
+            going = {row.group for row in open_rows(*plan)}
             if dry_run or not going:
-                return plan.groups
+                return plan
             change.lock(going)
-            return session.run(journaled_keep(session.cluster, change, plan.groups, now_ms))
+            keeping = journaled_keep(
+                session.cluster, change, plan, now_ms, all_or_nothing=all_or_nothing
+            )
+            return session.run(keeping)
 
     def remove_members(
         self,
@@ -266,6 +296,7 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         member_ids: Iterable[str] = (),
         client_ids: Iterable[str] = (),
         all_members: bool = False,
+        all_or_nothing: bool = False,
         dry_run: bool = False,
     ) -> list[MemberRemoval]:
         """Remove members from a group: stuck ones, and static ones gone (KIP-345, KIP-571).
@@ -274,15 +305,17 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         there. Needs READ on the group.
 
         :param instance_ids: static members, by their ``group.instance.id``.
-        :raises KgError: the group does not exist or is of a type whose members can't be removed.
+        :param all_or_nothing: remove no one if one of them has left. What fails later does not
+            take back the rest.
+        :raises KgError: the group does not exist or is of a type whose members can't be removed;
+            with ``all_or_nothing`` also: there is no such member.
         """
         from kgtool.changes.groups.members import (
             Choice,
-            MemberRemoval,
             journaled_removals,
-            refusals,
+            missing,
+            plan_removals,
         )
-        from kgtool.queries.groups.describe import describe_with_type
 
         choice = Choice(
             tuple(targets.names(instance_ids, "instance_ids")),
@@ -290,17 +323,20 @@ class GroupAdmin(Asking, Restoring, Cleaning):
             tuple(targets.names(client_ids, "client_ids")), all_members,
         )  # fmt: skip
         with self._call() as session, self._change(
-            session, REMOVE_MEMBERS, all=all_members
+            session, REMOVE_MEMBERS, all=all_members, all_or_nothing=all_or_nothing
         ) as change:  # fmt: skip
-            (found,) = session.run(describe_with_type(session.cluster, [group]))
-            problem = session.run(refusals(session.cluster, [found])).get(group)
-            if problem is not None:
+            (plan,) = session.run(plan_removals(session.cluster, [group], choice))
+            problems = [plan.error] if plan.error is not None else []
+            if all_or_nothing:
+                problems += missing(plan.description, choice)
+            for problem in problems:
                 raise KgError(problem.message, hint=problem.hint)
-            members = [member for member in found.members if choice.fits(member)]
-            if dry_run or not members:
-                return [MemberRemoval(group, member, "would-remove") for member in members]
+            if dry_run or not plan.rows:
+                return plan.rows
             change.lock([group])
             reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
-            going = {group: (found, members)}
-            (done,) = session.run(journaled_removals(session.cluster, change, going, reason))
-        return done
+            removing = journaled_removals(
+                session.cluster, change, [plan], reason, all_or_nothing=all_or_nothing
+            )
+            (done,) = session.run(removing)
+        return done.rows

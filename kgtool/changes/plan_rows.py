@@ -1,17 +1,17 @@
 """The rows of a plan, whatever it changes: which are still to be done, and which can't be.
 
 A row is a named tuple with ``group``, ``topic``, ``partition``, ``status``, ``error`` and
-``is_open``; a group has its ``rows``.
+``is_open``; a group has its ``rows``. Where a group has no parts, it is a row itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from kgtool.changes.offsets.verify import changed_meanwhile
 from kgtool.errors import KgError
-from kgtool.model import CommittedOffset, ItemError, Target, same_commit
+from kgtool.model import CommittedOffset, ItemError, Target, has_failed, same_commit
 
 Row = TypeVar("Row")
 Group = TypeVar("Group")
@@ -33,9 +33,26 @@ def open_rows(*groups: Any) -> list[Any]:
 
 def each_open(group: Group, change: Callable[[Any], Any]) -> Group:
     """Return a group with what becomes of each row that is still to be done."""
+
+    def changed(row: Any) -> Any:
+        return change(row) if row.is_open else row
+
     known: Any = group
-    done: Group = known._replace(rows=[change(row) if row.is_open else row for row in known.rows])
+    if not hasattr(known, "rows"):
+        alone: Group = changed(known)
+        return alone
+    done: Group = known._replace(rows=list(map(changed, known.rows)))
     return done
+
+
+def settle(groups: Sequence[Group], all_or_nothing: bool) -> list[Group]:
+    """Return groups as they stand: where all or nothing is asked for, one failure stops all."""
+    return skip(groups) if all_or_nothing and any(map(has_failed, groups)) else list(groups)
+
+
+def skip(groups: Iterable[Group]) -> list[Group]:
+    """Return groups with nothing left to do, as others have failed."""
+    return [each_open(group, lambda row: row._replace(status="skipped")) for group in groups]
 
 
 def compared(

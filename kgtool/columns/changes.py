@@ -25,7 +25,7 @@ def failed_text(row: Row) -> str:
 
 _DELETED = {
     "deleted": "Successful", "no-offset": "Successful (there was no offset)",
-    "would-delete": "Would be deleted",
+    "would-delete": "Would be deleted", "skipped": "Skipped",
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def _deleted_text(row: Row) -> str:
     )
 
 
-DELETE = (GROUP, _status("deleted", "would-delete"), ERROR)
+DELETE = (GROUP, _status("deleted", "would-delete", "skipped"), ERROR)
 DELETE_OFFSETS = (
     GROUP,
     TOPIC._replace(json="string?"),  # None: nothing of the group was looked at
@@ -101,7 +101,7 @@ HISTORY_TEXT = (
 
 _KEPT = {
     "would-keep": "would be kept", "kept": "kept", "not-needed": "not needed", "failed": "failed",
-    "changed-meanwhile": "changed meanwhile", "unknown": "unknown",
+    "changed-meanwhile": "changed meanwhile", "unknown": "unknown", "skipped": "skipped",
 }  # fmt: skip
 
 
@@ -165,7 +165,7 @@ MEMBERS = (
     Column("group_instance_id", "GROUP-INSTANCE-ID", NAME, spare=2),
     Column("client_id", "CLIENT-ID", NAME),
     Column("host", "HOST", NAME, spare=1),
-    _status("removed", "would-remove", text=_removed),
+    _status("removed", "would-remove", "skipped", text=_removed),
     ERROR,
 )
 

@@ -50,6 +50,7 @@ class World:
             "reset-offsets": ["reset-offsets", *reset, "--yes"],
             "--reset-offsets": ["--reset-offsets", *reset],
             "keep": ["keep", *self.groups, "--yes"],
+            "remove-members": ["remove-members", *self.groups, "--all", "--yes"],
             "restore": ["restore", str(self.folder / "backup.jsonl"), "--yes"],
             "undo": ["undo", "last", "--yes"],
             "configs": ["configs", *groups, *configs],
@@ -66,7 +67,11 @@ def world(
     return World(bootstrap, tmp_path, capsys)
 
 
-@pytest.mark.parametrize("name", ["reset-offsets", "--reset-offsets", "restore", "undo"])
+@pytest.mark.parametrize(
+    "name",
+    ["reset-offsets", "--reset-offsets", "restore", "undo", "delete", "--delete", "delete-offsets",
+     "--delete-offsets", "keep", "remove-members"],
+)  # fmt: skip
 def test_all_or_nothing_has_no_canary(world: World, name: str) -> None:
     refused = world.run(*world.words(name), "--canary", "1", "--all-or-nothing")
     assert refused.status == 2

@@ -319,9 +319,19 @@ def test_options_of_a_program_are_forbidden_too(
             "other-cluster": lambda: admin.restore(saved, other_cluster=True),
             "all-or-nothing": lambda: admin.reset_offsets([group], "latest", all_or_nothing=True),
         }
+        strict = {"all_or_nothing": True}
+        others = [
+            lambda: admin.delete_groups([group], **strict),
+            lambda: admin.delete_offsets(group, [world.topic], **strict),
+            lambda: admin.keep([group], **strict),
+            lambda: admin.remove_members(living, client_ids=["rdkafka"], **strict),
+        ]
         assert set(tries) == set(options)
         for name, change in tries.items():
             with pytest.raises(KgError, match=f"--{name} is forbidden"):
+                change()
+        for change in others:
+            with pytest.raises(KgError, match="--all-or-nothing is forbidden"):
                 change()
         member.close()
     assert world.are_there()

@@ -195,7 +195,7 @@ def test_a_raw_request_has_no_journal_to_copy(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("--delete --group g --all-or-nothing", "--all-or-nothing does not go with --delete."),
+        ("--describe --group g --all-or-nothing", "--all-or-nothing does not go with --describe."),
         ("--delete --all-groups --lagging", "--lagging does not go with --delete."),
         ("--delete --group g -w 5", "--watch does not go with --delete."),
         ("--delete-offsets --group g --topic t --create", "--create does not go with "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kgtool.changes.groups.delete_request import send_deletions
+from kgtool.changes.groups.delete_request import Answers, send_deletions
 from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.plan_rows import failed, settle, skip
 from kgtool.changes.snapshot import (
     BeforeChange,
     Check,
@@ -17,7 +18,7 @@ from kgtool.changes.snapshot import (
 from kgtool.client.cluster import Cluster, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import ChangedMeanwhile, KgError
-from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target
+from kgtool.model import GroupDeletion, GroupDescription, ItemError, Target, has_failed
 from kgtool.protocol import codes
 from kgtool.protocol.api import delete_groups as delete_groups_api
 from kgtool.protocol.codes import broker_error
@@ -53,6 +54,7 @@ class _Rules(NamedTuple):
     force: bool
     check: Check | None
     hidden: HiddenOffsets
+    agreed: Mapping[str, int] | None = None
 
 
 class _Seen(NamedTuple):
@@ -75,28 +77,32 @@ def plan_deletions(
     cluster: Cluster,
     groups: Sequence[str],
     *,
+    agreed: Mapping[str, int] | None = None,
     force: bool = False,
     check: Check | None = None,
     hidden: HiddenOffsets | None = None,
     told: Told | None = None,
 ) -> Operation[DeletionPlan]:
-    """Say of groups whether they can be deleted, without doing it."""
-    rules = _Rules(force, check, hidden or HiddenOffsets(groups, refuse=not force))
+    """Say of groups whether they can be deleted, without doing it.
+
+    :param agreed: of an earlier plan: a group that has something else now can't.
+    """
+    rules = _Rules(force, check, hidden or HiddenOffsets(groups, refuse=not force), agreed)
     rows: list[GroupDeletion] = []
-    agreed: dict[str, int] = {}
+    digests: dict[str, int] = {}
     offsets, has_share = 0, False
     waves = Waves(list(dict.fromkeys(groups)))
     while names := waves.next():
         seen = yield from _look(cluster, names, rules)
         waves.learn(len(names), seen.offsets)
-        agreed.update({one.group: group_digest(seen.committed[one.group]) for one in seen.good})
+        digests.update({one.group: group_digest(seen.committed[one.group]) for one in seen.good})
         offsets += sum(len(offsets_of(seen.committed[one.group])) for one in seen.good)
         has_share |= any(one.type == "share" for one in seen.good)
-        found = [_row(name, seen.refused.get(name), "would-delete") for name in names]
+        found = _foreseen(names, seen)
         rows += found
         if told is not None:
             told(found)
-    return DeletionPlan(rows, agreed, offsets, has_share)
+    return DeletionPlan(rows, digests, offsets, has_share)
 
 
 def delete_groups(
@@ -105,6 +111,7 @@ def delete_groups(
     *,
     agreed: Mapping[str, int] | None = None,
     force: bool = False,
+    all_or_nothing: bool = False,
     before_change: BeforeChange | None = None,
     check: Check | None = None,
     hidden: HiddenOffsets | None = None,
@@ -117,46 +124,65 @@ def delete_groups(
     whose offsets a pending transaction is about to change.
 
     :param agreed: of a plan: a group that has something else now is left alone.
+    :param all_or_nothing: delete nothing if any of the groups must be left alone. Once deleting has
+        begun, what fails does not take back the rest.
     :param before_change: called with the images of the groups of a wave that are about to go.
     :param check: says of a group, as it was just read, why it must be left alone after all.
     :param hidden: looks for offsets that this login may not see, and tells of those that go with
         a group; groups that have some are left alone, by default unless ``force``.
     """
     hidden = hidden or HiddenOffsets(groups, refuse=not force)
-    rules = _Rules(force, check, hidden)
+    rules = _Rules(force, check, hidden, agreed)
     rows: list[GroupDeletion] = []
 
     waves = Waves(list(dict.fromkeys(groups)))
+    if all_or_nothing and waves.are_many:
+        foreseen = yield from plan_deletions(
+            cluster, groups, agreed=agreed, force=force, check=check, hidden=hidden
+        )
+        if any(map(has_failed, foreseen.rows)):
+            rows = skip(foreseen.rows)
+            if told is not None:
+                told(rows)
+            return rows
     while names := waves.next():
         seen = yield from _look(cluster, names, rules)
         waves.learn(len(names), seen.offsets)
-        if agreed is not None:
-            seen.refused.update(_moved(seen, agreed))
-        if seen.good and before_change is not None:
+        found = settle(_foreseen(names, seen), all_or_nothing)
+        going = {row.group for row in found if row.is_open}
+        good = [one for one in seen.described if one.group in going]
+        if good and before_change is not None:
             # Share groups keep their offsets elsewhere: there is nothing to put back from here.
-            had = [(d, offsets_of(_had(d, seen) if d.type != "share" else {})) for d in seen.good]
+            had = [(d, offsets_of(_had(d, seen) if d.type != "share" else {})) for d in good]
             images = yield from take_images(cluster, had)
             changes = [GroupChange(image, dict.fromkeys(image.offsets), True) for image in images]
-            hidden.tell(one.group for one in seen.good)
+            hidden.tell(one.group for one in good)
             before_change(list(map(hidden.marked, changes)))
-        answers = yield from send_deletions(cluster, {d.group: _had(d, seen) for d in seen.good})
-        errors = dict(seen.refused)
-        for group, answer in answers.items():
-            if answer is not None:
-                errors[group] = ItemError.of(answer, Target(group=group))
-        found = [_row(name, errors.get(name), "deleted") for name in names]
+        answers = yield from send_deletions(cluster, {d.group: _had(d, seen) for d in good})
+        found = [_done(row, answers) if row.is_open else row for row in found]
         rows += found
         if told is not None:
             told(found)
     return rows
 
 
-def _row(group: str, error: ItemError | None, good: str) -> GroupDeletion:
-    return GroupDeletion(group, good if error is None else error.status, error)
+def _foreseen(groups: Sequence[str], seen: _Seen) -> list[GroupDeletion]:
+    """Return the rows of a wave as they are before anything is sent."""
+    rows = (GroupDeletion(group, "would-delete") for group in groups)
+    return [
+        failed(row, seen.refused[row.group]) if row.group in seen.refused else row for row in rows
+    ]
+
+
+def _done(row: GroupDeletion, answers: Answers) -> GroupDeletion:
+    error = answers[row.group]
+    if error is None:
+        return row._replace(status="deleted")
+    return failed(row, ItemError.of(error, Target(group=row.group)))
 
 
 def _look(cluster: Cluster, groups: Sequence[str], rules: _Rules) -> Operation[_Seen]:
-    """Read what the groups are and have, and judge them."""
+    """Read what the groups are and have, and judge them, also by the plan that was shown."""
     reads = [
         describe_with_type(cluster, groups),
         fetch_committed(cluster, groups),
@@ -167,6 +193,8 @@ def _look(cluster: Cluster, groups: Sequence[str], rules: _Rules) -> Operation[_
     described, committed, _, *first = yield from within(gather(reads), READING_SHARE)
     seen = _Seen(described, committed, {})
     yield from _judge(cluster, seen, rules, *first)
+    if rules.agreed is not None:
+        seen.refused.update(_moved(seen, rules.agreed))
     return seen
 
 

@@ -9,10 +9,11 @@ know such a member, as 3.9 does, it is made to leave by the heartbeat that its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.journal.change import Change
+from kgtool.changes.plan_rows import each_open, failed, open_rows, settle
 from kgtool.changes.snapshot import GroupChange, image_of
 from kgtool.client import denied
 from kgtool.client.answers import left_out
@@ -51,11 +52,25 @@ class Choice(NamedTuple):
 
 
 class MemberRemoval(NamedTuple):
-    """One member: status ``removed``, ``would-remove``, ``failed`` or ``unknown``."""
+    """One member: status ``removed``, ``would-remove``, ``failed``, ``unknown`` or ``skipped``
+    (others failed, and all or nothing was asked for)."""
 
     group: str
     member: Member
     status: str
+    error: ItemError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status == "would-remove"
+
+
+class GroupRemovals(NamedTuple):
+    """One group: its members that are meant, or the reason why none of them can be removed."""
+
+    description: GroupDescription
+    rows: list[MemberRemoval]
     error: ItemError | None = None
 
 
@@ -68,6 +83,22 @@ def recorded(group: str, member: Member) -> dict[str, Any]:
         "client_id": member.client_id,
         "host": member.host,
     }
+
+
+def plan_removals(
+    cluster: Cluster, groups: Sequence[str], choice: Choice
+) -> Operation[list[GroupRemovals]]:
+    """Say which members would be removed, without doing it."""
+    described = yield from describe_with_type(cluster, groups)
+    refused = yield from refusals(cluster, described)
+    return [
+        GroupRemovals(d, [], refused[d.group])
+        if d.group in refused
+        else GroupRemovals(
+            d, [MemberRemoval(d.group, m, "would-remove") for m in d.members if choice.fits(m)]
+        )
+        for d in described
+    ]
 
 
 def refusals(
@@ -102,16 +133,16 @@ def missing(description: GroupDescription, choice: Choice) -> list[ItemError]:
         ("client id", set(choice.client_ids) - {m.client_id for m in known}),
     ]
     return [
-        ItemError(
-            Target(group=description.group),
-            codes.UNKNOWN_MEMBER_ID,
-            "UNKNOWN_MEMBER_ID",
-            f"Group '{description.group}' has no member with the {what} '{name}'.",
-            "kgtool describe --members shows who is in it.",
-        )  # fmt: skip
-        for what, names in asked
-        for name in sorted(names)
+        _no_member(description.group, what, name) for what, names in asked for name in sorted(names)
     ]
+
+
+def _no_member(group: str, what: str, name: str | None) -> ItemError:
+    return ItemError(
+        Target(group=group), codes.UNKNOWN_MEMBER_ID, "UNKNOWN_MEMBER_ID",
+        f"Group '{group}' has no member with the {what} '{name}'.",
+        "kgtool describe --members shows who is in it.",
+    )  # fmt: skip
 
 
 def remove_members(
@@ -140,20 +171,48 @@ def remove_members(
 
 
 def journaled_removals(
-    cluster: Cluster, change: Change, going: Mapping[str, tuple[GroupDescription, list[Member]]],
-    reason: str,
-) -> Operation[list[list[MemberRemoval]]]:  # fmt: skip
-    """Remove members of groups, with a journal; ``change`` has locked the groups."""
+    cluster: Cluster, change: Change, plan: Sequence[GroupRemovals], reason: str, *,
+    all_or_nothing: bool = False,
+) -> Operation[list[GroupRemovals]]:  # fmt: skip
+    """Remove members of groups, with a journal; ``change`` has locked the groups.
+
+    :param all_or_nothing: remove no one if one of them has left meanwhile. Once removing has begun,
+        what fails does not take back the rest.
+    """
+    if all_or_nothing:
+        plan = settle((yield from _look_again(cluster, plan)), all_or_nothing)
+        if not open_rows(*plan):
+            return list(plan)
     change.before(
-        [GroupChange(image_of(description, {}), {}) for description, _ in going.values()],
-        [recorded(group, member) for group, (_, members) in going.items() for member in members],
+        [GroupChange(image_of(group.description, {}), {}) for group in plan],
+        [recorded(row.group, row.member) for row in open_rows(*plan)],
     )
     done = []
-    for group, (_, members) in going.items():
-        rows = yield from remove_members(cluster, group, members, reason[:255])
+    for group in plan:
+        members = [row.member for row in open_rows(group)]
+        name = group.description.group
+        rows = yield from remove_members(cluster, name, members, reason[:255])
         change.results(rows)
-        done.append(rows)
+        done.append(group._replace(rows=rows))
     return done
+
+
+def _look_again(cluster: Cluster, plan: Sequence[GroupRemovals]) -> Operation[list[GroupRemovals]]:
+    """Compare groups with the plan; all of them, before the first member is removed.
+
+    Without it, the coordinator itself says of each member that it has left.
+    """
+    described = yield from describe_with_type(cluster, [g.description.group for g in plan])
+    refused = yield from refusals(cluster, described)
+    there = {d.group: {member.member_id for member in d.members} for d in described}
+
+    def checked(row: MemberRemoval) -> MemberRemoval:
+        error = refused.get(row.group)
+        if error is None and row.member.member_id not in there[row.group]:
+            error = _no_member(row.group, "member id", row.member.member_id)
+        return row if error is None else failed(row, error)
+
+    return [each_open(group, checked) for group in plan]
 
 
 def _removal(group: str, member: Member, answer: Any) -> MemberRemoval:

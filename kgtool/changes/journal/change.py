@@ -248,6 +248,8 @@ class Change:
         if self.journal is None:
             return
         for item in items:
+            if item.status == "skipped":
+                continue  # it is in no part of the journal
             topic, partition, member, config = (
                 getattr(item, key, None) for key in ("topic", "partition", "member", "name")
             )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.offsets.delete_request import delete_partitions
+from kgtool.changes.plan_rows import skip
 from kgtool.changes.snapshot import (
     CHANGED_SINCE,
     FAILED,
@@ -30,6 +31,7 @@ from kgtool.model import (
     Target,
     TopicPartition,
     TopicSpec,
+    has_failed,
 )
 from kgtool.protocol import codes
 from kgtool.protocol.api import offset_delete
@@ -91,7 +93,7 @@ def plan_offset_deletions(
 
     A topic without partitions means all that it has now, also at the time of the change.
     """
-    done, asked = yield from _judge(cluster, requests, force, check)
+    done, asked = yield from _judge(cluster, requests, None, force, check)
     agreed: dict[str, Agreed] = {}
     explicit = {id(specs): _explicit(cluster, specs) for specs in requests.values()}
     for group, item in asked.items():
@@ -129,6 +131,7 @@ def delete_offsets(
     *,
     agreed: Mapping[str, Agreed] | None = None,
     force: bool = False,
+    all_or_nothing: bool = False,
     before_change: BeforeChange | None = None,
     check: Check | None = None,
 ) -> Operation[dict[str, GroupOffsetDeletions]]:
@@ -139,16 +142,17 @@ def delete_offsets(
     (unless ``force``) is left alone. A topic without partitions means all that the topic has now.
 
     :param agreed: of a plan, for its groups: what has something else now is left alone.
+    :param all_or_nothing: delete nothing if any of it must be left alone. Once deleting has begun,
+        what fails does not take back the rest.
     :param before_change: called with the images of what is about to be deleted.
     :param check: says of a group, as it was just read, why it must be left alone after all; of
         its offsets it sees those that were asked for.
     """
-    if agreed is not None:
-        requests = {group: agreed[group].specs for group in requests}
-    done, asked = yield from _judge(cluster, requests, force, check)
-    for group, item in asked.items():
-        if agreed is not None:
-            _leave_changed(cluster, item, agreed[group])
+    done, asked = yield from _judge(cluster, requests, agreed, force, check)
+    if all_or_nothing:
+        foreseen = _all_foreseen(cluster, requests, done, asked, agreed)
+        if any(map(has_failed, foreseen.values())):
+            return {one.group: one for one in skip(foreseen.values())}
     if any(item.open for item in asked.values()) and before_change is not None:
         before_change((yield from _changes(cluster, list(asked.values()))))
     wanted = {group: item.open for group, item in asked.items()}
@@ -156,19 +160,52 @@ def delete_offsets(
     outcomes = yield from delete_partitions(cluster, wanted, had)
     for group, item in asked.items():
         done[group] = _outcome(cluster, item, outcomes[group])
-    for group in requests:
-        if agreed is not None:
-            done[group].rows.extend(agreed[group].unknown)
-    return {group: done[group] for group in requests}
+    return _in_order(requests, done, agreed)
+
+
+def look_again(
+    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]],
+    agreed: Mapping[str, Agreed] | None, force: bool,
+) -> Operation[dict[str, GroupOffsetDeletions]]:  # fmt: skip
+    """Say what would become of committed offsets now, compared with the plan if there is one."""
+    done, asked = yield from _judge(cluster, requests, agreed, force, None)
+    return _all_foreseen(cluster, requests, done, asked, agreed)
+
+
+def _all_foreseen(
+    cluster: Cluster, groups: Iterable[str], done: Mapping[str, GroupOffsetDeletions],
+    asked: Mapping[str, _Asked], agreed: Mapping[str, Agreed] | None,
+) -> dict[str, GroupOffsetDeletions]:  # fmt: skip
+    foreseen = {group: _foreseen(cluster, item) for group, item in asked.items()}
+    return _in_order(groups, {**done, **foreseen}, agreed)
+
+
+def _in_order(
+    groups: Iterable[str], done: Mapping[str, GroupOffsetDeletions],
+    agreed: Mapping[str, Agreed] | None,
+) -> dict[str, GroupOffsetDeletions]:  # fmt: skip
+    """Return the groups as they were asked for, with the topics that their plan could not find."""
+    if agreed is None:
+        return {group: done[group] for group in groups}
+    return {
+        group: done[group]._replace(rows=[*done[group].rows, *agreed[group].unknown])
+        for group in groups
+    }
 
 
 def _judge(
-    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]], force: bool, check: Check | None
+    cluster: Cluster,
+    requests: Mapping[str, Sequence[TopicSpec]],
+    agreed: Mapping[str, Agreed] | None,
+    force: bool,
+    check: Check | None,
 ) -> Operation[tuple[dict[str, GroupOffsetDeletions], dict[str, _Asked]]]:
     """Sort groups into those of which nothing can be deleted, and those of which something may.
 
     The plan asks it, and the change asks it again of what it reads under the lock.
     """
+    if agreed is not None:
+        requests = {group: agreed[group].specs for group in requests}
     done: dict[str, GroupOffsetDeletions] = {}
     asked: dict[str, _Asked] = {}
     for description, committed, error in (yield from _read_all(cluster, requests, force)):
@@ -185,6 +222,8 @@ def _judge(
         asked[group] = _Asked(
             group, partitions, sorted(unknown), description, committed, refused, {}
         )
+        if agreed is not None:
+            _leave_changed(cluster, asked[group], agreed[group])
     return done, asked
 
 
@@ -319,6 +358,9 @@ def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
     """Say what the broker would answer, without asking it."""
     rows = []
     for at in item.partitions:
+        if at in item.known:
+            rows.append(item.known[at])
+            continue
         outcome: int | KgError = item.refused.get(at) or _missing(cluster, at) or codes.NONE
         if not outcome and any(is_held(member, at.topic) for member in item.description.members):
             outcome = codes.GROUP_SUBSCRIBED_TO_TOPIC

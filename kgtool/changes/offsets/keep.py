@@ -19,7 +19,7 @@ from kgtool.changes.groups.rejoin import CONSUMER_PROTOCOL, restart_clocks
 from kgtool.changes.journal.change import Change
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
+from kgtool.changes.plan_rows import compared, each_open, failed, open_rows, settle
 from kgtool.changes.snapshot import BeforeChange, GroupChange, take_images
 from kgtool.client.cluster import Cluster
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
@@ -47,8 +47,8 @@ class KeepRow(NamedTuple):
     """One committed offset; times in ms since the epoch, None: never or unknown (see ``rule``).
 
     ``status``: ``would-keep``, ``kept``, ``not-needed`` (it is not going to expire, or not before
-    a new commit would), ``failed``, ``changed-meanwhile``, ``unknown``. ``how`` it is kept:
-    ``commit`` or ``join``.
+    a new commit would), ``failed``, ``changed-meanwhile``, ``unknown``, ``skipped`` (others failed,
+    and all or nothing was asked for). ``how`` it is kept: ``commit`` or ``join``.
     """
 
     group: str
@@ -211,22 +211,17 @@ def _has_members(description: GroupDescription, target: Target) -> ItemError:
 
 
 def execute_keep(
-    cluster: Cluster, plan: Sequence[GroupKeep], now: Clock, before_change: BeforeChange
-) -> Operation[list[GroupKeep]]:
+    cluster: Cluster, plan: Sequence[GroupKeep], now: Clock, before_change: BeforeChange, *,
+    all_or_nothing: bool = False,
+) -> Operation[list[GroupKeep]]:  # fmt: skip
     """Do what is planned; return the plan with what became of each row.
 
     :param before_change: called with images of all that is about to be touched.
+    :param all_or_nothing: do nothing if any row of the plan has failed, or fails the second look.
+        Once committing has begun, what fails does not take back the rest.
     """
-    names = [group.description.group for group in plan if open_rows(group)]
-    both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
-    described, committed = yield from within(both, READING_SHARE)
-    now_there = {d.group: d for d in described}
-    checked = [
-        _checked(group, now_there[group.description.group], committed[group.description.group])
-        if open_rows(group)
-        else group
-        for group in plan
-    ]
+    checked = settle(plan, all_or_nothing)
+    checked = settle((yield from look_again(cluster, checked)), all_or_nothing)
     todo = [group for group in checked if open_rows(group)]
     if not todo:
         return checked
@@ -237,12 +232,27 @@ def execute_keep(
     return (yield from _read_back(cluster, checked, errors, now))
 
 
+def look_again(cluster: Cluster, plan: Sequence[GroupKeep]) -> Operation[list[GroupKeep]]:
+    """Compare groups and offsets with the plan; all groups, before the first is changed."""
+    names = [group.description.group for group in plan if open_rows(group)]
+    both = gather([describe_with_type(cluster, names), fetch_committed(cluster, names)])
+    described, committed = yield from within(both, READING_SHARE)
+    now_there = {d.group: d for d in described}
+    return [
+        _checked(group, now_there[group.description.group], committed[group.description.group])
+        if open_rows(group)
+        else group
+        for group in plan
+    ]
+
+
 def journaled_keep(
-    cluster: Cluster, change: Change, plan: Sequence[GroupKeep], now: Clock
-) -> Operation[list[GroupKeep]]:
+    cluster: Cluster, change: Change, plan: Sequence[GroupKeep], now: Clock, *,
+    all_or_nothing: bool = False,
+) -> Operation[list[GroupKeep]]:  # fmt: skip
     """Do the same with a journal; ``change`` has locked the groups."""
     touched = {(row.group, row.at) for row in open_rows(*plan)}
-    done = yield from execute_keep(cluster, plan, now, change.before)
+    done = yield from execute_keep(cluster, plan, now, change.before, all_or_nothing=all_or_nothing)
     rows = (row for group in done for row in group.rows)
     change.results(row for row in rows if (row.group, row.at) in touched)
     return done

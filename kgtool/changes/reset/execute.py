@@ -6,12 +6,12 @@ planned is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kgtool.changes.offsets.commit import Outcome
 from kgtool.changes.offsets.verify import Write
 from kgtool.changes.offsets.write import write_offsets
-from kgtool.changes.plan_rows import compared, each_open, failed, open_rows
+from kgtool.changes.plan_rows import compared, each_open, failed, open_rows, settle
 from kgtool.changes.reset.rows import refusal
 from kgtool.changes.reset.targets import GroupReset, ResetRow
 from kgtool.changes.snapshot import BeforeChange, GroupChange, OffsetImage, image_of
@@ -24,7 +24,6 @@ from kgtool.model import (
     ItemError,
     Target,
     TopicPartition,
-    has_failed,
 )
 from kgtool.protocol import codes
 from kgtool.protocol.wire import id_text
@@ -61,16 +60,6 @@ def execute_resets(
         before_change([_change(cluster, reset) for reset in now if reset.group in writes])
     outcomes = yield from write_offsets(cluster, writes)
     return [each_open(reset, lambda row: _done(row, outcomes[row.group])) for reset in now]
-
-
-def settle(resets: Sequence[GroupReset], all_or_nothing: bool) -> list[GroupReset]:
-    """Return the rows as they stand: where all or nothing is asked for, one failure stops all."""
-    return skip(resets) if all_or_nothing and any(map(has_failed, resets)) else list(resets)
-
-
-def skip(resets: Iterable[GroupReset]) -> list[GroupReset]:
-    """Return the rows with nothing left to do, as others have failed."""
-    return [each_open(reset, lambda row: row._replace(status="skipped")) for reset in resets]
 
 
 # ---------------------------------------------------------------------------------------------

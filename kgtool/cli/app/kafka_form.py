@@ -21,6 +21,7 @@ from kgtool.cli.options.declare import overviewed
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import (
     change_params,
+    check_canary,
     connection_params,
     get_output,
     make_settings,
@@ -92,6 +93,7 @@ def kafka_form(**given: Any) -> int:
     )
     module = import_module(f"kgtool.cli.commands.{action.replace('-', '_')}")
     _check_own_options(action, module.command)
+    check_canary(given["all_or_nothing"])
     status: int = module.kafka_form(settings, output, selection, given)
     return status
 
@@ -100,7 +102,7 @@ def _check_own_options(action: str, command: click.Command) -> None:
     """Refuse an option of kgtool's own that the action's command does not have.
 
     Kafka's tool passes over those of its own that an action does not use; passed over here,
-    ``--delete --all-or-nothing`` or ``--delete --lagging`` would delete more than was meant.
+    ``--delete --lagging`` would delete more than was meant.
     """
     context = click.get_current_context()
     known = {param.name for param in command.params} | _KAFKAS

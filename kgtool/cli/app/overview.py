@@ -63,7 +63,7 @@ KAFKA_OPTIONS = {
     "--like GROUP": "With --reset-offsets: to where another group is.",
     "--create": "With --reset-offsets: create missing groups.",
     "--wait-empty TIME": "With --reset-offsets: wait up to 60s, 5m for groups to become empty.",
-    "--all-or-nothing": "With --reset-offsets: do nothing if anything can't be done.",
+    "--all-or-nothing": "Change nothing unless all of it can be done.",
 }
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kgtool.changes.groups import delete as deletion
 from kgtool.changes.hidden import HiddenOffsets
+from kgtool.changes.plan_rows import skip
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import change_options, group_options, open_session
+from kgtool.cli.options.shared import (
+    all_or_nothing_option,
+    change_options,
+    group_options,
+    open_session,
+)
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.columns.changes import DELETE
 from kgtool.config import Settings
-from kgtool.model import GroupDeletion
+from kgtool.model import GroupDeletion, has_failed
 from kgtool.net.session import Session
 from kgtool.text import counted, escape
 
@@ -34,18 +40,20 @@ from kgtool.text import counted, escape
 @group_options
 @flag("--force", "Also groups of other types (share, streams, connect), and with a transaction "
       "pending.")  # fmt: skip
+@all_or_nothing_option
 @change_options()
 def command(
-    settings: Settings, output: Output, selection: Selection, force: bool, dry_run: bool, yes: bool
-) -> int:
+    settings: Settings, output: Output, selection: Selection, force: bool, all_or_nothing: bool,
+    dry_run: bool, yes: bool,
+) -> int:  # fmt: skip
     """Delete groups that have no members."""
     selection.check("delete")
     consent.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, output.note_once, refuse=not force)
-        run = _Run(session, output, force, hidden)
-        plan = run.plan(groups)
+        run = _Run(session, output, force, all_or_nothing, hidden)
+        plan = run.settled_plan(groups)
         good = _good(plan)
         if dry_run or not good:
             return run.preview(plan)
@@ -82,9 +90,11 @@ def kafka_form(
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, output.note_once, refuse=False, is_long=False)
-        run = _Run(session, output, given["force"], hidden)
-        if given["dry_run"]:
-            return run.preview(run.plan(groups))
+        run = _Run(session, output, given["force"], given["all_or_nothing"], hidden)
+        if given["dry_run"] or run.all_or_nothing:
+            plan = run.settled_plan(groups)
+            if given["dry_run"] or (plan.rows and not _good(plan)):
+                return run.preview(plan)
         change, done = run.delete(groups, yes=True)
     _report(output, done)
     change.say()
@@ -92,7 +102,7 @@ def kafka_form(
 
 
 def _good(plan: deletion.DeletionPlan) -> list[str]:
-    return [row.group for row in plan.rows if row.error is None]
+    return [row.group for row in plan.rows if row.is_open]
 
 
 class _Run(NamedTuple):
@@ -101,7 +111,18 @@ class _Run(NamedTuple):
     session: Session
     output: Output
     force: bool
+    all_or_nothing: bool
     hidden: HiddenOffsets
+
+    def settled_plan(self, groups: Sequence[str]) -> deletion.DeletionPlan:
+        """Say what will be deleted: nothing, if something fails and all or nothing was asked for.
+
+        What was not found, and so is in no plan, fails too.
+        """
+        plan = self.plan(groups)
+        if self.all_or_nothing and (self.output.errors or any(map(has_failed, plan.rows))):
+            return deletion.DeletionPlan(skip(plan.rows), {}, 0)
+        return plan
 
     def plan(self, groups: Sequence[str]) -> deletion.DeletionPlan:
         """Look at groups, and say what would be deleted."""
@@ -144,7 +165,8 @@ class _Run(NamedTuple):
                 return session.run(
                     deletion.delete_groups(
                         session.cluster, part, agreed=agreed, force=self.force,
-                        before_change=change.before, hidden=self.hidden, told=told,
+                        all_or_nothing=self.all_or_nothing, before_change=change.before,
+                        hidden=self.hidden, told=told,
                     )
                 )  # fmt: skip
 
@@ -173,26 +195,32 @@ def _told(output: Output, known: Sequence[GroupDeletion]) -> Iterator[None]:
         raise
 
 
+def _names(rows: Iterable[GroupDeletion]) -> str:
+    return ", ".join(f"'{escape(row.group)}'" for row in rows)
+
+
 def _report(
     output: Output, done: Sequence[GroupDeletion], *, is_all: bool = True, is_preview: bool = False
 ) -> None:
     """Put out the rows; in text, the sentences of Kafka's tool."""
     failed = [row for row in done if row.error is not None]
-    output.done += len(done) - len(failed)
     if failed:
         output.note("Error: Deletion of some consumer groups failed:")
     for row in done:
         if row.error is None:
-            output.row(rows.deletion(row))
+            output.item(rows.deletion(row))
             continue
         is_kafkas = output.is_kafka_form
         why = kafka_tables.java_error(row.error) if is_kafkas else row.error.message
         said = f"{why}{hint_of(row.error)}"
         output.note(f"* Group '{escape(row.group)}' could not be deleted due to: {escape(said)}")
         output.failed(row.error, row=rows.deletion(row), quiet=True)
-    good = [row for row in done if row.error is None]
-    names = ", ".join(f"'{escape(row.group)}'" for row in good)
-    is_whole = not failed and (good or output.is_kafka_form)
+    skipped = [row for row in done if row.status == "skipped"]
+    if skipped:
+        output.note(f"Skipped, as all or nothing was asked for: {_names(skipped)}")
+    good = [row for row in done if row.error is None and row.status != "skipped"]
+    names = _names(good)
+    is_whole = not (failed or skipped) and (good or output.is_kafka_form)
     if is_preview and good:
         output.text(f"Dry run: these consumer groups would be deleted: {names}")
     elif is_preview and is_whole:

@@ -6,13 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kgtool.changes.offsets import delete as deletion
+from kgtool.changes.plan_rows import skip
 from kgtool.changes.snapshot import Agreed
 from kgtool.cli.confirm import consent, stakes
 from kgtool.cli.flows.change import WAY_BACK, Change
-from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.flows.course import Course, can_all_be_done, not_reached
+from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import change_options, group_options, open_session, topics_option
+from kgtool.cli.options.shared import (
+    all_or_nothing_option,
+    change_options,
+    group_options,
+    open_session,
+    topics_option,
+)
 from kgtool.cli.output import kafka_tables, rows
 from kgtool.cli.output.errors import hint_of, sentence
 from kgtool.cli.output.output import Output
@@ -53,10 +61,11 @@ _GOING = (
 @topics_option("A topic, or some of its partitions; repeatable.")
 @flag("--force", "Also groups of other protocol types (connect), and offsets with a transaction "
       "pending.")  # fmt: skip
+@all_or_nothing_option
 @change_options()
 def command(
     settings: Settings, output: Output, selection: Selection, topics: Sequence[TopicSpec],
-    force: bool, dry_run: bool, yes: bool,
+    force: bool, all_or_nothing: bool, dry_run: bool, yes: bool,
 ) -> int:  # fmt: skip
     """Delete committed offsets of groups, active ones too (KIP-496)."""
     selection.check("delete-offsets")
@@ -65,8 +74,10 @@ def command(
     consent.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
-        run = _Run(session, output, topics, force)
+        run = _Run(session, output, topics, force, all_or_nothing)
         agreed = run.plan(groups, dry_run)
+        if agreed is None:
+            return output.finish()
         going, count = _count(agreed)
         if dry_run:
             consent.foretell(session, output, going, count, removes=True)
@@ -95,31 +106,64 @@ class _Run(NamedTuple):
     output: Output
     topics: Sequence[TopicSpec]
     force: bool
+    all_or_nothing: bool
 
-    def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed]:
-        """Show on stderr the offsets that are about to go; report, if nothing more is to come."""
+    def plan(self, groups: Sequence[str], dry_run: bool) -> dict[str, Agreed] | None:
+        """Show on stderr the offsets that are about to go; report, if nothing more is to come.
+
+        Return None where something fails, and all or nothing was asked for.
+        """
         agreed: dict[str, Agreed] = {}
         members: dict[str, int] = {}
-        waves = Waves(groups)
-        with Meter(self.output, "Looking", len(groups)) as meter:
-            while names := waves.next():
-                requests = dict.fromkeys(names, list(self.topics))
-                looked = deletion.plan_offset_deletions(
-                    self.session.cluster, requests, force=self.force
-                )
-                plan: deletion.OffsetsPlan = self.session.run(looked)
-                meter.add(len(names))
-                self._show(plan)
-                if dry_run:
-                    self._report(plan.results.values(), is_dry=True)
+        # A pattern that matches nothing, or a broker that did not tell its groups.
+        is_off = self.all_or_nothing and bool(self.output.errors)
+        looking = Meter(self.output, "Looking", len(groups))
+        with Spool["list[GroupOffsetDeletions]"]() as seen, looking:
+            for plan in self._look(groups, looking):
+                results = list(plan.results.values())
+                is_off |= self.all_or_nothing and any(map(has_failed, results))
+                if not is_off:
+                    self._show(plan)
+                if self.all_or_nothing:
+                    seen.add(results)
+                elif dry_run:
+                    self._report(results, is_dry=True)
                 agreed.update(plan.agreed)
                 members.update({g: n for g, n in plan.members.items() if agreed[g].offsets})
-                waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
+            for results in seen if is_off or dry_run else ():
+                self._report(skip(results) if is_off else results, is_dry=dry_run)
+        if is_off:
+            return None
         if not (dry_run or self.output.is_kafka_form) and any(
             one.offsets for one in agreed.values()
         ):
             self._warn(members)
         return agreed
+
+    def _look(self, groups: Sequence[str], meter: Meter) -> Iterator[deletion.OffsetsPlan]:
+        """Yield what would become of some groups at a time."""
+        waves = Waves(groups)
+        while names := waves.next():
+            requests = dict.fromkeys(names, list(self.topics))
+            looked = deletion.plan_offset_deletions(
+                self.session.cluster, requests, force=self.force
+            )
+            plan: deletion.OffsetsPlan = self.session.run(looked)
+            meter.add(len(names))
+            yield plan
+            waves.learn(len(names), sum(len(one.digests) for one in plan.agreed.values()))
+
+    def _look_again(
+        self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None
+    ) -> Iterator[list[GroupOffsetDeletions]]:
+        """Yield what would become of some groups at a time, compared with the plan."""
+        waves = Waves(groups)
+        while names := waves.next():
+            requests = dict.fromkeys(names, list(self.topics))
+            looked = deletion.look_again(self.session.cluster, requests, agreed, self.force)
+            results: list[GroupOffsetDeletions] = list(self.session.run(looked).values())
+            yield results
+            waves.learn(len(names), sum(len(result.rows) for result in results))
 
     def _show(self, plan: deletion.OffsetsPlan) -> None:
         if self.output.is_kafka_form:
@@ -163,9 +207,20 @@ class _Run(NamedTuple):
                 self._report([GroupOffsetDeletions(group, [], not_reached(group))])
                 return True
 
+            def count() -> tuple[list[str], int]:
+                seen: dict[str, Agreed] = {}
+                with Meter(self.output, "Looking", len(groups)) as looking:
+                    for plan in self._look(groups, looking):
+                        seen.update(plan.agreed)
+                return _count(seen)
+
             change.lock(groups)
             if agreed is None:
-                change.foresee(lambda: _count(self.plan(groups, dry_run=False)))
+                change.foresee(count)
+            if self.all_or_nothing and Waves(groups).are_many:
+                looked = self._look_again(groups, agreed)
+                if not can_all_be_done(looked, self._report):
+                    return change
             course.run(list(groups), work, bool, leave)
         return change
 
@@ -178,7 +233,7 @@ class _Run(NamedTuple):
         while names := waves.next():
             deleted = deletion.delete_offsets(
                 self.session.cluster, dict.fromkeys(names, list(self.topics)), agreed=agreed,
-                force=self.force, before_change=change.before,
+                force=self.force, all_or_nothing=self.all_or_nothing, before_change=change.before,
             )  # fmt: skip
             done: dict[str, GroupOffsetDeletions] = self.session.run(deleted)
             for result in done.values():
@@ -189,9 +244,10 @@ class _Run(NamedTuple):
             yield from map(has_failed, done.values())
 
     def _report(self, results: Iterable[GroupOffsetDeletions], *, is_dry: bool = False) -> None:
-        output = self.output
+        output, results = self.output, list(results)
+        is_off = any(row.status == "skipped" for result in results for row in result.rows)
         for result in results:
-            _headline(output, result, is_dry)
+            _headline(output, result, is_dry=is_dry, is_off=is_off)
             found = list(map(rows.deletion, result.rows))
             if output.is_kafka_form:
                 output.text(kafka_tables.offset_deletions(result.rows), end="")
@@ -213,11 +269,14 @@ def kafka_form(
     """Delete as ``kafka-consumer-groups.sh --delete-offsets`` does: without asking."""
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
-        run = _Run(session, output, given["topic"], given["force"])
-        if given["dry_run"]:
-            going, count = _count(run.plan(groups, dry_run=True))
-            consent.foretell(session, output, going, count, removes=True)
-            return output.finish()
+        run = _Run(session, output, given["topic"], given["force"], given["all_or_nothing"])
+        if given["dry_run"] or run.all_or_nothing:
+            agreed = run.plan(groups, given["dry_run"])
+            if given["dry_run"] and agreed is not None:
+                going, count = _count(agreed)
+                consent.foretell(session, output, going, count, removes=True)
+            if given["dry_run"] or agreed is None:
+                return output.finish()
         change = run.delete(groups)
     change.say()
     return output.finish()
@@ -228,7 +287,7 @@ def _empty(result: GroupOffsetDeletions) -> dict[str, object]:
     return {**rows.deletion(row), "topic": None}
 
 
-def _headline(output: Output, result: GroupOffsetDeletions, is_dry: bool) -> None:
+def _headline(output: Output, result: GroupOffsetDeletions, *, is_dry: bool, is_off: bool) -> None:
     """Say how it went in the words of Kafka's tool, but call no failure a success (F9)."""
     group = escape(result.group)
     if result.error is not None:
@@ -245,6 +304,8 @@ def _headline(output: Output, result: GroupOffsetDeletions, is_dry: bool) -> Non
             output.note(sentence(error, prefix="* "))
     elif is_dry:
         output.text(f"Dry run: nothing was deleted from group {group}.")
+    elif is_off:
+        output.note(f"Nothing was deleted from group {group}, as all or nothing was asked for.")
     else:
         output.text(f"Request succeeded for deleting offsets from group {group}.")
     missing = [f"{row.topic}-{row.partition}" for row in result.rows if row.status == "no-offset"]

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kgtool.changes.offsets.keep import GroupKeep, KeepPlan, KeepRow, journaled_keep, plan_keep
-from kgtool.changes.plan_rows import open_rows
+from kgtool.changes.offsets.keep import (
+    GroupKeep,
+    KeepPlan,
+    KeepRow,
+    journaled_keep,
+    look_again,
+    plan_keep,
+)
+from kgtool.changes.plan_rows import open_rows, settle, skip
 from kgtool.cli.confirm import consent
 from kgtool.cli.describe.expiry import explain_rules
 from kgtool.cli.flows.change import Change
-from kgtool.cli.flows.course import Course, leave
+from kgtool.cli.flows.course import Course, can_all_be_done, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
-from kgtool.cli.options.shared import change_options, group_options, open_session
+from kgtool.cli.options.shared import (
+    all_or_nothing_option,
+    change_options,
+    group_options,
+    open_session,
+)
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
@@ -39,10 +51,12 @@ from kgtool.text import counted
 )
 @group_options
 @flag("--join", "Join and leave groups whose clock runs from when they became Empty.")
+@all_or_nothing_option
 @change_options()
 def command(
-    settings: Settings, output: Output, selection: Selection, join: bool, dry_run: bool, yes: bool
-) -> int:
+    settings: Settings, output: Output, selection: Selection, join: bool, all_or_nothing: bool,
+    dry_run: bool, yes: bool,
+) -> int:  # fmt: skip
     """Keep committed offsets for another full retention.
 
     Where an offset's clock runs from its commit, the same offset is committed again: standalone
@@ -53,12 +67,13 @@ def command(
     consent.require(yes, dry_run)
     with open_session(settings, progress=True) as session, Spool["list[GroupKeep]"]() as plan:
         groups = choose(session, output, selection, KEEP).groups
-        run = _Run(session, output, plan)
+        run = _Run(session, output, plan, all_or_nothing)
         run.look(groups, join)
-        if dry_run or not run.going:
+        if dry_run or run.is_off or not run.going:
             for wave in plan:
-                run.report(wave)
-            consent.foretell(session, output, run.going, run.offsets)
+                run.report(skip(wave) if run.is_off else wave)
+            if not run.is_off:
+                consent.foretell(session, output, run.going, run.offsets)
         else:
             question = _question(run.commits, run.joins)
             consent.ask(session, output, question, yes, groups=run.going, offsets=run.offsets)
@@ -69,10 +84,16 @@ def command(
 class _Run:
     """One run of the command; of what it plans and does memory holds one wave."""
 
-    def __init__(self, session: Session, output: Output, plan: Spool[list[GroupKeep]]) -> None:
+    def __init__(
+        self, session: Session, output: Output, plan: Spool[list[GroupKeep]], all_or_nothing: bool
+    ) -> None:
         self._session = session
         self._output = output
         self._plan = plan
+        self._all_or_nothing = all_or_nothing
+        self._waves = 0
+        self.is_off = False
+        """Whether something fails, and all or nothing was asked for."""
         self.going: set[str] = set()
         self.offsets = self.commits = self.joins = 0
         self._has_table = False
@@ -89,10 +110,15 @@ class _Run:
             while names := waves.next():
                 looked = plan_keep(self._session.cluster, names, now_ms(), join=join)
                 found: KeepPlan = self._session.run(looked)
-                self._plan.add(found.groups)
-                waves.learn(len(names), sum(len(group.rows) for group in found.groups))
-                self._show(found, open_rows(*found.groups))
+                wave = settle(found.groups, self._all_or_nothing)
+                self._plan.add(wave)
+                self._waves += 1
+                self.is_off |= self._all_or_nothing and any(map(has_failed, wave))
+                waves.learn(len(names), sum(len(group.rows) for group in wave))
+                self._show(found, open_rows(*wave))
                 meter.add(len(names))
+        # A pattern that matches nothing, or a broker whose log can't be read.
+        self.is_off |= self._all_or_nothing and bool(self._output.errors)
 
     def _show(self, found: KeepPlan, wanted: Sequence[KeepRow]) -> None:
         output = self._output
@@ -117,11 +143,20 @@ class _Run:
         with Change(self._session, self._output) as change:
 
             def work(part: list[GroupKeep]) -> list[GroupKeep]:
-                return self._session.run(
-                    journaled_keep(self._session.cluster, change, part, now_ms)
-                )
+                keeping = journaled_keep(
+                    self._session.cluster, change, part, now_ms,
+                    all_or_nothing=self._all_or_nothing,
+                )  # fmt: skip
+                return self._session.run(keeping)
 
             change.lock(self.going)
+            if self._all_or_nothing and self._waves > 1:
+                looked = (
+                    self._session.run(look_again(self._session.cluster, wave))
+                    for wave in self._plan
+                )
+                if not can_all_be_done(looked, self.report):
+                    return
             with Meter(self._output, "Keeping", len(self.going)) as meter:
                 for wave in self._plan:
                     going = [group for group in wave if group.description.group in self.going]

@@ -8,14 +8,20 @@ from typing import Any
 
 from kgtool import timespec
 from kgtool.changes.groups import members as removal
-from kgtool.changes.groups.members import Choice, MemberRemoval
+from kgtool.changes.groups.members import Choice, GroupRemovals, MemberRemoval
+from kgtool.changes.plan_rows import skip
 from kgtool.changes.reset.rows import members
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import Change, wait_until_empty
-from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.flows.course import Course, leave
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, as_named
-from kgtool.cli.options.shared import change_options, group_arguments, open_session
+from kgtool.cli.options.shared import (
+    all_or_nothing_option,
+    change_options,
+    group_arguments,
+    open_session,
+)
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
@@ -24,16 +30,14 @@ from kgtool.columns import shown
 from kgtool.columns.changes import MEMBERS
 from kgtool.config import Settings
 from kgtool.errors import UsageError
-from kgtool.model import GroupDescription, ItemError, Member, Target
+from kgtool.model import GroupDescription, ItemError, Target, has_failed
 from kgtool.net.session import Session
-from kgtool.queries.groups.describe import describe_with_type
 from kgtool.text import counted, escape
 
 NO_WAY_BACK = (
     "This can't be undone: running clients rejoin by themselves, the others have to be started. "
     "The group rebalances, and its committed offsets stay as they are."
 )
-Groups = dict[str, tuple[GroupDescription, list[Member]]]
 
 
 # fmt: off
@@ -52,11 +56,12 @@ Groups = dict[str, tuple[GroupDescription, list[Member]]]
 @flag("--all all_members", "All members.")
 @option("--wait-empty", "TIME",
         "Then wait up to this long (60s, 5m) for the groups to become empty.")
+@all_or_nothing_option
 @change_options()
 # fmt: on
 def command(
     settings: Settings, output: Output, selection: Selection, wait_empty: str | None,
-    dry_run: bool, yes: bool, **chosen: Any,
+    all_or_nothing: bool, dry_run: bool, yes: bool, **chosen: Any,
 ) -> int:  # fmt: skip
     """Remove members from a group: stuck, static and departed ones.
 
@@ -74,33 +79,35 @@ def command(
     with open_session(settings) as session:
         groups = as_named(session, output, selection, MEMBERS)
         found = _find(session, output, groups, choice)
-        if dry_run or not found:
-            _report(output, [r for d, m in found.values() for r in _foreseen(d, m)])
-            consent.foretell(session, output, found)
+        names = [group.description.group for group in found]
+        if all_or_nothing and output.errors:
+            _report(output, skip(found))
             return output.finish()
-        removed = _remove(session, output, found, yes)
-        _report(output, removed)
+        if dry_run or not found:
+            _report(output, found)
+            consent.foretell(session, output, names)
+            return output.finish()
+        _report(output, _remove(session, output, found, yes, all_or_nothing))
         if wait:
-            _wait(session, output, list(found), wait)
+            _wait(session, output, names, wait)
     return output.finish()
 
 
-def _find(session: Session, output: Output, names: Sequence[str], choice: Choice) -> Groups:
+def _find(
+    session: Session, output: Output, names: Sequence[str], choice: Choice
+) -> list[GroupRemovals]:
     """Describe the groups; say what can't be done, and return what can."""
-    found: Groups = {}
+    found = []
     unique = list(dict.fromkeys(names))
-    described = session.run(describe_with_type(session.cluster, unique))
-    refused = session.run(removal.refusals(session.cluster, described))
-    for description in described:
-        problem = refused.get(description.group)
-        if problem is not None:
-            output.failed(problem, row=_empty(description, problem))
+    for group in session.run(removal.plan_removals(session.cluster, unique, choice)):
+        description = group.description
+        if group.error is not None:
+            output.failed(group.error, row=_empty(description, group.error))
             continue
         for error in removal.missing(description, choice):
             output.failed(error, row=_empty(description, error))
-        members = [member for member in description.members if choice.fits(member)]
-        if members:
-            found[description.group] = (description, members)
+        if group.rows:
+            found.append(group)
         elif choice.all_members:
             output.done += 1
             output.note(f"Group {escape(description.group)} has no members.")
@@ -111,47 +118,45 @@ def _empty(description: GroupDescription, error: ItemError) -> dict[str, Any]:
     return {"group": description.group, "status": "failed", "error": error_object(error)}
 
 
-def _foreseen(description: GroupDescription, members: Sequence[Member]) -> list[MemberRemoval]:
-    return [MemberRemoval(description.group, member, "would-remove") for member in members]
-
-
-def _remove(session: Session, output: Output, found: Groups, yes: bool) -> list[MemberRemoval]:
-    foreseen = [row for d, members in found.values() for row in _foreseen(d, members)]
+def _remove(
+    session: Session, output: Output, found: Sequence[GroupRemovals], yes: bool,
+    all_or_nothing: bool,
+) -> list[GroupRemovals]:  # fmt: skip
+    foreseen = [row for group in found for row in group.rows]
+    names = [group.description.group for group in found]
     output.note("Members to remove:")
     preview(output, shown(MEMBERS)[:-1], [_row(row) for row in foreseen])
     output.note(NO_WAY_BACK)
     count = len(foreseen)
-    consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=found)
+    consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=names)
     reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
     course = Course(session, output, len(found), yes=yes)
     with Change(session, output) as change:
 
-        def work(part: list[str]) -> list[list[MemberRemoval]]:
-            going = {group: found[group] for group in part}
-            removing = removal.journaled_removals(session.cluster, change, going, reason)
+        def work(part: list[GroupRemovals]) -> list[GroupRemovals]:
+            removing = removal.journaled_removals(
+                session.cluster, change, part, reason, all_or_nothing=all_or_nothing
+            )
             return session.run(removing)
 
-        change.lock(found)
+        change.lock(names)
         removed = course.run(
-            list(found), work, lambda rows: any(row.error is not None for row in rows),
-            lambda group: [
-                row._replace(status="failed", error=not_reached(group))
-                for row in _foreseen(*found[group])
-            ],
-            lambda done: _report(output, [row for rows in done for row in rows]),
+            found, work, has_failed, lambda group: leave(group, group.description.group),
+            lambda done: _report(output, done),
         )  # fmt: skip
     change.say()
-    return [row for rows in removed for row in rows]
+    return removed
 
 
 def _row(row: MemberRemoval) -> dict[str, Any]:
     return rows_of.of(row, MEMBERS, **removal.recorded(row.group, row.member))
 
 
-def _report(output: Output, removed: Sequence[MemberRemoval]) -> None:
-    rows = [_row(row) for row in removed]
+def _report(output: Output, groups: Sequence[GroupRemovals]) -> None:
+    removals = [row for group in groups for row in group.rows]
+    rows = list(map(_row, removals))
     show_table(output, shown(MEMBERS), rows)
-    for row, item in zip(rows, removed, strict=True):
+    for row, item in zip(rows, removals, strict=True):
         output.item(row, item.error)
 
 

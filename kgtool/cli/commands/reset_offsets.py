@@ -11,11 +11,10 @@ from kgtool import timespec
 from kgtool.changes.reset.targets import Strategy
 from kgtool.cli.app import kafka_refusals
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows import course
 from kgtool.cli.flows.reset import Reset, run
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
-from kgtool.cli.options.shared import change_options, group_options
+from kgtool.cli.options.shared import all_or_nothing_option, change_options, group_options
 from kgtool.cli.options.types import TOPIC, Name
 from kgtool.cli.output.output import Output
 from kgtool.cli.reports import reset as reset_report
@@ -40,7 +39,7 @@ from kgtool.text import escape, moment
 @flag("--all-topics", "Every partition with a committed offset.")
 @flag("--to-earliest", "To the start of the log.")
 @flag("--to-latest", "To the end of the log.")
-@flag("--to-current", "To where it is; partitions never committed are skipped.")
+@flag("--to-current", "To where it is; skips partitions never committed.")
 @option("--to-offset", "N", "To this offset, clamped to the log.")
 @option("--shift-by", "N", "By N records (negative: back), clamped to the log.")
 @option("--to-datetime", "TIME", "To the first record from this time on: 2023-11-14T22:18:20Z "
@@ -53,7 +52,7 @@ from kgtool.text import escape, moment
 @flag("--export", "Print CSV that --from-file reads.")
 @flag("--create", "Create missing groups.")
 @option("--wait-empty", "TIME", "Wait up to TIME (60s, 5m) for groups to be empty.")
-@flag("--all-or-nothing", "Do nothing unless all of it can be done.")
+@all_or_nothing_option
 @flag("--force", "Also where a transaction is pending.")
 @change_options()
 def command(settings: Settings, output: Output, selection: Selection, **given: Any) -> int:
@@ -101,7 +100,6 @@ def _reset(output: Output, selection: Selection, given: Mapping[str, Any]) -> Re
     :raises UsageError: a value can't be understood.
     :raises ConfigError: the file can't be.
     """
-    course.check(output, all_or_nothing=given["all_or_nothing"])
     topics: tuple[TopicSpec, ...] | None = given["topic"] or None
     if given["from_file"] is not None and (topics or given["all_topics"]):
         ignored = "--topic" if topics else "--all-topics"

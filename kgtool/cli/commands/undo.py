@@ -26,7 +26,12 @@ from kgtool.cli.flows import configs
 from kgtool.cli.flows.change import folder
 from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import added, declare, flag, option
-from kgtool.cli.options.shared import change_options, no_cluster, open_session
+from kgtool.cli.options.shared import (
+    all_or_nothing_option,
+    change_options,
+    no_cluster,
+    open_session,
+)
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.columns.changes import CONFIGS_ALTER, RESTORE
@@ -40,13 +45,12 @@ LAST = "last"
 
 def living_options(function: Any) -> Any:
     """Add what is to be done about groups that have members."""
-    return added(
+    return all_or_nothing_option(added(
         function,
         flag("--as-member", "Commit in a member's name for groups that have members."),
         option("--wait-empty", "TIME",
                "Wait up to this long (60s, 5m) for the groups to become empty."),
-        flag("--all-or-nothing", "Do nothing if anything can't be restored."),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @declare("undo", "kgtool undo last --dry-run", "kgtool undo last --wait-empty 60s")

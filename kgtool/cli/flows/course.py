@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from kgtool.changes.plan_rows import skip
 from kgtool.cli.confirm import consent
+from kgtool.cli.flows.spool import Spool
 from kgtool.cli.output.output import Output
-from kgtool.errors import UsageError
-from kgtool.model import ItemError, Target
+from kgtool.model import ItemError, Target, has_failed
 from kgtool.net.session import Session
 from kgtool.text import counted
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def check(output: Output, *, all_or_nothing: bool) -> None:
-    """Refuse what contradicts itself, before anything is sent.
-
-    :raises UsageError: a canary is changed before it is known whether all can be.
-    """
-    if all_or_nothing and output.canary is not None:
-        raise UsageError("--canary and --all-or-nothing exclude each other.")
 
 
 class Course:
@@ -104,6 +96,23 @@ class Course:
             self._output.note(f"Stopped after the canary; {rest} not touched.")
             return False
         return True
+
+
+def can_all_be_done(looked: Iterable[list[T]], report: Callable[[list[T]], None]) -> bool:
+    """Look at all waves before the first is written (``--all-or-nothing``).
+
+    If something fails, all of it is reported: what could have been done is skipped.
+
+    :param looked: the groups of each wave, as they are now.
+    """
+    with Spool["list[T]"]() as seen:
+        is_off = False
+        for wave in looked:
+            is_off |= any(map(has_failed, wave))
+            seen.add(wave)
+        for wave in seen if is_off else ():
+            report(skip(wave))
+    return not is_off
 
 
 def not_reached(group: str) -> ItemError:

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kgtool.changes.reset.execute import execute_resets, look_again, settle, skip
+from kgtool.changes.plan_rows import settle, skip
+from kgtool.changes.reset.execute import execute_resets, look_again
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits
 from kgtool.cli.confirm import consent
 from kgtool.cli.flows.change import WAY_BACK, Change, wait_until_empty
-from kgtool.cli.flows.course import Course, leave
+from kgtool.cli.flows.course import Course, can_all_be_done, leave
 from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import open_session
@@ -169,8 +170,13 @@ class _Run:
         reset = self._reset
         change.lock(self._groups)
         change.admit(self._going, self._offsets)
-        if reset.all_or_nothing and self._waves > 1 and not self._can_all_be_done():
-            return
+        if reset.all_or_nothing and self._waves > 1:
+            looked = (
+                self._session.run(look_again(self._session.cluster, wave, reset.force))
+                for wave in self._plan
+            )
+            if not can_all_be_done(looked, self._report):
+                return
         work = self._work(change)
         total = len(self._groups if reset.all_or_nothing else self._going)
         is_silent = reset.yes or self._output.is_kafka_form
@@ -184,19 +190,6 @@ class _Run:
                 outcome = {group.group: group for group in done}
                 self._report([outcome.get(group.group, group) for group in wave])
                 meter.add(len(going))
-
-    def _can_all_be_done(self) -> bool:
-        """Look again at all waves, before the first is written; report, if something fails."""
-        is_off = False
-        with Spool["list[GroupReset]"]() as seen:
-            for wave in self._plan:
-                looked = look_again(self._session.cluster, wave, self._reset.force)
-                now: list[GroupReset] = self._session.run(looked)
-                is_off |= any(map(has_failed, now))
-                seen.add(now)
-            for wave in seen if is_off else ():
-                self._report(skip(wave))
-        return not is_off
 
     def _work(self, change: Change) -> Callable[[list[GroupReset]], list[GroupReset]]:
         reset = self._reset

@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from kgtool import timespec
+from kgtool.changes.plan_rows import each_open, failed, open_rows, skip
 from kgtool.changes.reset.rows import members
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup, PutRow
 from kgtool.changes.restore.run import Putter, parts
 from kgtool.cli.confirm import consent
-from kgtool.cli.flows import course
 from kgtool.cli.flows.change import Change, wait_until_empty
 from kgtool.cli.flows.course import Course, not_reached
 from kgtool.cli.output.errors import sentence
@@ -49,7 +49,6 @@ class Options(NamedTuple):
         :raises UsageError: they contradict each other, or nobody can be asked.
         """
         consent.require(given["yes"], given["dry_run"])
-        course.check(output, all_or_nothing=given["all_or_nothing"])
         wait = timespec.waiting_seconds(given["wait_empty"])
         return cls(policy, given["dry_run"], given["yes"], wait, given["all_or_nothing"])
 
@@ -106,7 +105,7 @@ class PutBack:
         self._plan.show(self._output)
         # Among the errors: what is not in the file, or can't be translated, and so in no plan.
         if self._options.all_or_nothing and (self._plan.failed or self._output.errors):
-            self._only_report(skip=True)
+            self._only_report(is_off=True)
             return
         consent.ask(
             self._session, self._output, f"Restore {self._plan.words}?", self._options.yes,
@@ -143,7 +142,7 @@ class PutBack:
         # Whatever has changed since the first look stops all of it, before the first write.
         change.lock(wish.group for wish in self._source())
         if any(has_failed(group) for part in self._parts() for group in self._putter.look(part)):
-            self._only_report(skip=True)
+            self._only_report(is_off=True)
             return
         for part in self._parts():
             self._apply(part, change)
@@ -179,7 +178,7 @@ class PutBack:
 
     # -- saying ---------------------------------------------------------------------------
 
-    def _only_report(self, *, skip: bool = False) -> None:
+    def _only_report(self, *, is_off: bool = False) -> None:
         """Put out what would be done, without doing it.
 
         Something may be possible now that was not at the first look, when a broker did not answer:
@@ -187,15 +186,16 @@ class PutBack:
         """
         late = []
         for part in self._parts():
-            for group in self._putter.look(part):
-                if skip or not self._options.dry_run:
-                    late += [row for row in group.rows if row.is_open]
-                    group = _left_alone(group, "skipped" if skip else "failed")
+            groups = self._putter.look(part)
+            if is_off or not self._options.dry_run:
+                late += open_rows(*groups)
+                groups = skip(groups) if is_off else [each_open(g, _not_done) for g in groups]
+            for group in groups:
                 self._report(group)
-        if skip and late and not self.failed:
+        if is_off and late and not self.failed:
             self.failed += 1
             if not self._output.errors:
-                self._output.failed(_not_done(Target()))
+                self._output.failed(ItemError.of(NotDone(), Target()))
 
     def _report(self, group: PutGroup) -> None:
         output = self._output
@@ -216,22 +216,9 @@ class PutBack:
             self.failed += 1
             self._output.failed(row.error, row=row_of(row))
         else:
-            if row.status != "skipped":
-                self.done += 1
-                self._output.done += 1
-            self._output.row(row_of(row))
+            self.done += row.status != "skipped"
+            self._output.item(row_of(row))
 
 
-def _left_alone(group: PutGroup, status: str) -> PutGroup:
-    """Give the rows that could be done a status that says that they were not."""
-    rows = []
-    for row in group.rows:
-        if row.is_open:
-            error = _not_done(Target(*row[:3])) if status == "failed" else row.error
-            row = row._replace(status=status, error=error)
-        rows.append(row)
-    return group._replace(rows=rows)
-
-
-def _not_done(target: Target) -> ItemError:
-    return ItemError.of(NotDone(), target)
+def _not_done(row: PutRow) -> PutRow:
+    return failed(row, NotDone())

@@ -265,6 +265,25 @@ def group_arguments(function: F) -> F:
     return added(_made(function, "selection", selection, "words", "group"), _GROUP, argument)
 
 
+def all_or_nothing_option(function: F) -> F:
+    """Add ``--all-or-nothing``, which excludes ``--canary``."""
+    return added(
+        _made(function, "all_or_nothing", check_canary, "all_or_nothing"),
+        flag("--all-or-nothing", "Do nothing unless all of it can be done; what fails later does "
+             "not take back the rest."),
+    )  # fmt: skip
+
+
+def check_canary(all_or_nothing: bool) -> bool:
+    """Return whether all or nothing is asked for, before anything is sent.
+
+    :raises UsageError: a canary would be changed before it is known whether all can be.
+    """
+    if all_or_nothing and get_output().canary is not None:
+        raise UsageError("--canary and --all-or-nothing exclude each other.")
+    return all_or_nothing
+
+
 def _url(text: str) -> str:
     """Refuse what is no URL before anything is asked."""
     from kgtool.changes.journal.remote import check_url

@@ -154,10 +154,13 @@ def _deletion_order(row: OffsetDeletion) -> bytes:
     return java_order(f"{row.topic}{-1 if row.partition is None else row.partition}")
 
 
+_DELETION = {"would-delete": "Would be deleted", "skipped": "Skipped"}
+
+
 def _deletion_status(row: OffsetDeletion) -> str:
     if row.error is not None:
         return f"Error: {java_error(row.error)}"
-    return "Would be deleted" if row.status == "would-delete" else "Successful"
+    return _DELETION.get(row.status, "Successful")
 
 
 def resets(

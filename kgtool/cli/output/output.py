@@ -193,11 +193,11 @@ class Output:
         return self._alike[error.name, error.hint] <= ALIKE
 
     def item(self, row: Row, error: ItemError | None = None, *, quiet: bool = False) -> None:
-        """Put out one result: it is done, or has failed for this reason."""
+        """Put out one result: it is done, or skipped, or has failed for this reason."""
         if error is not None:
             self.failed(error, row=row, quiet=quiet)
         else:
-            self.done += 1
+            self.done += row.get("status") != "skipped"
             self.row(row)
 
     def text(self, text: str, end: str = "\n") -> None:

@@ -175,8 +175,7 @@ def put(output: Output, resets: Sequence[GroupReset]) -> None:
 def _put_row(output: Output, row: ResetRow, reset: GroupReset) -> None:
     fields = row_of(row)
     if row.error is None:
-        output.done += row.status != "skipped"
-        output.row(fields)
+        output.item(fields)
     elif reset.error is not None:  # said once, for the whole group
         output.row(fields)
     else:
