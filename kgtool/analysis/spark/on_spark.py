@@ -162,9 +162,13 @@ class OnSpark(Engine):
         if theirs:
             some = self._tables.where(F.col("kind").isin(list(theirs)))
             put = partial(file_rows, tables=theirs, base=base, buckets=self._tasks)
-            sums = some.mapInArrow(put, BLOBS)
-            sums = sums.repartition("partition") if self._tasks > 1 else sums.coalesce(1)
-            sums.mapInArrow(partial(file_sums, tables=theirs, base=base), BLOBS).collect()
+            add = partial(file_sums, tables=theirs, base=base)
+            if self._tasks > 1:
+                some.mapInArrow(put, BLOBS).repartition("partition").mapInArrow(
+                    add, BLOBS
+                ).collect()
+            else:  # in one worker: another would have to start, which takes longer
+                some.mapInArrow(lambda rows: add(put(rows)), BLOBS).collect()
         with TableFiles(base) as files:
             for name in tables.keys() & self.given.keys():
                 files.add(name, self.given[name])
