@@ -38,7 +38,7 @@ _ADDED = {"partitions": ("live_keys", "groups"), "late": ("rows",)}
 def tell(partition: int, blobs: Blobs, plan: Plan) -> Tables:
     """(name, Arrow table) of all that one partition of the log says, a name maybe several times."""
     rows: defaultdict[str, list[Any]] = defaultdict(list)
-    for kinds in buckets(blobs):
+    for kinds in buckets(blobs, plan):
         for name, table in _told(Scene(partition, kinds, plan)):
             if name in _ADDED:
                 rows[name].append(table)

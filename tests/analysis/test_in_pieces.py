@@ -11,6 +11,7 @@ import pytest
 from kgtool.analysis import local
 from kgtool.analysis.fold import arrays, buckets
 from kgtool.analysis.input import sources
+from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.analysis.report.summary import summary
@@ -22,9 +23,11 @@ from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment
 from tests.spark.test_random_logs import write_log
 
 
-def tables(folder: Path, author: str) -> dict[str, Counter[str]]:
+def tables(
+    folder: Path, author: str, scenarios: tuple[Scenario, ...] = SCENARIOS
+) -> dict[str, Counter[str]]:
     basis = sources.basis(None, "2.4", 60_000, 5000)._replace(rules=SETS[author])
-    wanted = Wanted(SCENARIOS, 300_000, 10_000, gaps=True, plan=True, idle_ms=1000)
+    wanted = Wanted(scenarios, 300_000, 10_000, gaps=True, plan=True, idle_ms=1000)
     analysis = Analysis(Local(1), sources.find([str(folder)]).files, basis, None, wanted)
     found = {name: Counter(map(str, analysis.rows(name))) for name in analysis.names()}
     found["decisions"] = Counter(map(str, analysis.decisions()))

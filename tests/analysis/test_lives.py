@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgtool.analysis.decode.blobs import unpack
+from kgtool.analysis.decode.blobs import Kinds, unpack
 from kgtool.analysis.fold.removals import removals
-from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.scene import Plan, Scene
 from kgtool.analysis.fold.whatif import lives, story
 from kgtool.analysis.fold.whatif.played import Lives, play
 from kgtool.analysis.input import sources
@@ -36,15 +36,22 @@ SCENARIOS = tuple(
 )
 
 
-def scenes(folder: Path, author: RuleSet) -> Iterator[Scene]:
-    """What each partition of the log is folded from."""
+def partitions(
+    folder: Path, author: RuleSet, scenarios: tuple[Scenario, ...] = ()
+) -> Iterator[tuple[int, Kinds, Plan]]:
+    """What was decoded of each partition of the log."""
     basis = sources.basis(None, "2.4", 60_000, 5000)._replace(rules=author)
-    wanted = Wanted(SCENARIOS, 300_000)
+    wanted = Wanted(scenarios or SCENARIOS, 300_000)
     local = Local(1)
     analysis = Analysis(local, sources.find([str(folder)]).files, basis, None, wanted)
     plan = analysis.plan
     for partition, blobs in local._blobs.items():
-        yield Scene(partition, unpack(blobs), plan)
+        yield partition, unpack(blobs), plan
+
+
+def scenes(folder: Path, author: RuleSet) -> Iterator[Scene]:
+    """What each partition of the log is folded from."""
+    return (Scene(*found) for found in partitions(folder, author))
 
 
 def rows(found: Lives) -> Counter[tuple[int, ...]]:

@@ -90,6 +90,15 @@ def slabs(key: Ints) -> Iterator[Ints]:
     yield from np.split(order, np.cumsum(counts[counts > 0])[:-1])
 
 
+def highest_so_far(key: Ints, values: Ints) -> Ints:
+    """The greatest value of each key up to each row; rows are sorted by key."""
+    if not ((values[1:] < values[:-1]) & (key[1:] == key[:-1])).any():
+        return values
+    distinct, rank = np.unique(values, return_inverse=True)
+    base = key * len(distinct)
+    return np.asarray(distinct[np.maximum.accumulate(base + rank) - base], dtype=np.int64)
+
+
 def greatest_so_far(which: Bools, start: Ints, *order: Ints) -> Ints:
     """Index of the greatest row so far of those with ``which``, of the same key; -1: none.
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.blobs import Kinds, as_bytes, from_bytes, unpack
+from kgtool.analysis.decode.blobs import Kinds, as_bytes, empty, from_bytes, unpack
+from kgtool.analysis.fold import thin
+from kgtool.analysis.fold.arrays import ints
+from kgtool.analysis.fold.scene import Plan
 
 ROWS = 1 << 17
 """Of a bucket, about: the fold of as many, five retentions played, takes some 300 MB."""
@@ -24,26 +29,58 @@ Blobs = Sequence[tuple[str, Any]]
 """Kind and bytes."""
 
 
-def buckets(blobs: Blobs) -> Iterator[Kinds]:
+class Part(NamedTuple):
+    """What one blob has of a bucket."""
+
+    kind: str
+    rows: int
+    first: int
+    """Log offset; -1 where the rows have none, or not in order."""
+    last: int
+    data: list[Any]
+    """Arrow streams."""
+
+
+def buckets(blobs: Blobs, plan: Plan) -> Iterator[Kinds]:
     """One partition's blobs as tables, of some of its groups at a time."""
     count = _count(blobs)
     if count == 1:
         yield unpack(blobs)
         return
     shared = unpack(blob for blob in blobs if blob[0] not in _OF_GROUPS)
-    own: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
+    own: list[list[Part]] = [[] for _ in range(count)]
     for kind, data in blobs:
         if kind in _OF_GROUPS:
             table = from_bytes(data)
             for number, some in split(table, "group", count):
-                own[number] += (
-                    [(kind, data)] if some is table
-                    else [(kind, piece) for piece in as_bytes(_own_names(some))]
-                )  # fmt: skip
-    for number, some in enumerate(own):
+                pieces = [data] if some is table else list(as_bytes(_own_names(some)))
+                own[number].append(Part(kind, len(some), *_ends(some), pieces))
+    for number, parts in enumerate(own):
         own[number] = []
-        if some:
-            yield {**shared, **unpack(some)}
+        if parts:
+            yield {**shared, **_unpacked(parts, plan)}
+
+
+def _ends(rows: Any) -> tuple[int, int]:
+    place = ints(rows["log_offset"]) if "log_offset" in rows.column_names else np.zeros(0)
+    is_sorted = len(place) and (place[1:] > place[:-1]).all()
+    return (int(place[0]), int(place[-1])) if is_sorted else (-1, -1)
+
+
+def _unpacked(parts: list[Part], plan: Plan) -> Kinds:
+    """The tables of a bucket; of one large group only what matters of its commits."""
+    some = sorted(
+        (part for part in parts if part.kind == schema.KIND_OFFSET), key=attrgetter("first")
+    )
+    in_order = all(-1 < part.first <= part.last for part in some)
+    in_order &= all(one.last < other.first for one, other in pairwise(some))
+    if plan.doubled or not in_order or sum(part.rows for part in some) <= thin.STEP:
+        return unpack((part.kind, data) for part in parts for data in part.data)
+    rest = [part for part in parts if part.kind != schema.KIND_OFFSET]
+    found = unpack((part.kind, data) for part in rest for data in part.data)
+    own = thin.own_records(found.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
+    tables = (from_bytes(data) for part in some for data in part.data)
+    return {**found, schema.KIND_OFFSET: thin.thinned(tables, own, plan)}
 
 
 def _count(blobs: Blobs) -> int:

@@ -21,6 +21,8 @@ _NUMBERS = (
     "log_offset", "timestamp_ms", "producer_id", "producer_epoch", "topic_partition", "offset",
     "commit_timestamp_ms", "expire_timestamp_ms", "bytes", "commits", "first_ms",
 )  # fmt: skip
+FOLLOWED = "followed"
+"""The column that rows have which ``thin`` left over."""
 UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
 """Reasons whose records are not among those that were counted as read."""
 
@@ -45,6 +47,8 @@ class Offsets(NamedTuple):
     """Records that the row stands for: superseded ones are dropped while decoding."""
     first_ms: Ints
     creates: Bools
+    followed: Bools
+    """The key's next commit came so soon that ``thin`` has left it out: see there."""
 
 
 class Keys(NamedTuple):
@@ -118,6 +122,8 @@ class Log:
     def _offsets(self, rows: dict[str, Any], group: Ints) -> tuple[Offsets, Keys]:
         numbers = {name: ints(rows.pop(name)) for name in _NUMBERS}
         flags = {name: bools(rows.pop(name)) for name in ("tombstone", "creates_group")}
+        no = np.zeros_like(flags["tombstone"])
+        followed = bools(rows.pop(FOLLOWED)) if FOLLOWED in rows else no
         release()
         topic, self.topics = texts(rows.pop("topic"))
         topic_id, self.topic_ids = texts(rows.pop("topic_id"))
@@ -125,14 +131,14 @@ class Log:
         key = codes(group, topic, partition)
         first = np.zeros(int(key.max(initial=-1)) + 1, dtype=np.int64)
         first[key[::-1]] = np.arange(len(key))[::-1]
-        at_ms, first_ms = numbers["timestamp_ms"], numbers["first_ms"]
-        if (first_ms == NONE).any():
-            first_ms = np.where(first_ms == NONE, at_ms, first_ms)
+        at_ms = numbers["timestamp_ms"]
+        first_ms = first_times(numbers["first_ms"], at_ms)
         found = Offsets(
             numbers["log_offset"], at_ms, key, flags["tombstone"], numbers["producer_id"],
             numbers["producer_epoch"], numbers["offset"], numbers["commit_timestamp_ms"],
             numbers["expire_timestamp_ms"], topic_id, numbers["bytes"], numbers["commits"],
             at_ms if np.array_equal(first_ms, at_ms) else first_ms, flags["creates_group"],
+            followed,
         )  # fmt: skip
         keys = (group[first], -1), (topic[first], -1), (partition[first], NONE)
         return found, Keys(*(np.append(*each) for each in keys))
@@ -195,6 +201,11 @@ class Log:
             if first <= behind and records == last - first + 1:
                 behind = max(behind, last + 1)
         return bool(known) and behind == max(at for _, at, _ in known) + 1
+
+
+def first_times(first_ms: Ints, at_ms: Ints) -> Ints:
+    """When the first of the commits was made that a row stands for: its own time, if not told."""
+    return np.where(first_ms == NONE, at_ms, first_ms) if (first_ms == NONE).any() else first_ms
 
 
 def _rows(kinds: Kinds, kind: str) -> Any:

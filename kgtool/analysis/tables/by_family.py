@@ -13,7 +13,7 @@ from kgtool.analysis.fold.removals import Removals
 from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.whatif import checks
 from kgtool.analysis.fold.whatif.lives import told
-from kgtool.analysis.fold.whatif.story import puts
+from kgtool.analysis.fold.whatif.story import followed, puts
 from kgtool.analysis.input.scenarios import Scenario
 
 _SUMS = ("commits", "records", "bytes")
@@ -32,11 +32,13 @@ def gaps(scene: Scene, gone: Removals) -> Any:
     longest, safe, keys = np.full(size, NONE), *np.zeros((2, size), dtype=np.int64)
     for happened in puts(scene, past.events, past.end_ms):
         events, again = happened.events, happened.again
-        rows = np.flatnonzero(happened.is_commit & (again >= 0))
+        several = happened.is_commit & (again >= 0)
+        # Behind the others is a pause that is no longer than one of these.
+        rows = np.flatnonzero(several & ~followed(scene, events))
         group = events.group[rows]
         np.maximum.at(longest, group, events.first_ms[again[rows]] - events.at_ms[rows])
         np.maximum.at(safe, group, checks.survives(scene, scenario, happened, rows, states))
-        of = scene.log.keys.group[np.unique(events.key[rows])]
+        of = scene.log.keys.group[np.unique(events.key[several])]
         keys += np.bincount(of, minlength=size)
     some = np.flatnonzero(keys)
     columns = {

@@ -99,8 +99,7 @@ def survives(
     rules, events, interval = scenario.rules, happened.events, scenario.interval_ms
     commit_ms, own = happened.commit_ms[rows], events.expire_ms[rows]
     clock_ms, until_ms = events.clock_ms[rows], happened.until_ms[rows]
-    last = tick_before(until_ms, interval)
-    need = np.where(last >= clock_ms, last - commit_ms + (not rules.fixed_at_commit), 0)
+    need = age_at_last_check(rules, interval, commit_ms, clock_ms, until_ms)
     some = np.flatnonzero(states.has_own[events.group[rows]] & (not rules.fixed_at_commit))
     if some.size:
         told = judged(scenario, states)
@@ -110,6 +109,14 @@ def survives(
         shared_by = (events.group[rows[some]], clock_ms[some], until_ms[some])
         need[some] = np.maximum(timed, _longest_empty(states, told, interval, *shared_by))
     return np.where(_has_date(rules, own), 0, np.maximum(need, 0))
+
+
+def age_at_last_check(
+    rules: RuleSet, interval_ms: int, commit_ms: Ints, from_ms: Ints, until_ms: Ints
+) -> Ints:
+    """The retention with which the last check between two moments just leaves each commit; or 0."""
+    last = tick_before(until_ms, interval_ms)
+    return np.where(last >= from_ms, last - commit_ms + (not rules.fixed_at_commit), 0)
 
 
 def _has_date(rules: RuleSet, expire_ms: Ints) -> Bools:

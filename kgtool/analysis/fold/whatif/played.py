@@ -12,7 +12,7 @@ import numpy as np
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints
 from kgtool.analysis.fold.rules_columns import RULE
 from kgtool.analysis.fold.whatif.replay import GroupReplay, Put
-from kgtool.analysis.fold.whatif.story import COMMIT, END, FORGET, OWN
+from kgtool.analysis.fold.whatif.story import COMMIT, END, FAR, FORGET, OWN
 from kgtool.analysis.fold.whatif.timeline import Past
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention.rules import CommittedOffset
@@ -58,7 +58,9 @@ def _played(past: Past, scenario: Scenario, groups: Bools) -> list[tuple[Any, ..
     records = events.row[events.what == OWN]
     record = dict(zip(records.tolist(), log.own.events(records), strict=True))
     at, offsets = np.where(events.what == OWN, 0, events.row), log.offsets
-    stored = (offsets.commit_ms, offsets.offset, offsets.log_offset, offsets.producer_id)
+    # What is followed by others that were left out never becomes too old.
+    commit_ms = np.where(offsets.followed, FAR, offsets.commit_ms)
+    stored = (commit_ms, offsets.offset, offsets.log_offset, offsets.producer_id)
     columns = (
         events.group, events.what, events.row, events.key, events.at_ms, events.flag,
         events.first_ms, events.expire_ms,

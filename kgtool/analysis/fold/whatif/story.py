@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, codes, following, slabs, stacked
+from kgtool.analysis.fold.arrays import (
+    NONE,
+    Bools,
+    Ints,
+    Runs,
+    codes,
+    following,
+    highest_so_far,
+    slabs,
+    stacked,
+)
 from kgtool.analysis.fold.log import ends_group
 from kgtool.analysis.fold.offsets import transaction_ends
 from kgtool.analysis.fold.removals import CONVERTED, EXPLICIT, Removals
@@ -132,14 +142,7 @@ def _bare(what: int, group: Ints, position: Ints, key: Ints, at_ms: Ints) -> Eve
 
 def _clock(events: Events) -> Ints:
     """Clocks of brokers differ: what comes later in the log is not taken for earlier."""
-    at_ms = events.at_ms
-    if at_ms.min(initial=0) < 0:
-        at_ms = np.maximum(at_ms, 0)
-    if not ((at_ms[1:] < at_ms[:-1]) & (events.group[1:] == events.group[:-1])).any():
-        return np.asarray(at_ms, dtype=np.int64)
-    times, rank = np.unique(at_ms, return_inverse=True)
-    base = events.group * len(times)
-    return np.asarray(times[np.maximum.accumulate(base + rank) - base], dtype=np.int64)
+    return highest_so_far(events.group, np.maximum(events.at_ms, 0))
 
 
 def _settled(scene: Scene, events: Events, intervals: set[int]) -> Events:
@@ -218,7 +221,15 @@ def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
         some = Events(*stacked((some, swept)))
         some = some.only(np.lexsort((some.position, some.key)))
     until = Runs(some.key).lead(some.clock_ms, NONE)
-    return Puts(scene, some, np.where(until == NONE, end_ms[some.group], until))
+    until = np.where(until == NONE, end_ms[some.group], until)
+    # What was left out behind one came before any check could mind.
+    return Puts(scene, some, np.where(followed(scene, some), some.clock_ms, until))
+
+
+def followed(scene: Scene, events: Events) -> Bools:
+    """Which events are commits behind which others were left out (``fold.thin``)."""
+    rows = np.where(events.what == COMMIT, events.row, 0)
+    return scene.log.offsets.followed[rows] & (events.what == COMMIT)
 
 
 def endangered(scenarios: Sequence[Scenario], happened: Puts) -> Bools:
