@@ -402,7 +402,7 @@ def test_protected_is_true_or_false(world: World) -> None:
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every change of two groups takes two parts."""
     monkeypatch.setattr(adaptive_batches, "FIRST", 1)
-    monkeypatch.setattr(adaptive_batches.Waves.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (1,))
     monkeypatch.setattr(restoring, "_GROUPS_AT_ONCE", 1)
     monkeypatch.setattr("kgtool.changes.cleanup.apply.GROUPS_AT_ONCE", 1)
 

@@ -128,7 +128,7 @@ def test_what_was_deleted_before_is_told(
 ) -> None:
     """Was: nothing is told of the first wave, and status 1."""
     monkeypatch.setattr(adaptive_batches, "FIRST", 1)
-    monkeypatch.setattr(adaptive_batches.Waves.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (1,))
     words = ["--group", world.small, "--group", world.large, "-o", "json"]
     done = world.run(form, *words, *(["--yes"] if form == "delete" else []))
     assert world.offsets() == (0, PARTITIONS)

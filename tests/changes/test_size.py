@@ -49,7 +49,9 @@ def kgtool(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     """Runs kgtool in this process with small waves; what it says is not held in memory."""
     monkeypatch.setenv("KGTOOL_JOURNAL_DIR", str(tmp_path / "journal"))
     monkeypatch.setattr(adaptive_batches, "FIRST", WAVE)
-    monkeypatch.setattr(adaptive_batches.Waves.__init__, "__defaults__", (WAVE * PARTITIONS,))
+    monkeypatch.setattr(
+        adaptive_batches.AdaptiveBatches.__init__, "__defaults__", (WAVE * PARTITIONS,)
+    )
     monkeypatch.setattr(run, "_GROUPS_AT_ONCE", WAVE)
     monkeypatch.setattr(spool, "MEMORY_BYTES", 1000)
 

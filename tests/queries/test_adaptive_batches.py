@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kgtool.queries.offsets.adaptive_batches import FIRST, Waves
+from kgtool.queries.offsets.adaptive_batches import FIRST, AdaptiveBatches
 
 NAMES = [f"g{number}" for number in range(10 * FIRST)]
 
 
 def _dealt(offsets_a_group: int) -> list[list[str]]:
-    waves, dealt = Waves(NAMES, offsets=1000 * FIRST), []
+    waves, dealt = AdaptiveBatches(NAMES, offsets=1000 * FIRST), []
     while part := waves.next():
         dealt.append(list(part))
         waves.learn(len(part), len(part) * offsets_a_group)

@@ -16,9 +16,14 @@ from kgtool.model import TopicPartition as Partition
 from kgtool.net.session import Session
 from kgtool.protocol import codes
 from kgtool.protocol.api import fetch, metadata
-from kgtool.queries.offsets.batch_times import ReadOn, Timestamp, first_timestamp
 from kgtool.queries.offsets.describe import describe_offsets
-from kgtool.queries.offsets.time_lag import Position, first_unread
+from kgtool.queries.offsets.time_lag import (
+    Position,
+    ReadOn,
+    Timestamp,
+    first_timestamp,
+    first_unread,
+)
 from tests.support import clients, seeds
 from tests.support.script import Script, living
 

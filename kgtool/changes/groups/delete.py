@@ -26,7 +26,7 @@ from kgtool.queries.cluster.transactions import first_commits, pending_transacti
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, describe_with_type, wrong_type
 from kgtool.queries.groups.list import unlisted
 from kgtool.queries.log.reader import pending_in_log
-from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.text import counted
 
@@ -91,7 +91,7 @@ def plan_deletions(
     rows: list[GroupDeletion] = []
     digests: dict[str, int] = {}
     offsets, has_share = 0, False
-    waves = Waves(list(dict.fromkeys(groups)))
+    waves = AdaptiveBatches(list(dict.fromkeys(groups)))
     while names := waves.next():
         seen = yield from _look(cluster, names, rules)
         waves.learn(len(names), seen.offsets)
@@ -135,7 +135,7 @@ def delete_groups(
     rules = _Rules(force, check, hidden, agreed)
     rows: list[GroupDeletion] = []
 
-    waves = Waves(list(dict.fromkeys(groups)))
+    waves = AdaptiveBatches(list(dict.fromkeys(groups)))
     if all_or_nothing and waves.are_many:
         foreseen = yield from plan_deletions(
             cluster, groups, agreed=agreed, force=force, check=check, hidden=hidden

@@ -36,8 +36,8 @@ from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError, readable
 from kgtool.model import ItemError, Target
 from kgtool.queries.groups.describe import without_commits
-from kgtool.queries.offsets.adaptive_batches import Waves
-from kgtool.queries.offsets.time_lag import Place, times_before
+from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
+from kgtool.queries.offsets.time_lag import times_before
 from kgtool.text import moment
 
 VERSION = 1
@@ -160,7 +160,7 @@ def save(
 
     :param times: with the time of the last record before each offset.
     """
-    waves = Waves(groups)
+    waves = AdaptiveBatches(groups)
     while part := waves.next():
         saved = writer.offsets
         for group, reading in session.run(read_groups(session.cluster, part)).items():
@@ -193,7 +193,7 @@ def _with_times(
 ) -> Operation[tuple[GroupImage, list[ItemError]]]:
     """Add the time of the last record before each offset; what can't be read has none."""
     places = {
-        partition: Place(one.committed.offset, one.log_start or 0)
+        partition: (one.committed.offset, one.log_start or 0)
         for partition, one in image.offsets.items()
         if one.committed is not None and one.committed.offset is not None
     }

@@ -40,7 +40,7 @@ from kgtool.model import (
 )
 from kgtool.net.session import Session
 from kgtool.protocol.codes import CODES
-from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.queries.offsets.lag import lag
 from kgtool.text import counted, escape, listed
 
@@ -142,7 +142,7 @@ class _Run(NamedTuple):
 
     def _look(self, groups: Sequence[str], meter: Meter) -> Iterator[deletion.OffsetsPlan]:
         """Yield what would become of some groups at a time."""
-        waves = Waves(groups)
+        waves = AdaptiveBatches(groups)
         while names := waves.next():
             requests = dict.fromkeys(names, list(self.topics))
             looked = deletion.plan_offset_deletions(
@@ -157,7 +157,7 @@ class _Run(NamedTuple):
         self, groups: Sequence[str], agreed: Mapping[str, Agreed] | None
     ) -> Iterator[list[GroupOffsetDeletions]]:
         """Yield what would become of some groups at a time, compared with the plan."""
-        waves = Waves(groups)
+        waves = AdaptiveBatches(groups)
         while names := waves.next():
             requests = dict.fromkeys(names, list(self.topics))
             looked = deletion.look_again(self.session.cluster, requests, agreed, self.force)
@@ -217,7 +217,7 @@ class _Run(NamedTuple):
             change.lock(groups)
             if agreed is None:
                 change.foresee(count)
-            if self.all_or_nothing and Waves(groups).are_many:
+            if self.all_or_nothing and AdaptiveBatches(groups).are_many:
                 looked = self._look_again(groups, agreed)
                 if not can_all_be_done(looked, self._report):
                     return change
@@ -229,7 +229,7 @@ class _Run(NamedTuple):
         agreed: Mapping[str, Agreed] | None,
     ) -> Iterator[bool]:  # fmt: skip
         """Yield of each group whether something failed; its rows are reported, and not held."""
-        waves = Waves(groups)
+        waves = AdaptiveBatches(groups)
         while names := waves.next():
             deleted = deletion.delete_offsets(
                 self.session.cluster, dict.fromkeys(names, list(self.topics)), agreed=agreed,

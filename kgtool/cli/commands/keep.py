@@ -39,7 +39,7 @@ from kgtool.config import Settings
 from kgtool.model import Target, has_failed
 from kgtool.net.session import Session
 from kgtool.queries.log.reader import by_log
-from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.text import counted
 
 
@@ -102,10 +102,12 @@ class _Run:
     def look(self, groups: Sequence[str], join: bool) -> None:
         """Plan, and say on stderr what is about to happen."""
 
-        waves = Waves(groups)
+        waves = AdaptiveBatches(groups)
         if waves.are_many:
             first, rest = groups[: self._output.canary or 0], groups[self._output.canary or 0 :]
-            waves = Waves([*first, *self._session.run(by_log(self._session.cluster, rest))])
+            waves = AdaptiveBatches(
+                [*first, *self._session.run(by_log(self._session.cluster, rest))]
+            )
         with Meter(self._output, "Looking", len(groups)) as meter:
             while names := waves.next():
                 looked = plan_keep(self._session.cluster, names, now_ms(), join=join)

@@ -16,7 +16,7 @@ from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.net.session import Session
 from kgtool.queries.log.reader import by_log
-from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.text import counted, escape, moment
 
 RECENT_MS = 86_400_000
@@ -112,9 +112,9 @@ def say(
 def _look(cluster: Cluster, groups: Sequence[str], going: Going, stakes: Stakes) -> Operation[None]:
     """Look at groups in waves, each partition of their log once or twice."""
 
-    waves = Waves(groups)
+    waves = AdaptiveBatches(groups)
     if waves.are_many:
-        waves = Waves((yield from by_log(cluster, groups)))
+        waves = AdaptiveBatches((yield from by_log(cluster, groups)))
     while names := waves.next():
         found = yield from survey(cluster, names, {}, stakes.at_ms, stakes.at_ms - 2 * RECENT_MS)
         waves.learn(len(names), stakes.add(names, found.groups, going))

@@ -28,7 +28,7 @@ from kgtool.columns.changes import RESET
 from kgtool.config import Settings
 from kgtool.model import GroupDescription, TopicSpec, has_failed
 from kgtool.net.session import Session
-from kgtool.queries.offsets.adaptive_batches import Waves
+from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.text import counted, escape, moment
 
 
@@ -118,7 +118,7 @@ class _Run:
         request = ResetRequest((), reset.strategy, reset.topics, reset.create, reset.force)
         # A pattern that matches nothing, or a broker that did not tell its groups.
         self._is_off = reset.all_or_nothing and bool(self._output.errors)
-        waves = Waves(self._groups)
+        waves = AdaptiveBatches(self._groups)
         with Meter(self._output, "Looking", len(self._groups)) as meter:
             while names := waves.next():
                 looked = plan_resets(self._session.cluster, request._replace(groups=tuple(names)))

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 FIRST = 250
-"""How many groups are asked about before anything is known of their size."""
+"""Groups in the first batch, when nothing is known of their size."""
 OFFSETS = 50_000
-"""About how many offsets are held at a time: some tens of MB."""
+"""Offsets held at a time, about: some tens of MB."""
 
 
-class Waves:
-    """Deals groups out; the next wave is as large as those before say that it may be."""
+class AdaptiveBatches:
+    """Batches of groups; each is as large as the offsets of those before allow."""
 
     def __init__(self, groups: Sequence[str], offsets: int = OFFSETS) -> None:
         self._groups = groups
-        self._most = offsets
-        self._dealt = 0
-        self._seen = (0, 0)
+        self._max_offsets = offsets
+        self._next = 0
+        self._seen_groups = self._seen_offsets = 0
 
     @property
     def are_many(self) -> bool:
@@ -25,15 +25,16 @@ class Waves:
         return len(self._groups) > FIRST
 
     def next(self) -> Sequence[str]:
-        """Return the next groups; none when all have had their turn."""
-        groups, offsets = self._seen
+        """Return the next groups; none at the end."""
         size = FIRST
-        if groups:
-            size = max(1, min(8 * FIRST, self._most * groups // max(offsets, 1)))
-        part = self._groups[self._dealt : self._dealt + size]
-        self._dealt += len(part)
+        if self._seen_groups:
+            fitting = self._max_offsets * self._seen_groups // max(self._seen_offsets, 1)
+            size = max(1, min(8 * FIRST, fitting))
+        part = self._groups[self._next : self._next + size]
+        self._next += len(part)
         return part
 
     def learn(self, groups: int, offsets: int) -> None:
-        """Hear how many offsets the groups of a wave had."""
-        self._seen = (self._seen[0] + groups, self._seen[1] + offsets)
+        """Count the offsets that the groups of a batch had."""
+        self._seen_groups += groups
+        self._seen_offsets += offsets

@@ -13,7 +13,7 @@ from kgtool.model import CommittedOffset, GroupOffsets, ItemError, OffsetRow, Ta
 from kgtool.protocol import codes
 from kgtool.queries.groups import describe as groups_of
 from kgtool.queries.groups.list import proven
-from kgtool.queries.offsets.adaptive_batches import FIRST, Waves
+from kgtool.queries.offsets.adaptive_batches import FIRST, AdaptiveBatches
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.lag import LogEnds, lag, measured, status
 from kgtool.queries.offsets.ranges import READ_COMMITTED, READ_UNCOMMITTED, log_ends
@@ -84,7 +84,7 @@ def _describe(
         [
             _describe_waves(cluster, waves, wanted)
             for ids in parts.values()
-            for waves in [Waves(ids)] * _lanes(ids)
+            for waves in [AdaptiveBatches(ids)] * _lanes(ids)
         ]
     )
     if wanted.emit is not None:
@@ -99,7 +99,7 @@ def _lanes(groups: Sequence[str]) -> int:
 
 
 def _describe_waves(
-    cluster: Cluster, waves: Waves, wanted: Wanted
+    cluster: Cluster, waves: AdaptiveBatches, wanted: Wanted
 ) -> Operation[list[GroupOffsets]]:
     """Describe groups of one coordinator, wave by wave, until none is left."""
     found: list[GroupOffsets] = []
