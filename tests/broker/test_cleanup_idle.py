@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.cli.flows import cleanup_plan
+from kgtool.cli.cleanup import plan as cleanup_plan
 from kgtool.queries.log import fetch as log
 from tests.cli.run import Result, call
 from tests.support import clients

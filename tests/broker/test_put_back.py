@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from kgtool.changes.reset.execute import execute_resets
 from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.targets import ResetRequest, Strategy
-from kgtool.cli.confirm import consent
+from kgtool.cli.change import confirm
 from kgtool.config import settings
 from kgtool.net.session import Session
 from kgtool.sandbox.cluster import Cluster
@@ -145,7 +145,7 @@ def test_all_or_nothing_looks_again_after_the_question(
     def meanwhile(*_: Any, **__: Any) -> None:
         clients.commit(cluster.bootstrap, groups[1], {(topic, 0): 17})
 
-    monkeypatch.setattr(consent, "ask", meanwhile)
+    monkeypatch.setattr(confirm, "ask", meanwhile)
     done = kgtool("undo", "last", "--all-or-nothing", "--yes", "-o", "json")
     assert done.status == 1, done.err
     assert {row["group"]: row["status"] for row in done.json["results"]} == {
@@ -174,7 +174,7 @@ def test_a_restore_leaves_what_is_committed_after_the_question(
     def meanwhile(*_: Any, **__: Any) -> None:
         clients.commit(cluster.bootstrap, groups[1], {(topic, 0): 17})
 
-    monkeypatch.setattr(consent, "ask", meanwhile)
+    monkeypatch.setattr(confirm, "ask", meanwhile)
     done = kgtool("restore", str(path), "--yes", "-o", "json", *more)
     is_off = "--all-or-nothing" in more
     assert done.status == (1 if is_off else 3), done.err

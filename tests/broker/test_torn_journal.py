@@ -12,7 +12,7 @@ import pytest
 
 from kgtool import GroupAdmin
 from kgtool.changes.journal.journal import Journal
-from kgtool.cli.flows.course import Course
+from kgtool.cli.change.canary import Course
 from kgtool.queries.offsets import adaptive_batches
 from tests.changes.world import seen
 from tests.cli.run import Result, call

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kgtool.cli.analyze.summary import Page, render
 from kgtool.cli.output import terminal
-from kgtool.cli.reports.analyze_summary import Page, render
 
 DAY_MS = 86_400_000
 NOW_MS = 1_795_265_000_000

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgtool.analysis import schema
+from kgtool.cli.analyze.table import put_fitting, put_table
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports.analyze_table import put_fitting, put_table
 
 NOW_MS = 1_795_265_000_000
 NEEDED = {

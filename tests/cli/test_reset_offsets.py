@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.cli.reports.reset import NO_EXECUTE
+from kgtool.cli.reset.report import NO_EXECUTE
 from kgtool.model import CommittedOffset, TopicPartition
 from kgtool.protocol import codes
 from kgtool.protocol.api import describe_groups
@@ -607,7 +607,7 @@ def test_without_a_terminal_it_needs_yes(world: World, kgtool: Kgtool) -> None:
 def test_the_plan_is_shown_and_asked_about(
     world: World, kgtool: Kgtool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgtool.cli.confirm.consent.is_interactive", lambda: True)
+    monkeypatch.setattr("kgtool.cli.change.confirm.is_interactive", lambda: True)
     asked: list[str] = []
 
     def confirm(answer: bool) -> Callable[..., bool]:
@@ -652,7 +652,9 @@ def test_waiting_does_not_count_against_the_timeout(
     now = [1000.0]
     ours = {"monotonic": lambda: now[0], "sleep": lambda _: None}
     # Of this module alone: threads that other tests have left look at the clock too.
-    monkeypatch.setattr("kgtool.cli.flows.change.time", SimpleNamespace(**{**vars(time), **ours}))
+    monkeypatch.setattr(
+        "kgtool.cli.change.journaled.time", SimpleNamespace(**{**vars(time), **ours})
+    )
 
     def before(request: object) -> None:
         if isinstance(request, describe_groups.Request):

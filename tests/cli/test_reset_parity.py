@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kgtool.cli.reports.reset import NO_EXECUTE
+from kgtool.cli.reset.report import NO_EXECUTE
 from tests.cli import run
 from tests.cli.reset_recorded import errors_and_output
 from tests.cli.run import Result

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgtool.cli.reports import reset_file
+from kgtool.cli.reset import csv_file
 from kgtool.errors import ConfigError
 from kgtool.model import TopicPartition
 from tests.cli.recorded import Run
@@ -35,25 +35,25 @@ P = TopicPartition
 def test_accepted_for_one_group(text: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.csv"
     path.write_bytes(text.encode())
-    found = reset_file.read(str(path), "r0")
+    found = csv_file.read(str(path), "r0")
     assert found.offsets["r0"] == {P("r1", 0): 3, P("r1", 1): 4}
     assert found.replaced == []
 
 
 def test_several_groups() -> None:
     text = 'a,t,0,1\n"b,c",t,0,2\na,u,7,9223372036854775807\n'
-    assert reset_file.parse(text, "f", None).offsets == {
+    assert csv_file.parse(text, "f", None).offsets == {
         "a": {P("t", 0): 1, P("u", 7): 2**63 - 1},
         "b,c": {P("t", 0): 2},
     }
 
 
 def test_a_group_may_be_called_like_a_comment() -> None:
-    assert reset_file.parse("#g,t,0,1\n", "f", None).offsets == {"#g": {P("t", 0): 1}}
+    assert csv_file.parse("#g,t,0,1\n", "f", None).offsets == {"#g": {P("t", 0): 1}}
 
 
 def test_the_last_line_for_a_partition_wins_and_that_is_said() -> None:
-    found = reset_file.parse("r1,0,3\nr1,1,4\nr1,0,5\n", "f", "g")
+    found = csv_file.parse("r1,0,3\nr1,1,4\nr1,0,5\n", "f", "g")
     assert found.offsets["g"] == {P("r1", 0): 5, P("r1", 1): 4}
     assert found.replaced == ["line 3 replaces line 1 (r1-0)"]
 
@@ -92,7 +92,7 @@ def test_the_last_line_for_a_partition_wins_and_that_is_said() -> None:
 )
 def test_refused_lines_are_named(text: str, group: str | None, line: int, said: str) -> None:
     with pytest.raises(ConfigError) as failure:
-        reset_file.parse(text, "plan.csv", group)
+        csv_file.parse(text, "plan.csv", group)
     assert f"plan.csv, line {line}" in failure.value.message
     assert said in failure.value.message
     assert failure.value.exit_code == 2
@@ -101,18 +101,18 @@ def test_refused_lines_are_named(text: str, group: str | None, line: int, said: 
 @pytest.mark.parametrize("text", ["", "\n", " \n\n"])
 def test_an_empty_file_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"plan\.csv is empty"):
-        reset_file.parse(text, "plan.csv", "g")
+        csv_file.parse(text, "plan.csv", "g")
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Unable to read file .*nofile.csv: No such file"):
-        reset_file.read(str(tmp_path / "nofile.csv"), "g")
+        csv_file.read(str(tmp_path / "nofile.csv"), "g")
     with pytest.raises(ConfigError, match="Unable to read file"):
-        reset_file.read(str(tmp_path), "g")
+        csv_file.read(str(tmp_path), "g")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="not UTF-8 text"):
-        reset_file.read(str(binary), "g")
+        csv_file.read(str(binary), "g")
 
 
 EXPORTS = [
@@ -125,9 +125,9 @@ def test_kafkas_exports_are_read_and_written_again(run: Run) -> None:
     text = errors_and_output(run.stdout)[1]
     assert text.endswith("\n\n")
     is_single = run.argv.count("--group") == 1
-    found = reset_file.parse(text, run.name, "g" if is_single else None)
+    found = csv_file.parse(text, run.name, "g" if is_single else None)
     rows = [(g, at, offset) for g, parts in found.offsets.items() for at, offset in parts.items()]
-    ours = reset_file.export(rows, with_group=not is_single)
+    ours = csv_file.export(rows, with_group=not is_single)
     assert sorted(ours.splitlines()) == sorted(text.splitlines()[:-1])
 
 
@@ -137,9 +137,9 @@ _NAMES = st.text(min_size=1).filter(lambda name: name == name.lstrip(" ") and "\
 @given(st.lists(st.tuples(_NAMES, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1))))
 def test_what_is_exported_is_read_again(rows: list[tuple[str, int, int]]) -> None:
     wanted = {(group, P("t", number)): offset for group, number, offset in rows}
-    text = reset_file.export([(g, part, o) for (g, part), o in wanted.items()], with_group=True)
+    text = csv_file.export([(g, part, o) for (g, part), o in wanted.items()], with_group=True)
     assert len(list(csv.reader(io.StringIO(text, newline="")))) == len(wanted)
     if not wanted:
         return
-    found = reset_file.parse(text, "f", None).offsets
+    found = csv_file.parse(text, "f", None).offsets
     assert {(g, part): o for g, parts in found.items() for part, o in parts.items()} == wanted

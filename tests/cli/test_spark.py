@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from kgtool.analysis.spark import guest, session
-from kgtool.cli.flows.spark import Spark
+from kgtool.cli.analyze.spark_session import Spark
 
 
 class Session:

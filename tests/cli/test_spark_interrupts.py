@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from kgtool.cli.flows import spark
+from kgtool.cli.analyze import spark_session as spark
 from kgtool.errors import AnalysisError
 
 

@@ -586,7 +586,7 @@ def test_a_consumer_that_starts_in_the_middle(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It joins after the look and the journal, before the request: the broker refuses."""
-    from kgtool.cli.flows.change import Change
+    from kgtool.cli.change.journaled import Change
     from tests.cli import run
 
     before = place.offsets()

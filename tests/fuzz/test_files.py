@@ -18,7 +18,7 @@ from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import Header, Journal
 from kgtool.changes.restore import backup
 from kgtool.changes.restore.backup import BackupWriter
-from kgtool.cli.reports import reset_file
+from kgtool.cli.reset import csv_file
 from kgtool.config import contexts, jaas, properties, providers
 from kgtool.config.logins import Secret
 from kgtool.config.security import Store
@@ -119,9 +119,9 @@ RESET = b'group,"topic",0,10\ng2,t,1,20\n"a,b",t,2,30\n'
 def test_reset_files(edits: Any) -> None:
     text = damaged(RESET, edits).decode("utf-8", "surrogateescape")
     with contextlib.suppress(KgError):
-        reset_file.parse(text, "f.csv", None)
+        csv_file.parse(text, "f.csv", None)
     with contextlib.suppress(KgError):
-        reset_file.parse(text, "f.csv", "group")
+        csv_file.parse(text, "f.csv", "group")
 
 
 HEADER = Header(

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from kgtool.cli.reports.reset import NO_EXECUTE
+from kgtool.cli.reset.report import NO_EXECUTE
 from kgtool.sandbox import ready
 from kgtool.sandbox.cluster import Cluster
 from tests.cli import run

@@ -19,8 +19,8 @@ from kgtool.analysis.fold.whatif.replay import TOMBSTONE
 from kgtool.analysis.input import sources
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.cli.analyze.table import put_table
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports.analyze_table import put_table
 from kgtool.protocol.plan import encode
 from kgtool.records import Record, batch, control, record_types
 from kgtool.records.offset_commit import OffsetCommitValue

@@ -17,8 +17,8 @@ from kgtool.analysis.local import Local
 from kgtool.analysis.pipeline import Analysis, Wanted
 from kgtool.analysis.report import facts, html_page
 from kgtool.analysis.spark.on_spark import OnSpark
-from kgtool.cli.reports.analyze_summary import Page as Terminal
-from kgtool.cli.reports.analyze_summary import render
+from kgtool.cli.analyze.summary import Page as Terminal
+from kgtool.cli.analyze.summary import render
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.report_facts import HOSTILE
 from tests.analysis.writer import Raw, batch, offset_key, offset_value, segment

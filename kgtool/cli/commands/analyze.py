@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from kgtool.analysis.schema import TABLES
+from kgtool.cli.analyze.run import analyze, condition
+from kgtool.cli.analyze.spark_session import Spark, interruptible
 from kgtool.cli.app import exits
-from kgtool.cli.flows.analyze import analyze, condition
-from kgtool.cli.flows.cleanup_plan import check_target
-from kgtool.cli.flows.spark import Spark, interruptible
+from kgtool.cli.cleanup.plan import check_target
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.shared import connection_params, make_settings, output_options, typed
 from kgtool.cli.options.types import MOMENT, PAIR, WROTE, Named, duration

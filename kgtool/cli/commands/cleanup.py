@@ -87,7 +87,7 @@ def plan(
     never guessed: such groups are left out and counted.
     """
     from kgtool.changes.cleanup.criteria import Criteria
-    from kgtool.cli.flows import cleanup_plan
+    from kgtool.cli.cleanup import plan as cleanup_plan
 
     criteria = Criteria(idle_ms=idle, rebuild=not no_rebuild, **flags)
     if not (any(flags.values()) or idle is not None or selection.has_filter or selection.groups):
@@ -120,10 +120,10 @@ def apply(settings: Settings, output: Output, path: Path, **given: Any) -> int:
     resumes an interrupted run where it stopped.
     """
     from kgtool.changes.cleanup.plan_reader import read
-    from kgtool.cli.confirm import consent
-    from kgtool.cli.flows.cleanup_apply import Apply, Options
+    from kgtool.cli.change import confirm
+    from kgtool.cli.cleanup.apply import Apply, Options
 
-    consent.require(given["yes"], given["dry_run"])
+    confirm.require(given["yes"], given["dry_run"])
     found = read(path)
     with open_session(settings, progress=True) as session:
         session.connect()

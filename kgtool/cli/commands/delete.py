@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from kgtool.changes.groups import delete as deletion
 from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.plan_rows import skip
-from kgtool.cli.confirm import consent, stakes
-from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change
-from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.change import confirm, impact
+from kgtool.cli.change.canary import Course, not_reached
+from kgtool.cli.change.journaled import NOT_ALL_COMES_BACK, Change
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -48,7 +48,7 @@ def command(
 ) -> int:  # fmt: skip
     """Delete groups that have no members."""
     selection.check("delete")
-    consent.require(yes, dry_run)
+    confirm.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE).groups
         hidden = HiddenOffsets(groups, output.note_once, refuse=not force)
@@ -58,10 +58,10 @@ def command(
         if dry_run or not good:
             return run.preview(plan)
         _show_plan(output, plan, good)
-        used = None if yes else stakes.say(session, output, good, selection)
+        used = None if yes else impact.say(session, output, good, selection)
         hidden.tell(good)
         question = f"Delete {counted(len(good), 'group')}?"
-        consent.ask(session, output, question, yes, used, groups=good, offsets=plan.offsets)
+        confirm.ask(session, output, question, yes, used, groups=good, offsets=plan.offsets)
         change, done = run.delete(good, plan.agreed, yes=yes)
     outcome = {row.group: row for row in done}
     _report(output, [outcome.get(row.group, row) for row in plan.rows])
@@ -138,7 +138,7 @@ class _Run(NamedTuple):
         """Put out what would be deleted; return the exit status."""
         self.hidden.tell(_good(plan))
         _report(self.output, plan.rows, is_preview=True)
-        consent.foretell(
+        confirm.foretell(
             self.session, self.output, list(plan.agreed), plan.offsets, removes=True,
             is_blind=self.hidden.is_blind,
         )  # fmt: skip

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from kgtool.changes.offsets import delete as deletion
 from kgtool.changes.plan_rows import skip
 from kgtool.changes.snapshot import Agreed
-from kgtool.cli.confirm import consent, stakes
-from kgtool.cli.flows.change import WAY_BACK, Change
-from kgtool.cli.flows.course import Course, can_all_be_done, not_reached
-from kgtool.cli.flows.spool import Spool
+from kgtool.cli.change import confirm, impact
+from kgtool.cli.change.canary import Course, can_all_be_done, not_reached
+from kgtool.cli.change.disk_list import Spool
+from kgtool.cli.change.journaled import WAY_BACK, Change
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -71,7 +71,7 @@ def command(
     selection.check("delete-offsets")
     if not topics:
         raise UsageError("Which offsets? --topic TOPIC or --topic TOPIC:0,1.")
-    consent.require(yes, dry_run)
+    confirm.require(yes, dry_run)
     with open_session(settings) as session:
         groups = choose(session, output, selection, DELETE_OFFSETS).groups
         run = _Run(session, output, topics, force, all_or_nothing)
@@ -80,14 +80,14 @@ def command(
             return output.finish()
         going, count = _count(agreed)
         if dry_run:
-            consent.foretell(session, output, going, count, removes=True)
+            confirm.foretell(session, output, going, count, removes=True)
             return output.finish()
         if going:
             used = None
             if not yes:
-                used = stakes.say(session, output, going, selection, lambda g: agreed[g].partitions)
+                used = impact.say(session, output, going, selection, lambda g: agreed[g].partitions)
             question = f"Delete {counted(count, 'committed offset')}?"
-            consent.ask(session, output, question, yes, used, groups=going, offsets=count)
+            confirm.ask(session, output, question, yes, used, groups=going, offsets=count)
         change = run.delete(groups, agreed, yes=yes)
     change.say()
     return output.finish()
@@ -274,7 +274,7 @@ def kafka_form(
             agreed = run.plan(groups, given["dry_run"])
             if given["dry_run"] and agreed is not None:
                 going, count = _count(agreed)
-                consent.foretell(session, output, going, count, removes=True)
+                confirm.foretell(session, output, going, count, removes=True)
             if given["dry_run"] or agreed is None:
                 return output.finish()
         change = run.delete(groups)

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from kgtool.changes.explain import explain_group
+import shlex
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kgtool.changes.explain import Explanation, TopicUse, explain_group
+from kgtool.cli.describe import expiry as expiry_of
 from kgtool.cli.options.declare import declare
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import cluster_options, group_arguments, open_session
+from kgtool.cli.output.errors import error_object, hint_of
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports import explain
+from kgtool.cli.output.rows import of
+from kgtool.cli.output.tables import draw, fit
+from kgtool.cli.output.terminal import fold
 from kgtool.clock import now_ms
-from kgtool.columns.groups import EXPLAIN
+from kgtool.columns import NAME, Column, duration
+from kgtool.columns.groups import (
+    EXPLAIN,
+    EXPLAIN_MEMBER,
+    EXPLAIN_OFFSET,
+    EXPLAIN_REMOVAL,
+    EXPLAIN_TOPIC,
+)
 from kgtool.config import Settings
+from kgtool.model import GroupDescription, ItemError, Member
+from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
+from kgtool.retention import rules as r
+from kgtool.text import counted, escape, moment, shell_word
 
 
 @declare("explain", "kgtool explain billing", "kgtool explain billing -o json")
@@ -29,8 +48,8 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
         for number, group in enumerate(groups):
             found = session.run(explain_group(session.cluster, group, now_ms()))
             output.text("\n" if number else "", end="")
-            output.text(explain.text(found, now_ms(), output.table_width), end="")
-            output.row(explain.row(found))
+            output.text(_text(found, now_ms(), output.table_width), end="")
+            output.row(_row(found))
             error = found.description.error
             if error is not None and not found.was_there:
                 output.failed(error)
@@ -39,3 +58,338 @@ def command(settings: Settings, output: Output, selection: Selection) -> int:
             for problem in found.errors:
                 output.failed(problem)
     return output.finish()
+
+
+_MOST = 40
+"""So many lines of a table are shown to people; the rest is counted."""
+
+RULES = {
+    r.RULE_COMMIT: (
+        "counts from the time of its own commit",
+        "a new commit for the partition (kgtool keep makes one)",
+    ),
+    r.RULE_EMPTY_SINCE: (
+        "counts, like all others of the group, from when it became Empty",
+        "a member that joins, even if it leaves again (kgtool keep --join); no commit does",
+    ),
+    r.RULE_EXPLICIT: ("was committed with a retention time of its own", "a new commit without one"),
+    r.RULE_SUBSCRIBED: (
+        "is kept, because a member subscribes to the topic",
+        "the end of the last such subscription",
+    ),
+    r.RULE_LIVE_GROUP: (
+        "is kept, because the group is alive and this broker keeps all that such a group has",
+        "the end of its last membership",
+    ),
+    r.RULE_REBALANCING: ("is kept as long as the group rebalances", "the end of the rebalance"),
+    r.RULE_PENDING: (
+        "is kept as long as an open transaction holds a commit for the partition",
+        "the end of the transaction",
+    ),
+    r.RULE_ORPHAN: (
+        "is left over from a group that the coordinator does not know, so it is never checked",
+        "a new commit in the name of the group, which restarts its expiry clock",
+    ),
+    r.RULE_SHARE: ("belongs to a share group, which brokers never clean up", "nothing"),
+}
+"""Of each rule: what it says of an offset, and what would change it."""
+
+CAUSES = {
+    r.CAUSE_EXPIRED: "expired: its retention had passed",
+    r.CAUSE_GROUP_EMPTY: "the group was Empty and had nothing left",
+    r.CAUSE_CONVERTED: "the group was converted to another type",
+    r.CAUSE_EXPLICIT: "it, or its topic, was deleted",
+    None: "unknown: the log no longer has what was removed",
+}
+
+
+def offset_row(found: Explanation, partition: Any) -> dict[str, Any]:
+    """Return one committed offset with what becomes of it."""
+    value = found.committed[partition]
+    expiry = found.expiries.get(partition)
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "current_offset": value.offset,
+        **expiry_of.as_row(expiry),
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# What to type next
+
+
+def next_commands(found: Explanation, quote: Callable[[str], str] = shlex.quote) -> list[str]:
+    """Return commands that make sense now, the most likely one first."""
+    group, name = found.description, quote(found.description.group)
+    commands = []
+    for acl in found.missing:
+        kind = acl.resource_type
+        where = "--cluster" if kind == "cluster" else f"--{kind} {quote(acl.resource)}"
+        what = "".join(part.capitalize() for part in acl.operation.split("_"))
+        commands.append(
+            f"kafka-acls.sh --add --allow-principal User:YOU --operation {what} {where}"
+        )
+    if not (found.exists or found.was_there):
+        return [*commands, "kgtool list"]
+    if not found.exists:
+        reset = f"kgtool reset-offsets --group {name} --topic TOPIC --to-datetime TIME --create"
+        return [*commands, "kgtool history", reset]
+    if group.is_empty:
+        # keep leaves alone what a transaction is about to change.
+        if any(e.expires_at_ms is not None and not e.is_pending for e in found.expiries.values()):
+            is_classic = group.type in (None, r.TYPE_CLASSIC)
+            join = " --join" if group.protocol_type and is_classic else ""
+            commands.append(f"kgtool keep --group {name}{join}")
+        if found.committed and found.reset_refusal is None:
+            commands.append(f"kgtool reset-offsets --group {name} --all-topics --to-earliest")
+        if found.delete_refusal is None:
+            commands.append(f"kgtool delete --group {name}")
+    else:
+        commands.append(f"kgtool describe --group {name} --members --verbose")
+        for use in found.topics:
+            if use.offsets and use.subscribed is False and use.refusal is None:
+                topic = quote(use.topic)
+                commands.append(f"kgtool delete-offsets --group {name} --topic {topic}")
+    return commands
+
+
+# ---------------------------------------------------------------------------------------------
+# JSON
+
+
+def _row(found: Explanation) -> dict[str, Any]:
+    """Return the row of the machine formats: the same keys always, None where unknown."""
+    group, broker, past = found.description, found.broker, found.past
+    times = [e.expires_at_ms for e in found.expiries.values() if e.expires_at_ms is not None]
+    return {
+        "group": group.group,
+        "exists": found.exists,
+        "type": group.type,
+        "state": group.state if found.exists else None,
+        "state_since_ms": found.snapshot.state_since_ms if found.snapshot else None,
+        "protocol_type": group.protocol_type if found.exists else None,
+        "coordinator": group.coordinator.id if group.coordinator else None,
+        "offsets_partition": found.partition,
+        "members": [
+            of(member, EXPLAIN_MEMBER, partitions=member.partition_count)
+            for member in group.members
+        ],
+        "topics": [
+            of(use, EXPLAIN_TOPIC, holders=[member.member_id for member in use.holders],
+               **{"delete-offsets": _action(use.refusal)})
+            for use in found.topics
+        ],
+        "offsets": [offset_row(found, partition) for partition in found.committed]
+        if found.committed or found.is_read
+        else None,
+        "actions": {
+            "delete": _action(found.delete_refusal),
+            "reset-offsets": _action(found.reset_refusal),
+        },
+        "retention_ms": broker.retention_ms if broker else None,
+        "check_interval_ms": broker.interval_ms if broker else None,
+        "rules": broker.rules.name if broker else None,
+        "next_expires_at_ms": min(times, default=None),
+        "removals": [of(item, EXPLAIN_REMOVAL) for item in past.removals] if past else None,
+        "removals_since_ms": past.begin_ms if past else None,
+        "missing_acls": [acl._asdict() for acl in found.missing],
+        "next": next_commands(found),
+    }  # fmt: skip
+
+
+def _action(error: ItemError | None) -> dict[str, Any]:
+    return {"allowed": error is None, "error": None if error is None else error_object(error)}
+
+
+# ---------------------------------------------------------------------------------------------
+# Text
+
+
+def _text(found: Explanation, now_ms: int, width: int | None) -> str:
+    """Return everything, for people.
+
+    :param width: columns of the terminal; None: nothing is cut or folded.
+    """
+    sections = [
+        fold(_head(found, now_ms), width),
+        _members(found.description, width),
+        _topics(found, width),
+        _expiry(found, now_ms, width),
+        fold(_actions(found), width),
+        _past(found, width),
+        _missing(found),
+        _section("Next", map(escape, next_commands(found, shell_word))),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def _head(found: Explanation, now_ms: int) -> str:
+    group = found.description
+    name = escape(group.group)
+    where = ""
+    if group.coordinator is not None:
+        where = f", coordinated by broker {group.coordinator.id}"
+    if found.partition is not None:
+        where += f", in partition {found.partition} of __consumer_offsets"
+    if not found.exists:
+        return f"Group {name} {_absence(found)}{where}.\n"
+    kind = group.type or "classic"
+    if kind == r.TYPE_CLASSIC:
+        protocol = escape(group.protocol_type)
+        what = f"is a classic group ({protocol})" if protocol else "has only standalone commits"
+    else:
+        what = f"is a {kind} group"
+    since = found.snapshot.state_since_ms if found.snapshot is not None else None
+    for_ = "" if since is None else f" since {moment(since)} ({duration(max(now_ms - since, 0))})"
+    return f"Group {name} {what}, {group.state}{for_}{where}.\n"
+
+
+def _absence(found: Explanation) -> str:
+    error = found.description.error
+    if error is not None and error.code == GROUP_ID_NOT_FOUND:
+        return "does not exist any more" if found.was_there else "does not exist"
+    return "can't be described"
+
+
+def _members(group: GroupDescription, width: int | None) -> str:
+    columns = (
+        Column("client_id", "CLIENT-ID", NAME), Column("host", "HOST", NAME),
+        Column("instance_id", "GROUP-INSTANCE-ID", NAME), Column("owns", "#PARTITIONS"),
+        Column("subscribes", "SUBSCRIBES-TO", NAME),
+    )  # fmt: skip
+    rows = [
+        of(member, columns, owns=member.partition_count, subscribes=_subscription(member))
+        for member in group.members
+    ]
+    return _section("Members", _table(columns, rows, width))
+
+
+def _subscription(member: Member) -> str:
+    if member.subscribed is None:
+        return "(can't be read)"
+    regex = [f"/{member.subscribed_regex}/"] if member.subscribed_regex else []
+    return ", ".join([*member.subscribed, *regex]) or "(nothing)"
+
+
+def _topics(found: Explanation, width: int | None) -> str:
+    columns = (
+        Column("topic", "TOPIC", NAME), Column("offsets", "OFFSETS"),
+        Column("held", "HELD-BY", NAME), Column("delete", "DELETE-OFFSETS", NAME),
+    )  # fmt: skip
+    rows = []
+    for use in found.topics:
+        verdict = _verdict(use.refusal) if use.offsets else None
+        rows.append(of(use, columns, held=_held(use), delete=verdict))
+    return _section("Topics", _table(columns, rows, width))
+
+
+def _held(use: TopicUse) -> str:
+    names = ", ".join(sorted({member.client_id for member in use.holders}))
+    if names:
+        return names
+    return {True: "(by a regular expression)", None: "(unknown)"}.get(use.subscribed, "no one")
+
+
+def _verdict(error: ItemError | None) -> str:
+    return "possible" if error is None else f"refused: {error.message}"
+
+
+def _expiry(found: Explanation, now_ms: int, width: int | None) -> str:
+    if not found.committed:
+        return "It has no committed offsets.\n" if found.exists and found.is_read else ""
+    rows = [offset_row(found, partition) for partition in found.committed]
+    lines = expiry_of.explain_rules([found.broker])
+    lines += [f"- {line}" for line in _reasons(found)]
+    if _loses_at_once(found, now_ms):
+        lines.append(
+            "- When its last member leaves, a group of this type is judged by its commits alone: "
+            "those older than the retention then expire at the next check."
+        )
+    said = "".join(f"{fold(line, width)}\n" for line in lines)
+    return _section("Committed offsets", _table(EXPLAIN_OFFSET, rows, width)) + said
+
+
+def _reasons(found: Explanation) -> Iterable[str]:
+    """Say what each rule means that decides over one of the offsets, and what would change it."""
+    used = [expiry.rule for expiry in found.expiries.values()]
+    for rule in r.RULES:
+        if rule in used:
+            count = used.count(rule)
+            what, change = RULES[rule]
+            which = "one offset" if count == 1 else f"{count} offsets, each"
+            yield f"{rule}: {which} {what}. Changed by: {change}."
+
+
+def _loses_at_once(found: Explanation, now_ms: int) -> bool:
+    """Whether offsets that are protected now would be overdue without members."""
+    retention_ms = found.broker.retention_ms if found.broker is not None else None
+    if found.description.type != r.TYPE_CONSUMER or retention_ms is None:
+        return False
+    return any(
+        expiry.rule == r.RULE_SUBSCRIBED
+        and (expiry.committed_at_ms is None or expiry.committed_at_ms < now_ms - retention_ms)
+        for expiry in found.expiries.values()
+    )
+
+
+def _actions(found: Explanation) -> str:
+    if not found.exists:
+        return ""
+    refusals = {"delete": found.delete_refusal, "reset-offsets": found.reset_refusal}
+    return _section("What kgtool can do now", [
+        f"{name}: {escape(_verdict(error) + ('' if error is None else hint_of(error)))}"
+        for name, error in refusals.items()
+    ])  # fmt: skip
+
+
+def _past(found: Explanation, width: int | None) -> str:
+    past = found.past
+    if past is None:
+        return ""
+    since = "" if past.begin_ms is None else f" since {moment(past.begin_ms)}"
+    if not past.removals:
+        return "" if found.exists else f"The log does not mention it{since}.\n"
+    columns = (
+        Column("at", "REMOVED-AT"), Column("what", "WHAT", NAME), Column("cause", "WHY", NAME),
+    )  # fmt: skip
+    rows = [
+        {
+            "at": moment(row.removed_at_ms),
+            "cause": CAUSES[row.cause],
+            "what": "the group" if row.topic is None else f"{row.topic}-{row.partition}",
+        }
+        for row in reversed(past.removals)
+    ]
+    left = ""
+    if not found.exists and past.left:
+        count = len(past.left)
+        left = (
+            f"{counted(count, 'offset')} of it {'is' if count == 1 else 'are'} "
+            f"left in the log: {RULES[r.RULE_ORPHAN][0]}.\n"
+        )
+    return _section(f"Removed by the broker{since}", _table(columns, rows, width)) + left
+
+
+def _missing(found: Explanation) -> str:
+    lines = (
+        f"{acl.operation} on {acl.resource_type} {escape(acl.resource)} ({acl.purpose})"
+        for acl in found.missing
+    )
+    return _section("Missing ACLs of this login", lines)
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    text = "".join(f"  {line}\n" for line in lines)
+    return f"{title}:\n{text}" if text else ""
+
+
+def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]], width: int | None) -> list[str]:
+    if not rows:
+        return []
+    shown = rows[:_MOST]
+    sizes = fit(columns, shown, None if width is None else width - 2).sizes
+    drawn = draw(columns, shown, sizes=sizes).splitlines()
+    if len(rows) > _MOST:
+        drawn.append(f"and {len(rows) - _MOST} more; -o json shows all")
+    return drawn

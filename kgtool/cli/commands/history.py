@@ -8,7 +8,7 @@ from kgtool import timespec
 from kgtool.changes.cleanup import progress
 from kgtool.changes.journal.history import Entry, entries, prune, sweep
 from kgtool.changes.journal.journal import RUNNING
-from kgtool.cli.flows.change import folder
+from kgtool.cli.change.journaled import folder
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import connection_params, output_options
 from kgtool.cli.output import rows as rows_of

@@ -14,11 +14,11 @@ from kgtool.changes.offsets.keep import (
     plan_keep,
 )
 from kgtool.changes.plan_rows import open_rows, settle, skip
-from kgtool.cli.confirm import consent
+from kgtool.cli.change import confirm
+from kgtool.cli.change.canary import Course, can_all_be_done, leave
+from kgtool.cli.change.disk_list import Spool
+from kgtool.cli.change.journaled import Change
 from kgtool.cli.describe.expiry import explain_rules
-from kgtool.cli.flows.change import Change
-from kgtool.cli.flows.course import Course, can_all_be_done, leave
-from kgtool.cli.flows.spool import Spool
 from kgtool.cli.options.declare import declare, flag
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import (
@@ -64,7 +64,7 @@ def command(
     --join joins and leaves it, which restarts that clock.
     """
     selection.check("keep")
-    consent.require(yes, dry_run)
+    confirm.require(yes, dry_run)
     with open_session(settings, progress=True) as session, Spool["list[GroupKeep]"]() as plan:
         groups = choose(session, output, selection, KEEP).groups
         run = _Run(session, output, plan, all_or_nothing)
@@ -73,10 +73,10 @@ def command(
             for wave in plan:
                 run.report(skip(wave) if run.is_off else wave)
             if not run.is_off:
-                consent.foretell(session, output, run.going, run.offsets)
+                confirm.foretell(session, output, run.going, run.offsets)
         else:
             question = _question(run.commits, run.joins)
-            consent.ask(session, output, question, yes, groups=run.going, offsets=run.offsets)
+            confirm.ask(session, output, question, yes, groups=run.going, offsets=run.offsets)
             run.change(yes)
     return output.finish()
 

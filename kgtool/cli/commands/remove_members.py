@@ -11,9 +11,9 @@ from kgtool.changes.groups import members as removal
 from kgtool.changes.groups.members import Choice, GroupRemovals, MemberRemoval
 from kgtool.changes.plan_rows import skip
 from kgtool.changes.reset.rows import members
-from kgtool.cli.confirm import consent
-from kgtool.cli.flows.change import Change, wait_until_empty
-from kgtool.cli.flows.course import Course, leave
+from kgtool.cli.change import confirm
+from kgtool.cli.change.canary import Course, leave
+from kgtool.cli.change.journaled import Change, wait_until_empty
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, as_named
 from kgtool.cli.options.shared import (
@@ -75,7 +75,7 @@ def command(
     if not any(choice):
         raise UsageError("Which members? --instance-id, --member-id, --client-id, or --all.")
     wait = timespec.waiting_seconds(wait_empty)
-    consent.require(yes, dry_run)
+    confirm.require(yes, dry_run)
     with open_session(settings) as session:
         groups = as_named(session, output, selection, MEMBERS)
         found = _find(session, output, groups, choice)
@@ -85,7 +85,7 @@ def command(
             return output.finish()
         if dry_run or not found:
             _report(output, found)
-            consent.foretell(session, output, names)
+            confirm.foretell(session, output, names)
             return output.finish()
         _report(output, _remove(session, output, found, yes, all_or_nothing))
         if wait:
@@ -128,7 +128,7 @@ def _remove(
     preview(output, shown(MEMBERS)[:-1], [_row(row) for row in foreseen])
     output.note(NO_WAY_BACK)
     count = len(foreseen)
-    consent.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=names)
+    confirm.ask(session, output, f"Remove {counted(count, 'member')}?", yes, groups=names)
     reason = f"kgtool remove-members: {output.reason}" if output.reason else "kgtool remove-members"
     course = Course(session, output, len(found), yes=yes)
     with Change(session, output) as change:

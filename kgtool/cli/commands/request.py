@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,26 +22,27 @@ from kgtool.changes.raw_request import (
     schema_of,
     send_parts,
 )
-from kgtool.cli.confirm import consent
+from kgtool.cli.change import confirm
 from kgtool.cli.options.declare import declare, flag, option
 from kgtool.cli.options.shared import cluster_options, consent_options, open_session
 from kgtool.cli.options.types import number
 from kgtool.cli.output.errors import error_object
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.tables import show_table
-from kgtool.cli.reports import request_schema
 from kgtool.client.ops import ANY
 from kgtool.columns import shown
 from kgtool.columns.tools import APIS, FIELDS, REQUEST
 from kgtool.config import Settings
 from kgtool.errors import ConfigError, KgError, UsageError
 from kgtool.model import ItemError, Target
+from kgtool.protocol import api
 from kgtool.protocol.api import load, names
-from kgtool.protocol.as_json import Coded, error_codes, to_json
+from kgtool.protocol.as_json import Coded, carries, element, error_codes, is_struct, to_json
 from kgtool.protocol.codes import broker_error
 from kgtool.protocol.frame import encode_request
 from kgtool.protocol.plan import encode
-from kgtool.protocol.schema import changes
+from kgtool.protocol.schema import Field, changes
+from kgtool.text import counted
 
 
 class Api(click.Choice):  # type: ignore[type-arg,unused-ignore]
@@ -69,7 +71,7 @@ class Wanted(NamedTuple):
         """Make the message; refuse what can't be written or agreed to, before anything is sent."""
         request = make_request(self.api, version, self.body)
         if changes(request):
-            consent.require(self.yes, self.dry_run)
+            confirm.require(self.yes, self.dry_run)
         return request
 
 
@@ -131,7 +133,7 @@ def command(
 
 def _list(output: Output) -> int:
     output.begin(APIS)
-    rows = request_schema.api_rows()
+    rows = api_rows()
     show_table(output, shown(APIS), rows, page=True)
     for row in rows:
         output.row(row)
@@ -144,7 +146,7 @@ def _schema(output: Output, wanted: Wanted) -> int:
     output.page()
     output.text((module.__doc__ or "").replace("``", "").strip())
     for message, cls in (("request", module.Request), ("response", module.Response)):
-        rows = list(request_schema.field_rows(message, cls, wanted.version))
+        rows = list(field_rows(message, cls, wanted.version))
         output.text(f"\n{message.capitalize()}, versions {cls.VERSIONS}, flexible {cls.FLEXIBLE}")
         show_table(output, shown(FIELDS), rows)
         for row in rows:
@@ -191,7 +193,7 @@ def _only_show(output: Output, wanted: Wanted) -> int:
     """Show the bytes without any cluster."""
     version = schema_of(wanted.api).VERSIONS.high if wanted.version is None else wanted.version
     output.begin(REQUEST)
-    goes_to = request_schema.GOES_TO[schema_of(wanted.api).ROUTE]
+    goes_to = GOES_TO[schema_of(wanted.api).ROUTE]
     output.note(f"Without a cluster: where it goes ({goes_to}) is open.")
     _would_send(output, wanted, [Part(ANY, wanted.request(version))], version, "kgtool")
     return output.finish()
@@ -218,7 +220,7 @@ def _connected(settings: Settings, output: Output, wanted: Wanted) -> int:
         if changes(request):
             output.note("A raw request is not in the journal: kgtool can't undo it.")
             question = f"Send {wanted.api} version {version}?"
-            consent.ask(session, output, question, wanted.yes, is_raw=True)
+            confirm.ask(session, output, question, wanted.yes, is_raw=True)
         for answer in session.run(send_parts(session.cluster, parts, version)):
             _show(output, wanted, answer, version, settings.client_id)
     return output.finish()
@@ -296,7 +298,126 @@ def _error(coded: Coded, broker: int | None) -> ItemError:
 def _bytes(row: dict[str, Any]) -> str:
     titles = {"header_hex": "Header", "request_hex": "Request", "response_hex": "Response"}
     return "".join(
-        request_schema.hexdump(title, bytes.fromhex(row[key]))
-        for key, title in titles.items()
-        if key in row
+        hexdump(title, bytes.fromhex(row[key])) for key, title in titles.items() if key in row
     )
+
+
+# ---------------------------------------------------------------------------------------------
+# The protocol on paper: lists of APIs, field tables, bytes in hexadecimal
+
+
+GOES_TO = {
+    "any": "any broker", "all": "every broker", "coordinator": "coordinator",
+    "leader": "leader", "controller": "controller",
+}  # fmt: skip
+
+
+def about(module: Any) -> str:
+    """Return what an API's file says of it in its first line."""
+    first = (module.__doc__ or "").split("\n\n")[0]
+    return " ".join(first.split()).partition(": ")[2].rstrip(".")
+
+
+def api_rows() -> list[dict[str, Any]]:
+    """Return a row for each API that kgtool knows."""
+    rows = []
+    for name in api.names():
+        module = api.load(name)
+        request = module.Request
+        rows.append(
+            {
+                "api": name,
+                "api_key": request.KEY,
+                "versions": str(request.VERSIONS),
+                "flexible": str(request.FLEXIBLE),
+                "route": GOES_TO[request.ROUTE],
+                "changes": changes(request()),
+                "about": about(module),
+            }
+        )
+    return rows
+
+
+def field_rows(
+    message: str, cls: Any, version: int | None, flexible: bool | None = None, depth: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each field of a message, those inside behind the one that holds them.
+
+    :param version: only the fields of this version; ``flexible``: whether it has tagged ones.
+    """
+    said = notes(cls)
+    if flexible is None:
+        flexible = version is not None and version in cls.FLEXIBLE
+    for field in cls.FIELDS:
+        if version is not None and not carries(field, version, flexible):
+            continue
+        yield {
+            "message": message,
+            "depth": depth,
+            "field": field.wire,
+            "type": type_of(field),
+            "versions": str(field.versions),
+            "nullable": None if field.nullable.low > field.nullable.high else str(field.nullable),
+            "tag": field.tag,
+            "default": _default(field),
+            "ignorable": field.ignorable,
+            "note": said.get(field.name),
+        }
+        if field.kind == "struct" or (field.kind == "array" and is_struct(field.of)):
+            yield from field_rows(message, field.of, version, flexible, depth + 1)
+
+
+@cache
+def notes(cls: type) -> dict[str, str]:
+    """Return what the comments above a schema's fields say of them; nothing without the source."""
+    import inspect
+
+    try:
+        lines = inspect.getsource(cls).splitlines()
+    except (OSError, TypeError):
+        return {}
+    found: dict[str, str] = {}
+    said: list[str] = []
+    for line in map(str.strip, lines):
+        name, colon, _ = line.partition(":")
+        if line.startswith("#"):
+            said.append(line.lstrip("# "))
+        elif colon and name.isidentifier() and said:
+            found[name] = " ".join(said)
+            said = []
+        else:
+            said = []
+    return found
+
+
+def type_of(field: Field) -> str:
+    """Return a field's type as Kafka's message JSON writes it: ``[]int32``, ``Topic``."""
+    if field.kind == "struct":
+        return str(field.of.__name__)
+    if field.kind == "array":
+        return f"[]{field.of.__name__ if is_struct(field.of) else element(field).kind}"
+    return field.kind
+
+
+def _default(field: Field) -> Any:
+    value = field.default_value()
+    if field.kind in ("struct", "array"):
+        return None if value is None else ([] if field.kind == "array" else {})
+    if field.kind == "uuid":
+        return "AAAAAAAAAAAAAAAAAAAAAA"
+    return value.decode("ascii") if isinstance(value, bytes) else value
+
+
+def hexdump(title: str, data: bytes) -> str:
+    """Return bytes, sixteen a line, with what can be read of them.
+
+    >>> print(hexdump("Body", b"kgtool"), end="")
+    Body, 6 bytes
+      0000  6b 67 74 6f 6f 6c                                 kgtool
+    """
+    lines = [f"{title}, {counted(len(data), 'byte')}"]
+    for at in range(0, len(data), 16):
+        part = data[at : at + 16]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"  {at:04x}  {part.hex(' '):<47}   {text}")
+    return "\n".join(lines) + "\n"

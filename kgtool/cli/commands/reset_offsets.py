@@ -10,15 +10,15 @@ import click
 from kgtool import timespec
 from kgtool.changes.reset.targets import Strategy
 from kgtool.cli.app import kafka_refusals
-from kgtool.cli.confirm import consent
-from kgtool.cli.flows.reset import Reset, run
+from kgtool.cli.change import confirm
 from kgtool.cli.options.declare import declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection
 from kgtool.cli.options.shared import all_or_nothing_option, change_options, group_options
 from kgtool.cli.options.types import TOPIC, Name
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports import reset as reset_report
-from kgtool.cli.reports import reset_file
+from kgtool.cli.reset import csv_file
+from kgtool.cli.reset import report as reset_report
+from kgtool.cli.reset.run import Reset, run
 from kgtool.clock import now_ms
 from kgtool.config import Settings
 from kgtool.model import TopicSpec
@@ -65,8 +65,8 @@ def command(settings: Settings, output: Output, selection: Selection, **given: A
     kafka_refusals.check_reset(_names(selection, given))
     reset = _reset(output, selection, given)
     if reset.execute:
-        consent.require(reset.yes, dry_run=False)
-    elif not (given["dry_run"] or reset.export) and output.is_text and consent.is_interactive():
+        confirm.require(reset.yes, dry_run=False)
+    elif not (given["dry_run"] or reset.export) and output.is_text and confirm.is_interactive():
         reset = reset._replace(asks=True)
     return run(settings, output, selection, reset)
 
@@ -133,7 +133,7 @@ def _strategy(output: Output, selection: Selection, given: Mapping[str, Any]) ->
     if given["like"] is not None:
         return Strategy("like", like=given["like"])
     is_single = len(selection.groups) == 1 and not selection.needs_listing
-    found = reset_file.read(given["from_file"], selection.groups[0] if is_single else None)
+    found = csv_file.read(given["from_file"], selection.groups[0] if is_single else None)
     for line in found.replaced:
         output.note(escape(f"Note: {given['from_file']}: {line}"))
     return Strategy("from-file", offsets=found.offsets)

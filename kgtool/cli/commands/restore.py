@@ -14,8 +14,8 @@ from kgtool.changes.restore.decide import GroupWish, Policy
 from kgtool.changes.restore.from_backup import Selecting, mapping, wishes
 from kgtool.changes.restore.from_journal import check_cluster
 from kgtool.changes.restore.translate import Translator
+from kgtool.cli.change.restore import Options, PutBack
 from kgtool.cli.commands.undo import living_options
-from kgtool.cli.flows.restore import Options, PutBack
 from kgtool.cli.options.declare import FILE, declare, flag, option, repeatable
 from kgtool.cli.options.group_selection import Selection, chooser
 from kgtool.cli.options.shared import change_options, name_options, open_session, topics_option

@@ -22,9 +22,9 @@ from kgtool.changes.restore.from_journal import (
     plan_configs,
     wishes,
 )
-from kgtool.cli.flows import configs
-from kgtool.cli.flows.change import folder
-from kgtool.cli.flows.restore import Options, PutBack
+from kgtool.cli.change.journaled import folder
+from kgtool.cli.change.restore import Options, PutBack
+from kgtool.cli.commands import configs
 from kgtool.cli.options.declare import added, declare, flag, option
 from kgtool.cli.options.shared import (
     all_or_nothing_option,

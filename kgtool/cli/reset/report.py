@@ -15,7 +15,7 @@ from kgtool.cli.output import kafka_tables
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.errors import error_object, sentence
 from kgtool.cli.output.output import Output
-from kgtool.cli.reports import reset_file
+from kgtool.cli.reset import csv_file
 from kgtool.client.ops import grouped
 from kgtool.columns import Row
 from kgtool.columns.changes import RESET
@@ -91,7 +91,7 @@ def csv(resets: Sequence[GroupReset], with_group: bool, for_terminal: bool = Fal
         for row in _done(resets)
         if row.new_offset is not None
     )
-    return reset_file.export(known, with_group)
+    return csv_file.export(known, with_group)
 
 
 def _done(resets: Iterable[GroupReset]) -> Iterator[ResetRow]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 import click
 
 from kgtool.changes.policy import Guard
-from kgtool.cli.flows.change import origin
+from kgtool.cli.change.journaled import origin
 from kgtool.cli.output.output import Output
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from kgtool.changes.plan_rows import skip
-from kgtool.cli.confirm import consent
-from kgtool.cli.flows.spool import Spool
+from kgtool.cli.change import confirm
+from kgtool.cli.change.disk_list import Spool
 from kgtool.cli.output.output import Output
 from kgtool.model import ItemError, Target, has_failed
 from kgtool.net.session import Session
@@ -89,10 +89,10 @@ class Course:
         )
         try:
             if not self._yes:
-                consent.ask(self._session, self._output, f"Go on with the other {rest}?", False)
+                confirm.ask(self._session, self._output, f"Go on with the other {rest}?", False)
             elif failed:
-                raise consent.Declined("The canary failed.")
-        except consent.Declined:
+                raise confirm.Declined("The canary failed.")
+        except confirm.Declined:
             self._output.note(f"Stopped after the canary; {rest} not touched.")
             return False
         return True

@@ -13,16 +13,16 @@ from kgtool.changes.reset.plan import plan_resets
 from kgtool.changes.reset.rows import members
 from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.cli.app import exits
-from kgtool.cli.confirm import consent
-from kgtool.cli.flows.change import WAY_BACK, Change, wait_until_empty
-from kgtool.cli.flows.course import Course, can_all_be_done, leave
-from kgtool.cli.flows.spool import Spool
+from kgtool.cli.change import confirm
+from kgtool.cli.change.canary import Course, can_all_be_done, leave
+from kgtool.cli.change.disk_list import Spool
+from kgtool.cli.change.journaled import WAY_BACK, Change, wait_until_empty
 from kgtool.cli.options.group_selection import Selection, choose
 from kgtool.cli.options.shared import open_session
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import Streamed, preview
-from kgtool.cli.reports import reset as reset_report
+from kgtool.cli.reset import report as reset_report
 from kgtool.columns import shown
 from kgtool.columns.changes import RESET
 from kgtool.config import Settings
@@ -95,11 +95,11 @@ class _Run:
         if not (is_wanted and self._going) or self._is_off:
             self._report_plan()
             if not (is_wanted or self._is_off or self._reset.export):
-                consent.foretell(self._session, self._output, self._going, self._offsets)
+                confirm.foretell(self._session, self._output, self._going, self._offsets)
             return self._output.finish()
         try:
             self._ask()
-        except consent.Declined as declined:
+        except confirm.Declined as declined:
             if self._reset.execute:
                 raise
             self._output.note(declined.message)
@@ -158,7 +158,7 @@ class _Run:
     def _ask(self) -> None:
         if not self._output.is_kafka_form:
             question = f"Reset {counted(self._offsets, 'committed offset')}?"
-            consent.ask(
+            confirm.ask(
                 self._session, self._output, question, self._reset.yes, groups=self._going,
                 offsets=self._offsets,
             )  # fmt: skip

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from kgtool.analysis.words import duration
 from kgtool.changes.cleanup.plan import make_header
 from kgtool.changes.cleanup.plan_file import LeftOut, Plan, PlanItem, write
-from kgtool.cli.flows.cleanup_plan import WRITTEN, say_left_out, summary
-from kgtool.cli.flows.spark import Spark
+from kgtool.cli.analyze.spark_session import Spark
+from kgtool.cli.analyze.table import put_table
+from kgtool.cli.cleanup.plan import WRITTEN, say_left_out, summary
 from kgtool.cli.output import terminal
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.spark_progress import Progress
-from kgtool.cli.reports.analyze_table import put_table
 from kgtool.clock import now_ms, token
 from kgtool.errors import AnalysisError, ConfigError, UsageError
 from kgtool.model import ItemError, Target
@@ -202,7 +202,7 @@ def _warn(output: Output, analysis: Any) -> None:
 def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) -> None:
     from kgtool.analysis.input.scenarios import as_it_was
     from kgtool.analysis.report.summary import summary
-    from kgtool.cli.reports.analyze_summary import WIDTH, Page, render
+    from kgtool.cli.analyze.summary import WIDTH, Page, render
 
     asks = analysis.wanted.scenarios not in ((), (as_it_was(analysis.basis),))
     facts = facts or summary(analysis, with_whatif=asks)

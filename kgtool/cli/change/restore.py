@@ -16,14 +16,14 @@ from kgtool.changes.plan_rows import each_open, failed, open_rows, skip
 from kgtool.changes.reset.rows import members
 from kgtool.changes.restore.decide import GroupWish, Policy, PutGroup, PutRow
 from kgtool.changes.restore.run import Putter, parts
-from kgtool.cli.confirm import consent
-from kgtool.cli.flows.change import Change, wait_until_empty
-from kgtool.cli.flows.course import Course, not_reached
+from kgtool.cli.change import confirm
+from kgtool.cli.change.canary import Course, not_reached
+from kgtool.cli.change.journaled import Change, wait_until_empty
+from kgtool.cli.change.restore_plan import LINES, Plan, row_of
 from kgtool.cli.output.errors import sentence
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
 from kgtool.cli.output.tables import Streamed
-from kgtool.cli.reports.restore import LINES, Plan, row_of
 from kgtool.columns import shown
 from kgtool.columns.changes import RESTORE
 from kgtool.errors import NotDone
@@ -48,7 +48,7 @@ class Options(NamedTuple):
 
         :raises UsageError: they contradict each other, or nobody can be asked.
         """
-        consent.require(given["yes"], given["dry_run"])
+        confirm.require(given["yes"], given["dry_run"])
         wait = timespec.waiting_seconds(given["wait_empty"])
         return cls(policy, given["dry_run"], given["yes"], wait, given["all_or_nothing"])
 
@@ -100,14 +100,14 @@ class PutBack:
             self._only_report()
             if self._options.dry_run:
                 self._table.flush()
-                consent.foretell(self._session, self._output, self._plan.groups, self._plan.count)
+                confirm.foretell(self._session, self._output, self._plan.groups, self._plan.count)
             return
         self._plan.show(self._output)
         # Among the errors: what is not in the file, or can't be translated, and so in no plan.
         if self._options.all_or_nothing and (self._plan.failed or self._output.errors):
             self._only_report(is_off=True)
             return
-        consent.ask(
+        confirm.ask(
             self._session, self._output, f"Restore {self._plan.words}?", self._options.yes,
             groups=self._plan.groups, offsets=self._plan.count,
         )  # fmt: skip

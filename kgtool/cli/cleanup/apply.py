@@ -14,11 +14,11 @@ from kgtool.changes.cleanup.progress import Progress
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import UNDONE
 from kgtool.changes.policy import Guard
-from kgtool.cli.confirm import consent
-from kgtool.cli.confirm.stakes import used
-from kgtool.cli.flows.change import NOT_ALL_COMES_BACK, Change, folder, origin
-from kgtool.cli.flows.cleanup_plan import say_left_out, summary
-from kgtool.cli.flows.course import Course
+from kgtool.cli.change import confirm
+from kgtool.cli.change.canary import Course
+from kgtool.cli.change.impact import used
+from kgtool.cli.change.journaled import NOT_ALL_COMES_BACK, Change, folder, origin
+from kgtool.cli.cleanup.plan import say_left_out, summary
 from kgtool.cli.output import rows as rows_of
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.progress import Meter
@@ -90,7 +90,7 @@ class Apply:
         self._run.look_ahead(left)
         question = f"Apply the plan to {counted(len(left), 'group')}?"
         groups, offsets = size(left)
-        consent.ask(
+        confirm.ask(
             self._session, output, question, self._options.yes, self._used(left), groups=groups,
             offsets=offsets,
         )  # fmt: skip
@@ -114,7 +114,7 @@ class Apply:
         self._run.look_ahead(left)
         for items in self._parts(left):
             self._take(self._run.look(items))
-        consent.foretell(
+        confirm.foretell(
             self._session, self._output, groups, offsets, removes=True,
             is_blind=self._run.hidden.is_blind,
         )  # fmt: skip

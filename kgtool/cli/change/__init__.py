@@ -1,0 +1,1 @@
+"""Shared by the commands that change a cluster: confirm, journal, canary, restore."""

@@ -1,0 +1,1 @@
+"""``kgtool cleanup``: making a plan and applying it."""

@@ -1,1 +1,0 @@
-"""The question before a change, and what is at stake. ``changes`` decides."""

@@ -1,1 +1,0 @@
-"""The texts and rows of single commands."""

@@ -1,0 +1,1 @@
+"""Parts of ``kgtool reset-offsets``: the run, its report and its CSV files."""
