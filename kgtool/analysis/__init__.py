@@ -7,9 +7,9 @@
     with analyze(spark, "export/") as tables:
         tables.live.where("expires_at_ms < …").show()
 
-``input`` finds what there is and reads each format, ``decode`` makes rows of it, ``fold`` all that
-one partition of the log says, ``tables`` and ``report`` what people see of it; ``pipeline`` puts
-them together on an engine: ``local`` or ``spark``. pyspark is imported there and in ``api`` only.
+``input`` discovers the inputs and reads each format, ``decode`` turns them into rows, ``fold``
+computes everything about one log partition, ``tables`` and ``report`` present it. ``pipeline`` runs
+these steps on an engine, ``local_engine`` or ``spark``; only ``spark`` and ``api`` import pyspark.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from kgtool.analysis.arguments import (
     check_rules,
     several,
 )
-from kgtool.analysis.input import scenarios, sources
-from kgtool.analysis.input.find import read_manifest
-from kgtool.analysis.input.inputs import Inputs
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.input import broker_settings, scenarios
+from kgtool.analysis.input.discover import read_manifest
+from kgtool.analysis.input.input_files import Inputs
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.spark.session import job_failures, ship_code
 from kgtool.analysis.tables.quality import damaged_files, sentence
 from kgtool.errors import ConfigError, UsageError
@@ -105,7 +105,7 @@ def analyze(
     Raises UsageError or ConfigError for arguments and inputs that can't be used, AnalysisError if
     Spark fails.
     """
-    from kgtool.analysis.spark.on_spark import OnSpark
+    from kgtool.analysis.spark.engine import SparkEngine
 
     if not hasattr(spark, "createDataFrame"):
         raise UsageError(f"analyze() takes a SparkSession first, not {spark!r}.")
@@ -119,12 +119,14 @@ def analyze(
         as_wrote(wrote),
     )
     as_of_ms = None if as_of is None else as_moment("as_of", as_of)
-    sources.check_as_of(inputs.files, as_of_ms)
-    wanted = Wanted(played, as_span("horizon", horizon), as_span("bucket", bucket), gaps=True)
+    broker_settings.check_as_of(inputs.files, as_of_ms)
+    options = TableOptions(
+        played, as_span("horizon", horizon), as_span("bucket", bucket), gaps=True
+    )
     with job_failures():
         ship_code(spark)
-        engine = OnSpark(spark, rows=rows)
-        analysis = Analysis(engine, inputs.files, basis, as_of_ms, wanted)
+        engine = SparkEngine(spark, rows=rows)
+        analysis = Analysis(engine, inputs.files, basis, as_of_ms, options)
         try:
             damaged = [sentence(file) for file in damaged_files(analysis.quality, NAMED_FILES)]
             nothing = analysis.nothing_read()
@@ -134,7 +136,7 @@ def analyze(
         except BaseException:
             engine.free()
             raise
-    notes = [*inputs.notes, *sources.tell(inputs.files, basis.rules)]
+    notes = [*inputs.notes, *broker_settings.limitations(inputs.files, basis.rules)]
     if basis.assumed:
         notes.append(f"Assumed: {', '.join(basis.assumed)}.")
     return Tables(analysis, notes, [*inputs.problems, *damaged])
@@ -150,7 +152,7 @@ def _find(spark: SparkSession, source: Any) -> tuple[Inputs, DataFrame | None]:
     paths = [source] if isinstance(source, str | Path) else source
     if not isinstance(paths, Sequence) or not all(isinstance(each, str | Path) for each in paths):
         raise UsageError(f"analyze() takes a path, a URL, several, or a DataFrame, not {source!r}.")
-    inputs = sources.find([str(path) for path in paths])
+    inputs = broker_settings.find([str(path) for path in paths])
     if inputs.remote:
         from kgtool.analysis.spark.remote import find_remote
 

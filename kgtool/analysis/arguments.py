@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kgtool import timespec
-from kgtool.analysis.input import sources
+from kgtool.analysis.input import broker_settings
 from kgtool.errors import UsageError
 from kgtool.retention.rules import RULE_SETS
 
@@ -57,10 +57,10 @@ def as_moment(name: str, value: Moment) -> int:
 
 
 def as_wrote(wrote: Span | Mapping[Moment, Span] | None) -> tuple[tuple[int, int], ...]:
-    """The retentions that brokers had, as ``sources.Phases`` (UsageError)."""
+    """The retentions that brokers had, as ``broker_settings.Phases`` (UsageError)."""
     if wrote is None:
         return ()
     if not isinstance(wrote, Mapping):
-        return ((sources.BEGINNING, as_span("wrote", wrote)),)
+        return ((broker_settings.BEGINNING, as_span("wrote", wrote)),)
     phases = [(as_moment("wrote", at), as_span("wrote", span)) for at, span in wrote.items()]
     return tuple(sorted(phases))

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis import lacks, schema
+from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode.blobs import empty
 from kgtool.analysis.decode.commits import Detail
+from kgtool.analysis.fold.folded_log import FoldPlan
+from kgtool.analysis.fold.folded_log import TableOptions as TableOptions
 from kgtool.analysis.fold.rules_columns import Wrote
-from kgtool.analysis.fold.scene import Plan
-from kgtool.analysis.fold.scene import Wanted as Wanted
-from kgtool.analysis.input.inputs import InputFile
-from kgtool.analysis.input.settle import may_overlap
-from kgtool.analysis.input.sources import Basis
+from kgtool.analysis.input.broker_settings import Basis
+from kgtool.analysis.input.input_files import InputFile
+from kgtool.analysis.input.resolve_inputs import may_overlap
 from kgtool.analysis.tables import metrics, removals, whatif
 from kgtool.analysis.tables.quality import damaged_files, quality, sentence
 from kgtool.analysis.words import when
@@ -35,7 +35,7 @@ Best = Sequence[tuple[str, str]]
 """Columns, each with ``ascending`` or ``descending``; what is missing comes last."""
 
 
-NOTHING_MORE = Wanted()
+DEFAULTS = TableOptions()
 
 
 class Finish(NamedTuple):
@@ -61,7 +61,7 @@ class Engine(Protocol):
     def read(self, files: Sequence[InputFile], as_of_ms: int | None, detail: Detail) -> list[Any]:
         """Decode the inputs; the notes about them: tables of ``schema.RECORDS``."""
 
-    def fold(self, plan: Plan) -> None:
+    def fold(self, plan: FoldPlan) -> None:
         """Make the tables of every log partition."""
 
     def collect(self, name: str, topics: Sequence[str] | None = None) -> Any:
@@ -93,7 +93,7 @@ class Analysis:
 
     def __init__(
         self, engine: Engine, files: Sequence[InputFile], basis: Basis,
-        as_of_ms: int | None = None, wanted: Wanted = NOTHING_MORE, state: Any = None,
+        as_of_ms: int | None = None, options: TableOptions = DEFAULTS, state: Any = None,
     ) -> None:  # fmt: skip
         """:param state: a ``state.State`` to go on from."""
         self.engine, self.files, self.basis = engine, files, basis
@@ -107,13 +107,13 @@ class Analysis:
             self.lacks |= state.before.lacks
             self.doubled |= state.before.doubled
         self.as_of_ms = as_of_ms
-        self.wanted = wanted
+        self.options = options
         self._made: set[str] = set()
 
     @cached_property
     def notes(self) -> Any:
         """What was read of each file, and what was not; asking for it reads the inputs."""
-        detail = self.wanted.detail(self.basis.check_interval_ms)._replace(
+        detail = self.options.detail(self.basis.check_interval_ms)._replace(
             whole=self.doubled, by_producer=self.basis.rules.new_coordinator,
             now_ms=time.time_ns() // 1_000_000, seen=self._seen,
         )  # fmt: skip
@@ -164,24 +164,24 @@ class Analysis:
         return f"Nothing could be read: the log has no records{until}."
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> FoldPlan:
         """What the fold is asked for."""
         basis, topics = self.basis, list(_topics(self.basis.topics))
-        return Plan(
+        return FoldPlan(
             basis.rules, Wrote(basis.wrote), basis.check_interval_ms, self.end_ms,
-            self.wanted._replace(tally=None), self.doubled,
+            self.options._replace(tally=None), self.doubled,
             {(name, number): ends for name, _, parts in topics for number, ends in parts.items()},
             {name: topic_id for name, topic_id, _ in topics if topic_id is not None},
             frozenset(name for name, *_ in topics) if topics else None,
         )  # fmt: skip
 
     def names(self) -> list[str]:
-        """The tables that can be had of what was wanted."""
+        """The tables that can be had of what was options."""
         without: tuple[str, ...] = (
-            () if self.wanted.scenarios else ("whatif", "whatif_families", "losses")
+            () if self.options.scenarios else ("whatif", "whatif_families", "losses")
         )
-        without += () if self.wanted.bucket_ms else ("metrics", "writers")
-        without += () if self.wanted.gaps else ("gaps",)
+        without += () if self.options.bucket_ms else ("metrics", "writers")
+        without += () if self.options.gaps else ("gaps",)
         return [name for name in schema.TABLES if name not in without]
 
     def fold(self) -> None:
@@ -226,7 +226,7 @@ class Analysis:
     @cached_property
     def whatif(self) -> list[dict[str, Any]]:
         """Rows of ``schema.WHATIF``, in the order in which the scenarios were asked for."""
-        if self.lacks & lacks.BLIND:
+        if self.lacks & missing_data.BLIND:
             return []
         return whatif.whatif(self.plan, self.small("totals"), self.small("days"))
 
@@ -234,9 +234,9 @@ class Analysis:
     def metrics(self) -> Any:
         """An Arrow table of ``schema.METRICS``."""
         kinds = schema.arrow(schema.METRICS)
-        if self.lacks & lacks.BLIND:
+        if self.lacks & missing_data.BLIND:
             return kinds.empty_table()
-        bucket_ms = self.wanted.bucket_ms
+        bucket_ms = self.options.bucket_ms
         assert bucket_ms is not None
         gone = self.small("deleted")
         topics = pc.unique(gone["topic"]).to_pylist()
@@ -273,7 +273,7 @@ class Analysis:
             return self.engine
         kinds = schema.arrow(schema.TABLES[name])
         engine = self.engine if name == "quality" else self._folded
-        if name in schema.NEED_ALL and self.lacks & lacks.BLIND:
+        if name in schema.NEED_ALL and self.lacks & missing_data.BLIND:
             engine.given[name] = kinds.empty_table()
         elif name == "whatif":
             engine.given[name] = pa.Table.from_pylist(self.whatif, schema=kinds)
@@ -284,7 +284,7 @@ class Analysis:
 
     def _finish(self, name: str) -> Finish:
         kinds = schema.TABLES[name]
-        if name in schema.NEED_ALL and self.lacks & lacks.BLIND:
+        if name in schema.NEED_ALL and self.lacks & missing_data.BLIND:
             return Finish()
         if name == "groups":
             return Finish(_named(self.families))

@@ -28,7 +28,7 @@ SPLITS: Final = _columns("""
     path string, partition int, start bigint, end bigint, format string, lacks int, order bigint
 """)
 """Byte ranges of files, cut between record batches; of a live cluster: ranges of offsets. The
-others are as in ``find.InputFile``."""
+others are as in ``input_files.InputFile``."""
 
 GROUP_DETAIL: Final = _columns("""
     protocol_type string, generation int, state_since_ms bigint, members int, member string,
@@ -218,7 +218,7 @@ TABLES: Final = {
 NEED_ALL: Final = (
     "overdue", "whatif", "whatif_families", "losses", "metrics", "gaps", "upgrades",
 )  # fmt: skip
-"""Tables that are empty if anything of ``lacks.BLIND`` is missing."""
+"""Tables that are empty if anything of ``missing_data.BLIND`` is missing."""
 OF_ALL: Final = ("quality", "whatif", "metrics")
 """Small ones that only all log partitions together tell."""
 

@@ -13,12 +13,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kgtool.analysis.decode.seen import Seen, merged
+from kgtool.analysis.decode.already_read import Seen, merged
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import InputFile, Inputs
-from kgtool.analysis.input.settle import one_cluster
-from kgtool.analysis.input.sources import Basis
-from kgtool.analysis.spark.places import Place
+from kgtool.analysis.input.broker_settings import Basis
+from kgtool.analysis.input.input_files import InputFile, Inputs
+from kgtool.analysis.input.resolve_inputs import one_cluster
+from kgtool.analysis.spark.output_folder import Place
 from kgtool.errors import ConfigError, UsageError
 from kgtool.text import listed
 

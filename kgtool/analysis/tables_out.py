@@ -13,7 +13,7 @@ from typing import Any
 
 from kgtool.analysis import schema
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.spark.places import Folder, Place, is_url, place_at
+from kgtool.analysis.spark.output_folder import Folder, Place, is_url, place_at
 from kgtool.analysis.spark.session import cause_of
 from kgtool.errors import AnalysisError, KgError, UsageError
 

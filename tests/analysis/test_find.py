@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis import lacks, schema
+from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode.blobs import nothing
-from kgtool.analysis.input import formats, sources
-from kgtool.analysis.input.find import find
-from kgtool.analysis.local import Local, _write
+from kgtool.analysis.input import broker_settings, formats
+from kgtool.analysis.input.discover import find
+from kgtool.analysis.local_engine import LocalEngine, _write
 from kgtool.analysis.pipeline import Analysis
 from kgtool.errors import ConfigError
 from kgtool.retention.rules import RULE_SETS
@@ -295,9 +295,9 @@ def test_numbers_of_a_cluster_json_that_no_broker_has(
         writer.segment(tmp_path / name, writer.commits(0, 3), partition=len(name))
         (tmp_path / name / "cluster.json").write_text(json.dumps(content))
     inputs = find([str(tmp_path / "one"), str(tmp_path / "two")])
-    basis = sources.basis(inputs.manifest, "auto", None, None)
+    basis = broker_settings.basis(inputs.manifest, "auto", None, None)
     assert basis.assumed == assumed
-    analysis = Analysis(Local(1), inputs.files, basis)
+    analysis = Analysis(LocalEngine(1), inputs.files, basis)
     assert len(list(analysis.rows("live"))) == 3
     assert len(list(analysis.rows("overdue"))) in (0, 3)
 
@@ -307,7 +307,7 @@ def test_numbers_of_a_cluster_json_that_no_broker_has(
 
 def _told(*names: str, rules: str = "4.1") -> str:
     files = find([str(SAMPLES / name) for name in names]).files
-    return " ".join(sources.tell(files, RULE_SETS[rules]))
+    return " ".join(broker_settings.limitations(files, RULE_SETS[rules]))
 
 
 def test_segments_and_dumps_of_today_tell_everything() -> None:
@@ -327,8 +327,10 @@ def test_formatters_together_tell_more_than_each() -> None:
     assert "not enough for the rules 4.1 and every other set but pre-2.1" in alone
     assert "committed offsets" in _told(groups)
     files = find([str(SAMPLES / offsets), str(SAMPLES / groups)]).files
-    assert {bool(file.lacks & (lacks.GROUPS | lacks.OFFSETS)) for file in files} == {False}
-    assert {bool(file.lacks & lacks.NEW_GROUPS) for file in files} == {True}
+    assert {bool(file.lacks & (missing_data.GROUPS | missing_data.OFFSETS)) for file in files} == {
+        False
+    }
+    assert {bool(file.lacks & missing_data.NEW_GROUPS) for file in files} == {True}
     # The groups' records count as the earlier ones.
     assert [f.order for f in files if f.format == formats.GROUPS_JSON.name] == [0]
     assert "rules" not in _told(offsets, rules="pre-2.1")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.analysis import local
+from kgtool.analysis import local_engine
 from kgtool.analysis.fold import arrays, buckets
-from kgtool.analysis.input import sources
+from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.scenarios import Scenario
-from kgtool.analysis.local import Local
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.report.summary import summary
 from kgtool.protocol.plan import encode
 from kgtool.records import record_types
@@ -26,9 +26,11 @@ from tests.spark.test_random_logs import write_log
 def tables(
     folder: Path, author: str, scenarios: tuple[Scenario, ...] = SCENARIOS
 ) -> dict[str, Counter[str]]:
-    basis = sources.basis(None, "2.4", 60_000, 5000)._replace(rules=SETS[author])
-    wanted = Wanted(scenarios, 300_000, 10_000, gaps=True, plan=True, idle_ms=1000)
-    analysis = Analysis(Local(1), sources.find([str(folder)]).files, basis, None, wanted)
+    basis = broker_settings.basis(None, "2.4", 60_000, 5000)._replace(rules=SETS[author])
+    options = TableOptions(scenarios, 300_000, 10_000, gaps=True, plan=True, idle_ms=1000)
+    analysis = Analysis(
+        LocalEngine(1), broker_settings.find([str(folder)]).files, basis, None, options
+    )
     found = {name: Counter(map(str, analysis.rows(name))) for name in analysis.names()}
     found["decisions"] = Counter(map(str, analysis.decisions()))
     found["summary"] = Counter(map(str, summary(analysis).items()))
@@ -44,7 +46,7 @@ def test_the_tables_are_the_same(
     assert expected["losses"].total() > 1000
     monkeypatch.setattr(buckets, "ROWS", 100)
     monkeypatch.setattr(arrays, "SLAB", 7)
-    monkeypatch.setattr(local, "IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(local_engine, "IN_MEMORY_BYTES", 1000)
     found = tables(tmp_path, author)
     for name, rows in expected.items():
         assert found[name] == rows, name

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from kgtool.analysis.decode.blobs import Kinds, unpack
+from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
 from kgtool.analysis.fold.removals import removals
-from kgtool.analysis.fold.scene import Plan, Scene
-from kgtool.analysis.fold.whatif import lives, story
-from kgtool.analysis.fold.whatif.played import Lives, play
-from kgtool.analysis.input import sources
+from kgtool.analysis.fold.whatif import client_events, offset_intervals
+from kgtool.analysis.fold.whatif.coupled_groups import OffsetIntervals, play
+from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.scenarios import Scenario
-from kgtool.analysis.local import Local
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.protocol.plan import encode
 from kgtool.records import Record, control
 from kgtool.retention.history import Entry
@@ -38,42 +38,44 @@ SCENARIOS = tuple(
 
 def partitions(
     folder: Path, author: RuleSet, scenarios: tuple[Scenario, ...] = ()
-) -> Iterator[tuple[int, Kinds, Plan]]:
+) -> Iterator[tuple[int, Kinds, FoldPlan]]:
     """What was decoded of each partition of the log."""
-    basis = sources.basis(None, "2.4", 60_000, 5000)._replace(rules=author)
-    wanted = Wanted(scenarios or SCENARIOS, 300_000)
-    local = Local(1)
-    analysis = Analysis(local, sources.find([str(folder)]).files, basis, None, wanted)
+    basis = broker_settings.basis(None, "2.4", 60_000, 5000)._replace(rules=author)
+    options = TableOptions(scenarios or SCENARIOS, 300_000)
+    local = LocalEngine(1)
+    analysis = Analysis(local, broker_settings.find([str(folder)]).files, basis, None, options)
     plan = analysis.plan
     for partition, blobs in local._blobs.items():
         yield partition, unpack(blobs), plan
 
 
-def scenes(folder: Path, author: RuleSet) -> Iterator[Scene]:
+def scenes(folder: Path, author: RuleSet) -> Iterator[FoldedLog]:
     """What each partition of the log is folded from."""
-    return (Scene(*found) for found in partitions(folder, author))
+    return (FoldedLog(*found) for found in partitions(folder, author))
 
 
-def rows(found: Lives) -> Counter[tuple[int, ...]]:
+def rows(found: OffsetIntervals) -> Counter[tuple[int, ...]]:
     return Counter(zip(*(column.tolist() for column in found), strict=True))
 
 
-def check(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+def check(folded: FoldedLog, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """(rows of groups that were not replayed, rows in all); they are the same either way."""
-    gone, replayed = removals(scene), []
+    gone, replayed = removals(folded), []
 
-    def noted(past: lives.Past, scenario: Scenario, groups: lives.Bools) -> Lives:
+    def noted(
+        past: offset_intervals.Past, scenario: Scenario, groups: offset_intervals.Bools
+    ) -> OffsetIntervals:
         replayed.append((scenario, groups))
         return play(past, scenario, groups)
 
-    monkeypatch.setattr(lives, "play", noted)
-    found = list(lives.lives(scene, gone))
+    monkeypatch.setattr(offset_intervals, "play", noted)
+    found = list(offset_intervals.lives(folded, gone))
     # Every transaction as one that a check may find open: as it is in the log.
-    monkeypatch.setattr(story, "_settled", lambda _, events, intervals: events)
-    past = lives.told(scene, gone, SCENARIOS)
+    monkeypatch.setattr(client_events, "_settled", lambda _, events, intervals: events)
+    past = offset_intervals.told(folded, gone, SCENARIOS)
     monkeypatch.undo()
     of_arrays = total = 0
-    everybody = np.ones(scene.log.size, dtype=np.bool_)
+    everybody = np.ones(folded.log.size, dtype=np.bool_)
     for scenario, one in zip(SCENARIOS, found, strict=True):
         expected = rows(play(past, scenario, everybody))
         assert rows(one) == expected, scenario
@@ -88,7 +90,7 @@ def test_dense_logs(author: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Commits with odd times, several records a batch, groups that end and change their type."""
     rules = SETS[author]
     write_log(tmp_path, 23, kip_848=rules.new_coordinator, groups_in_all=18, plain=9)
-    counts = np.sum([check(scene, monkeypatch) for scene in scenes(tmp_path, rules)], axis=0)
+    counts = np.sum([check(folded, monkeypatch) for folded in scenes(tmp_path, rules)], axis=0)
     assert counts[0] > counts[1] // 5 > 300, counts
 
 
@@ -104,7 +106,7 @@ def test_logs_of_all_types(
         life = Life(rng, types=types, groups=3)
         entries = life.run(rng.randint(20, 70), pause_ms).entries
         write(tmp_path / f"__consumer_offsets-{partition}", entries, rng.choice([0, 0, 400]), rng)
-    counts = np.sum([check(scene, monkeypatch) for scene in scenes(tmp_path, rules)], axis=0)
+    counts = np.sum([check(folded, monkeypatch) for folded in scenes(tmp_path, rules)], axis=0)
     assert counts[0] > 50, counts
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.local import Local
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer
 from tests.analysis.writer import Raw, offset_key, offset_value
@@ -28,8 +28,8 @@ def commit(at: int, group: str, ms: int, epoch: int = 0) -> bytes:
 
 
 def analysis(path: Path) -> Analysis:
-    basis = sources.basis(None, "4.1", DAY_MS, INTERVAL_MS)
-    return Analysis(Local(), sources.find([str(path)]).files, basis)
+    basis = broker_settings.basis(None, "4.1", DAY_MS, INTERVAL_MS)
+    return Analysis(LocalEngine(), broker_settings.find([str(path)]).files, basis)
 
 
 @pytest.mark.parametrize(

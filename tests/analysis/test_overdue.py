@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis import lacks
-from kgtool.analysis.input import sources
-from kgtool.analysis.local import Local
+from kgtool.analysis import missing_data
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from tests.analysis import writer
 from tests.analysis.writer import TRANSACTIONAL, Raw
@@ -34,9 +34,9 @@ def forget(at: int, group: str, *partitions: int) -> bytes:
 
 def analysis(folder: Path, rules: str, missing: int = 0) -> Analysis:
     """An hour later nothing else has happened."""
-    basis = sources.basis(None, rules, 60_000, 5_000)
-    files = [file._replace(lacks=missing) for file in sources.find([str(folder)]).files]
-    return Analysis(Local(1), files, basis, NOW_MS + HOUR_MS)
+    basis = broker_settings.basis(None, rules, 60_000, 5_000)
+    files = [file._replace(lacks=missing) for file in broker_settings.find([str(folder)]).files]
+    return Analysis(LocalEngine(1), files, basis, NOW_MS + HOUR_MS)
 
 
 def late(found: Analysis) -> list[tuple[Any, ...]]:
@@ -72,6 +72,6 @@ def test_groups_that_may_be_others_than_the_input_shows(tmp_path: Path) -> None:
     data = [commit(0, "has", 0), commit(1, "had", 0), forget(2, "had", 0)]
     writer.segment(tmp_path, b"".join(data))
     assert late(analysis(tmp_path, "4.1")) == [("has", 0, "commit"), ("had", None, "group-empty")]
-    told = analysis(tmp_path, "4.1", lacks.NEW_GROUPS)
+    told = analysis(tmp_path, "4.1", missing_data.NEW_GROUPS)
     assert [row["expires_at_ms"] for row in dicts(told, "live")] == [None]
     assert late(told) == []

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.decode.parts import Piece
+from kgtool.analysis.decode.decoder import Piece
 from kgtool.analysis.decode.segments import Note
-from kgtool.analysis.input.readers import textfile
+from kgtool.analysis.input.readers import text_ranges
 from kgtool.analysis.input.readers.ranges import _BETWEEN, parts, ranges, read_block
 from tests.retention.truth import raw, truth
 
@@ -325,7 +325,7 @@ def test_every_record_once_wherever_a_file_is_cut(
 ) -> None:
     path = PRINTED / name
     expected = rows_of(read(path, kind))
-    monkeypatch.setattr(textfile, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_ranges, "BLOCK_BYTES", block)
     rng = random.Random(block)
     size = path.stat().st_size
     cuts = sorted({0, size, *(rng.randrange(size) for _ in range(25))})
@@ -483,7 +483,7 @@ def test_a_dump_of_several_segments_is_cut_where_the_next_begins(mark: str, tmp_
 
 def test_blocks_know_every_text_format() -> None:
     for kind in _BETWEEN:
-        assert read_block([textfile.Unit(0, b"\n")], kind, 0, 1).notes == []
+        assert read_block([text_ranges.Unit(0, b"\n")], kind, 0, 1).notes == []
 
 
 def test_base64_of_the_recorded_run_is_what_was_on_disk() -> None:

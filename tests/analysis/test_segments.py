@@ -18,7 +18,7 @@ from kgtool.analysis.decode.batches import (
     read_chunk,
 )
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.parts import decode_splits
+from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.decode.segments import (
     REASON_NO_BATCH,
     REASON_OLD_FORMAT,

@@ -12,12 +12,12 @@ import pytest
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import empty
-from kgtool.analysis.fold import buckets, thin
+from kgtool.analysis.fold import buckets, compact
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import removals
-from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.fold.whatif.story import story
+from kgtool.analysis.fold.whatif.client_events import story
 from kgtool.analysis.input.scenarios import Scenario
-from kgtool.analysis.tell import _told
+from kgtool.analysis.partition_tables import _told
 from tests.analysis.test_in_pieces import tables
 from tests.analysis.test_lives import SCENARIOS, SETS, partitions, write
 from tests.retention.lives import ALL_TYPES, TOPICS, Life
@@ -88,15 +88,15 @@ def test_what_is_left_out_changes_nothing(
     busy_log(tmp_path, author, pause_ms)
     expected = tables(tmp_path, author, scenarios)
     rows: Counter[str] = Counter()
-    thinned = thin._thinned
+    thinned = compact._thinned
 
     def noted(table: Any, *given: Any) -> Any:
         found = thinned(table, *given)
         rows.update(had=len(table), left_out=len(table) - len(found))
         return found
 
-    monkeypatch.setattr(thin, "_thinned", noted)
-    monkeypatch.setattr(thin, "STEP", 50)
+    monkeypatch.setattr(compact, "_thinned", noted)
+    monkeypatch.setattr(compact, "STEP", 50)
     monkeypatch.setattr(buckets, "ROWS", 60)
     found = tables(tmp_path, author, scenarios)
     assert rows["left_out"] > 500, rows
@@ -110,23 +110,23 @@ def test_nobodys_clock_changes(
 ) -> None:
     """Clocks of brokers go back, and a tombstone's may be ahead: by itself it counts for none."""
     busy_log(tmp_path, author, 1_500)
-    monkeypatch.setattr(thin, "STEP", 50)
+    monkeypatch.setattr(compact, "STEP", 50)
     had = left = 0
     for partition, kinds, plan in partitions(tmp_path, SETS[author], LONG):
         rows = kinds[schema.KIND_OFFSET]
-        own = thin.own_records(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
+        own = compact.own_records(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
         pieces = [rows.slice(at, 50) for at in range(0, len(rows), 50)]
-        some = thin.thinned(pieces, own, plan)
+        some = compact.thinned(pieces, own, plan)
         had, left = had + len(rows), left + len(some)
-        expected = clocks(Scene(partition, dict(kinds), plan))
-        found = clocks(Scene(partition, {**kinds, schema.KIND_OFFSET: some}, plan))
+        expected = clocks(FoldedLog(partition, dict(kinds), plan))
+        found = clocks(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan))
         assert found.items() <= expected.items()
     assert left < had * 0.9
 
 
-def clocks(scene: Scene) -> dict[tuple[int, int], int]:
+def clocks(folded: FoldedLog) -> dict[tuple[int, int], int]:
     """By position and kind of event."""
-    events = story(scene, removals(scene), LONG)
+    events = story(folded, removals(folded), LONG)
     places = zip(events.position.tolist(), events.what.tolist(), strict=True)
     return dict(zip(places, events.clock_ms.tolist(), strict=True))
 
@@ -140,11 +140,11 @@ def check(folder: Path, log: Log, table: str, column: str) -> None:
     often = Scenario(SETS["4.1"], 60_000, 700)  # so that the decoder leaves them all
     ((partition, kinds, plan),) = partitions(folder, SETS["4.1"], (often,))
     plan = plan._replace(wanted=plan.wanted._replace(gaps=True))
-    own = thin.own_records(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
-    some = thin.thinned([kinds[schema.KIND_OFFSET]], own, plan)
+    own = compact.own_records(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
+    some = compact.thinned([kinds[schema.KIND_OFFSET]], own, plan)
     assert len(some) < len(kinds[schema.KIND_OFFSET])
-    found = dict(_told(Scene(partition, {**kinds, schema.KIND_OFFSET: some}, plan)))
-    expected = dict(_told(Scene(partition, kinds, plan)))
+    found = dict(_told(FoldedLog(partition, {**kinds, schema.KIND_OFFSET: some}, plan)))
+    expected = dict(_told(FoldedLog(partition, kinds, plan)))
     assert found[table][column].to_pylist() == expected[table][column].to_pylist()
 
 

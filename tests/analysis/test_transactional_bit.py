@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.local import Local
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention.history import History, read_entry
 from kgtool.retention.rules import RULE_SETS
@@ -36,7 +36,9 @@ def test_as_the_specification(tmp_path: Path, name: str, bit: int, producer: int
             )
         )  # fmt: skip
     analysis = Analysis(
-        Local(), sources.find([str(path)]).files, sources.basis(None, name, 60_000, None)
+        LocalEngine(),
+        broker_settings.find([str(path)]).files,
+        broker_settings.basis(None, name, 60_000, None),
     )
     assert [(row["offset"], row["pending_transaction"]) for row in dicts(analysis, "live")] == [
         (each.stored.value.offset, each.is_pending) for each in history.live()

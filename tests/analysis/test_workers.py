@@ -15,11 +15,11 @@ from tests.analysis import writer
 
 RUN = """
 import signal, sys
-from kgtool.analysis import local
+from kgtool.analysis import local_engine
 from kgtool.cli.app.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-local.HERE_BYTES = 0
+local_engine.HERE_BYTES = 0
 sys.exit(main(["analyze", sys.argv[1], "--engine", "local"]))
 """
 KILLED = "Error: A process that decoded or folded was killed"

@@ -10,9 +10,9 @@ import pytest
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.rules_columns import Wrote
-from kgtool.analysis.input import scenarios, sources
-from kgtool.analysis.input.sources import BEGINNING
-from kgtool.analysis.local import Local
+from kgtool.analysis.input import broker_settings, scenarios
+from kgtool.analysis.input.broker_settings import BEGINNING
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention import rules as r
 from tests.analysis import writer
@@ -40,7 +40,7 @@ def removals(folder: Path, wrote: Any) -> dict[str, tuple[str, int | None]]:
     )
     path = writer.segment(folder, b"".join(batches))
     basis, _ = scenarios.choose(None, ["4.1"], (), (), wrote)
-    analysis = Analysis(Local(), sources.find([str(path)]).files, basis)
+    analysis = Analysis(LocalEngine(), broker_settings.find([str(path)]).files, basis)
     return {row["group"]: (row["cause"], row["latency_ms"]) for row in dicts(analysis, "removals")}
 
 
@@ -105,7 +105,7 @@ def early(folder: Path, ages_ms: list[int], apart_ms: int) -> Any:
     batches = (writer.batch(at, [Raw(key, value, ms)]) for at, (ms, key, value) in ordered)
     path = writer.segment(folder, b"".join(batches))
     basis, _ = scenarios.choose(None, ["4.1"], (), (), ((BEGINNING, 7 * DAY_MS),))
-    return Analysis(Local(), sources.find([str(path)]).files, basis).early
+    return Analysis(LocalEngine(), broker_settings.find([str(path)]).files, basis).early
 
 
 def test_early_removals_of_one_age_show_another_retention(tmp_path: Path) -> None:

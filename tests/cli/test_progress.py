@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kgtool.analysis.decode.tally import State
+from kgtool.analysis.decode.job_progress import State
 from kgtool.cli.output.output import Output
 from kgtool.cli.output.spark_progress import Progress, line
 from tests.cli.pseudo import screen

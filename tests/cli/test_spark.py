@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from kgtool.analysis.spark import guest, session
+from kgtool.analysis.spark import foreign_session, session
 from kgtool.cli.analyze.spark_session import Spark
 
 
@@ -38,7 +38,9 @@ def started(monkeypatch: pytest.MonkeyPatch, made: Session) -> Spark:
         signal.signal(signal.SIGINT, lambda *_: None)  # as SparkContext does
         return made
 
-    monkeypatch.setattr(guest, "guest", lambda *_: None)  # other tests of this process have one
+    monkeypatch.setattr(
+        foreign_session, "guest", lambda *_: None
+    )  # other tests of this process have one
     monkeypatch.setattr(session, "build_session", build)
     spark = Spark("local", {})
     assert spark.start() is spark.start() is made

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from kgtool.analysis.input.readers.ranges import _BETWEEN, read_block
-from kgtool.analysis.input.readers.textfile import units
+from kgtool.analysis.input.readers.text_ranges import units
 from kgtool.changes.journal import history
 from kgtool.changes.journal.journal import Header, Journal
 from kgtool.changes.restore import backup

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.local import Local
-from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.analysis.spark.session import build_session
 from tests.cli.run import Result, call
 from tests.support.tables import Make
@@ -25,9 +25,9 @@ def spark() -> Iterator[Any]:
 def engine(request: pytest.FixtureRequest) -> Make:
     """What makes an engine of each kind."""
     if request.param == "local":
-        return Local
+        return LocalEngine
     session = request.getfixturevalue("spark")
-    return lambda: OnSpark(session)
+    return lambda: SparkEngine(session)
 
 
 @pytest.fixture

@@ -79,16 +79,16 @@ def test_a_frame_tells_what_the_files_tell(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame(rows, COLUMNS).repartition(3)
     own = frame.where("topic = '__consumer_offsets'")
     with analyze(spark, str(tmp_path), **TOLD) as tables:
-        wanted = sets(tables)
+        options = sets(tables)
         live = ends(tables)
         assert live == [("g0", 8), ("g1", 9), ("g2", 10), ("g3", 11)]
     with analyze(spark, frame, **TOLD) as tables:
         found = sets(tables)
         assert found.pop("live") == [
             row.replace("pending_transaction=False", "pending_transaction=None")
-            for row in wanted["live"]
+            for row in options["live"]
         ]
-        assert found == {name: rows for name, rows in wanted.items() if name != "live"}
+        assert found == {name: rows for name, rows in options.items() if name != "live"}
         assert any("DataFrame (rows of Spark) can't tell transactions" in n for n in tables.notes)
     for less in (["offset"], ["topic", "partition", "offset"]):
         with analyze(spark, own.drop(*less), **TOLD) as tables:

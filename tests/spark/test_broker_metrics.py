@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from kgtool.analysis.input import sources
+from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.readers.cluster import find_cluster
-from kgtool.analysis.pipeline import Analysis, Wanted
-from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.pipeline import Analysis, TableOptions
+from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings
 from kgtool.sandbox import broker as sandbox_broker
 from kgtool.sandbox.cluster import Cluster
@@ -89,9 +89,9 @@ def test_the_log_tells_what_the_broker_counted(spark: Any, watched: Watched, tmp
     host, _, port = bootstrap.partition(":")
     settings = Settings(((host, int(port)),))
     inputs = find_cluster(settings, int(time.time() * 1000))
-    basis = sources.basis(inputs.manifest, "auto", None, None)
-    wanted = Wanted(bucket_ms=60_000)
-    analysis = Analysis(OnSpark(spark, settings), inputs.files, basis, None, wanted)
+    basis = broker_settings.basis(inputs.manifest, "auto", None, None)
+    options = TableOptions(bucket_ms=60_000)
+    analysis = Analysis(SparkEngine(spark, settings), inputs.files, basis, None, options)
     rows = rows_of(analysis, "metrics")
     found = Counted(
         sum(row.offset_commits for row in rows),

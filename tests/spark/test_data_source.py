@@ -64,11 +64,11 @@ def test_records_of_parquet(reader: Any) -> None:
 def test_a_table_is_the_one_of_analyze(spark: Any, reader: Any, table: str) -> None:
     told = {"rules": "4.1", "wrote": "60s", "check_interval": "5s"}
     with analyze(spark, SEGMENTS, **told) as tables:  # type: ignore[arg-type]
-        wanted = sorted(map(str, tables[table].collect()))
+        options = sorted(map(str, tables[table].collect()))
     found = reader(table=table, **told).load(str(SEGMENTS))
-    assert sorted(map(str, found.collect())) == wanted
+    assert sorted(map(str, found.collect())) == options
     assert found.rdd.getNumPartitions() > 1
-    assert wanted or table != "live"
+    assert options or table != "live"
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.input.find import find
-from kgtool.analysis.local import Local
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.analysis.spark.read_frame import find_frame
 from kgtool.analysis.spark.remote import find_remote
 from kgtool.analysis.tables_out import out_place, write_tables
@@ -39,12 +39,12 @@ TRANSACTIONAL = ("txn-", "inj-tomb")
 """Groups with transactions, or with commits that might be: no topic id."""
 
 Rows = dict[str, list[dict[str, Any]]]
-BASIS = sources.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
+BASIS = broker_settings.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
 
 
 def tables(spark: Any, inputs: Any, rules: str = "4.1") -> Rows:
-    basis = sources.basis(None, rules, RETENTION_MS, INTERVAL_MS)
-    analysis = Analysis(OnSpark(spark), inputs.files, basis)
+    basis = broker_settings.basis(None, rules, RETENTION_MS, INTERVAL_MS)
+    analysis = Analysis(SparkEngine(spark), inputs.files, basis)
     return {
         name: dicts(analysis, name) for name in ("live", "removals", "quality", "groups", "overdue")
     }
@@ -183,7 +183,7 @@ def of_all_types(tmp_path: Path) -> Path:
 
 def check_all_types(make: Make, inputs: Any) -> None:
     """As if all had the same types, whichever file comes first."""
-    want = Analysis(Local(), find([str(SAMPLE)]).files, BASIS)
+    want = Analysis(LocalEngine(), find([str(SAMPLE)]).files, BASIS)
     for files in (inputs.files, inputs.files[::-1]):
         found = Analysis(make(), files, BASIS)
         for name in ("live", "removals", "groups"):
@@ -199,7 +199,7 @@ def test_parquet_files_whose_columns_have_different_types(engine: Make, of_all_t
 def test_such_files_on_another_file_system(spark: Any, of_all_types: Path) -> None:
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.types.link./data", of_all_types.as_uri())
-    check_all_types(lambda: OnSpark(spark), find_remote(spark, find(["viewfs://types/data"])))
+    check_all_types(lambda: SparkEngine(spark), find_remote(spark, find(["viewfs://types/data"])))
 
 
 def test_parquet_below_any_folder_and_without_a_zone(spark: Any, tmp_path: Path) -> None:
@@ -215,8 +215,8 @@ def test_parquet_below_any_folder_and_without_a_zone(spark: Any, tmp_path: Path)
     try:
         for root in (path, path.parent):
             inputs = find([str(root)])
-            found = Analysis(OnSpark(spark), inputs.files, BASIS)
-            local = Analysis(Local(), inputs.files, BASIS)
+            found = Analysis(SparkEngine(spark), inputs.files, BASIS)
+            local = Analysis(LocalEngine(), inputs.files, BASIS)
             assert as_set(dicts(found, "removals")) == as_set(dicts(local, "removals"))
             newest = pc.max(naive.cast("int64")).as_py() // 1000
             assert found.last_record_ms == local.last_record_ms == newest
@@ -240,10 +240,10 @@ def test_times_without_a_zone_are_utc_wherever_they_come_from(spark: Any, tmp_pa
         newest = [
             Analysis(engine, inputs.files, BASIS).last_record_ms
             for engine, inputs in (
-                (Local(), find([str(tmp_path)])),
-                (OnSpark(spark), find([str(tmp_path)])),
-                (OnSpark(spark), find_remote(spark, find(["viewfs://spring/data"]))),
-                (OnSpark(spark, rows=frame), find_frame(frame)),
+                (LocalEngine(), find([str(tmp_path)])),
+                (SparkEngine(spark), find([str(tmp_path)])),
+                (SparkEngine(spark), find_remote(spark, find(["viewfs://spring/data"]))),
+                (SparkEngine(spark, rows=frame), find_frame(frame)),
             )
         ]
     finally:
@@ -299,7 +299,7 @@ def test_tables_on_another_file_system(spark: Any, whole: Rows, tmp_path: Path) 
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("fs.viewfs.mounttable.far.link./out", tmp_path.as_uri())
     place = out_place(spark, "viewfs://far/out/tables", overwrite=False)
-    analysis = Analysis(OnSpark(spark), find([str(SEGMENTS)]).files, BASIS)
+    analysis = Analysis(SparkEngine(spark), find([str(SEGMENTS)]).files, BASIS)
     written = write_tables(analysis, place)
     assert {"live", "removals", "quality", "groups", "overdue"} <= set(written)
     for name in ("live", "removals"):
@@ -328,11 +328,11 @@ def test_both_json_formatters_together(spark: Any, whole: Rows) -> None:
     assert live.keys() == expected.keys()
     kinds = set()
     for key, row in live.items():
-        wanted = expected[key]
-        assert [row[name] for name in KNOWN] == [wanted[name] for name in KNOWN]
-        kinds.add(wanted["group_type"])
-        if wanted["group_type"] == "classic":
-            assert row == {**wanted, "pending_transaction": None}
+        options = expected[key]
+        assert [row[name] for name in KNOWN] == [options[name] for name in KNOWN]
+        kinds.add(options["group_type"])
+        if options["group_type"] == "classic":
+            assert row == {**options, "pending_transaction": None}
         else:  # printed by no formatter
             untold = ("group_type", "group_state", "state_since_ms", "subscribed", "rule",
                       "expires_at_ms", "pending_transaction")  # fmt: skip

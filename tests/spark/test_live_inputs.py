@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.input.find import find
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find
 from kgtool.analysis.input.readers import cluster
-from kgtool.analysis.local import Local
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings, parse_bootstrap
 from kgtool.queries.log import fetch
 from kgtool.sandbox import ready
@@ -72,9 +72,9 @@ class World:
         self.groups.append(group)
         for offset in offsets:
             some = range(2 if offset == offsets[-1] > offsets[0] else 4)
-            wanted = {(self.topic, p): offset + p for p in some}
+            options = {(self.topic, p): offset + p for p in some}
             # Something that is worth compressing.
-            clients.commit(self.kafka.bootstrap, group, wanted, metadata="m" * 60)
+            clients.commit(self.kafka.bootstrap, group, options, metadata="m" * 60)
 
     def committed(self) -> Committed:
         """As confluent-kafka sees it, group by group."""
@@ -125,7 +125,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def live(engine: Make, path: Path) -> tuple[Committed, list[dict[str, Any]]]:
     inputs = find([str(path)])
-    analysis = Analysis(engine(), inputs.files, sources.basis(None, "4.1", None, None))
+    analysis = Analysis(engine(), inputs.files, broker_settings.basis(None, "4.1", None, None))
     rows = dicts(analysis, "live")
     quality = dicts(analysis, "quality")
     found = {(row["group"], row["topic"], row["partition"]): row["offset"] for row in rows}
@@ -135,7 +135,7 @@ def live(engine: Make, path: Path) -> tuple[Committed, list[dict[str, Any]]]:
 
 def test_batches_that_the_broker_compressed_and_later_compacted(spark: Any, world: World) -> None:
     # Both engines in one test: the broker's log is rewritten, and then the broker is gone.
-    engines: tuple[Make, ...] = (Local, lambda: OnSpark(spark))
+    engines: tuple[Make, ...] = (LocalEngine, lambda: SparkEngine(spark))
     written = batches(world.folder)
     assert {codec for codec, _, _ in written} >= set(CODECS)
     expected = world.committed()

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from kgtool.analysis.decode.parts import Piece
-from kgtool.analysis.input import scenarios, sources
-from kgtool.analysis.input.find import find
+from kgtool.analysis.decode.decoder import Piece
+from kgtool.analysis.input import broker_settings, scenarios
+from kgtool.analysis.input.discover import find
 from kgtool.analysis.input.readers import parquet_rows
-from kgtool.analysis.local import Local
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from tests.analysis import writer
 from tests.analysis.writer import Raw
 from tests.cli.run import Result
@@ -48,13 +48,13 @@ def test_a_log_partition_without_records(engine: Make, tmp_path: Path) -> None:
     writer.segment(tmp_path, writer.batch(0, [raw]), partition=3)
     writer.segment(tmp_path, b"", partition=4)
     basis, played = scenarios.choose(None, ["4.1"], [DAY_MS, 2 * DAY_MS], [])
-    wanted = Wanted(played, DAY_MS, DAY_MS)
-    analysis = Analysis(engine(), find([str(tmp_path)]).files, basis, None, wanted)
+    options = TableOptions(played, DAY_MS, DAY_MS)
+    analysis = Analysis(engine(), find([str(tmp_path)]).files, basis, None, options)
     assert [row["live_offsets"] for row in dicts(analysis, "whatif")] == [1, 1]
 
 
 def tables(engine: Make, path: Path) -> dict[str, list[dict[str, Any]]]:
-    basis = sources.basis(None, "4.1", 7 * DAY_MS, None)
+    basis = broker_settings.basis(None, "4.1", 7 * DAY_MS, None)
     analysis = Analysis(engine(), find([str(path)]).files, basis)
     return {
         name: dicts(analysis, name) for name in ("live", "removals", "overdue", "groups", "quality")
@@ -111,7 +111,7 @@ def test_parquet_with_rows_that_have_no_place(engine: Make, tmp_path: Path) -> N
         ),
         path,
     )  # fmt: skip
-    basis = sources.basis(None, "4.1", 7 * DAY_MS, None)
+    basis = broker_settings.basis(None, "4.1", 7 * DAY_MS, None)
     analysis = Analysis(engine(), find([str(path)]).files, basis)
     assert [row["group"] for row in dicts(analysis, "live")] == ["a", "c"]
     # Each reason once, however many partitions the file has, and no row of the file's own.
@@ -144,7 +144,7 @@ def test_parquet_that_can_no_longer_be_read(
             raise OSError("Corrupt snappy compressed data.")
 
     monkeypatch.setattr(parquet_rows, "pieces", fails)
-    found = tables(Local, tmp_path)
+    found = tables(LocalEngine, tmp_path)
     assert sorted(row["group"] for row in found["live"]) == ["broken", "sound"]
     assert {Path(row["path"]).stem: (each["reason"], each["damage"])
             for row in found["quality"] for each in row["problems"]} == {

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from tests.analysis.writer import Raw, batch, offset_key, offset_value
 from tests.retention.truth import DATA, INTERVAL_MS, RETENTION_MS
 from tests.support.tables import Make, dicts
@@ -19,9 +19,9 @@ SEGMENTS = DATA / "retention-truth" / "4.3.1" / "segments"
 
 
 def tables(engine: Make, *paths: Path) -> dict[str, Any]:
-    basis = sources.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
-    files = sources.find([str(path) for path in paths]).files
-    analysis = Analysis(engine(), files, basis, None, Wanted(bucket_ms=10_000))
+    basis = broker_settings.basis(None, "4.1", RETENTION_MS, INTERVAL_MS)
+    files = broker_settings.find([str(path) for path in paths]).files
+    analysis = Analysis(engine(), files, basis, None, TableOptions(bucket_ms=10_000))
     names = ("live", "removals", "groups", "metrics", "partitions")
     return {name: sorted(map(str, dicts(analysis, name))) for name in names}
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.input.find import find
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.discover import find
 from kgtool.analysis.input.readers.cluster import find_cluster
 from kgtool.analysis.pipeline import Analysis
-from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.config import Settings
 from kgtool.sandbox.cluster import Cluster
 from kgtool.sandbox.seeding.seed import seed
@@ -85,10 +85,10 @@ def tombstones(kafka: Cluster, export: Path) -> Counter[tuple[Any, ...]]:
 
 
 def tables(spark: Any, inputs: Any, *names: str, settings: Any = None) -> dict[str, list[Row]]:
-    basis = sources.basis(inputs.manifest, "auto", None, None)
+    basis = broker_settings.basis(inputs.manifest, "auto", None, None)
     assert (basis.retention_ms, basis.check_interval_ms) == (RETENTION_MS, INTERVAL_MS)
     assert basis.assumed == []
-    analysis = Analysis(OnSpark(spark, settings), inputs.files, basis)
+    analysis = Analysis(SparkEngine(spark, settings), inputs.files, basis)
     return {name: dicts(analysis, name) for name in names}
 
 

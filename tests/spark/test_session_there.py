@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.analysis.spark.session import PARTITIONS
 from kgtool.cli.app.main import main
 from tests.analysis import writer
@@ -25,14 +25,14 @@ APP = """
 import json, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from kgtool.analysis.spark.on_spark import OnSpark
+from kgtool.analysis.spark.engine import SparkEngine
 from kgtool.cli.app.main import main
 
-masters, read = [], OnSpark.read
+masters, read = [], SparkEngine.read
 def seen(self, *arguments):
     masters.append(self.session.sparkContext.master)
     return read(self, *arguments)
-OnSpark.read = seen
+SparkEngine.read = seen
 
 out, log = sys.argv[1:]
 asked = ["analyze", log, "--table", "live", "-o", "json"]
@@ -81,15 +81,15 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 def test_a_session_of_this_process(
     spark: Any, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used: list[OnSpark] = []
-    read = OnSpark.read
+    used: list[SparkEngine] = []
+    read = SparkEngine.read
 
-    def seen(self: OnSpark, *arguments: Any) -> Any:
+    def seen(self: SparkEngine, *arguments: Any) -> Any:
         used.append(self)
         assert self.session.conf.get("spark.sql.ansi.enabled") == "false"
         return read(self, *arguments)
 
-    monkeypatch.setattr(OnSpark, "read", seen)
+    monkeypatch.setattr(SparkEngine, "read", seen)
     names = (PARTITIONS, "spark.sql.ansi.enabled", "spark.sql.legacy.parquet.nanosAsLong")
     before = {name: spark.conf.get(name, None) for name in names}
     kept = spark.sparkContext._jsc.getPersistentRDDs().size()

@@ -14,12 +14,12 @@ import pyarrow.parquet as parquet
 import pytest
 
 from kgtool.analysis.decode.segments import scan
-from kgtool.analysis.input import scenarios, sources
-from kgtool.analysis.local import Local
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.input import broker_settings, scenarios
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.spark import read
-from kgtool.analysis.spark.on_spark import OnSpark
-from kgtool.analysis.spark.places import Folder
+from kgtool.analysis.spark.engine import SparkEngine
+from kgtool.analysis.spark.output_folder import Folder
 from kgtool.analysis.spark.remote import Store
 from kgtool.analysis.state import State, told
 from kgtool.cli.app.main import main
@@ -32,21 +32,24 @@ from tests.support.tables import Make, dicts
 pytestmark = pytest.mark.spark
 NOW_MS = 1_795_265_000_000
 NAMES = ("live", "removals", "overdue", "groups", "losses", "whatif", "whatif_families", "metrics")
-OPTIONS: dict[str, Any] = {"retention": [60_000, 20_000], "wrote": ((sources.BEGINNING, 60_000),)}
+OPTIONS: dict[str, Any] = {
+    "retention": [60_000, 20_000],
+    "wrote": ((broker_settings.BEGINNING, 60_000),),
+}
 
 
 def run(
     make: Make, paths: list[Path], folder: Path | None = None, names: Sequence[str] = NAMES
 ) -> dict[str, list[str]]:
     """All tables, of a run of its own or of one that goes on from ``folder``."""
-    inputs = sources.find([str(path) for path in paths])
+    inputs = broker_settings.find([str(path) for path in paths])
     state = State(Folder(str(folder)), rebuild=False) if folder else None
     inputs = state.unread(inputs) if state else inputs
     basis, played = scenarios.choose(None, ["4.1"], OPTIONS["retention"], [5000], OPTIONS["wrote"])
     if state:
         state.check(told(basis, played, 60_000))
-    wanted = Wanted(played, 3_600_000, 60_000)
-    analysis = Analysis(make(), inputs.files, basis, None, wanted, state)
+    options = TableOptions(played, 3_600_000, 60_000)
+    analysis = Analysis(make(), inputs.files, basis, None, options, state)
     tables = {name: sorted(map(str, dicts(analysis, name))) for name in names}
     if state:
         state.commit(analysis)
@@ -63,7 +66,7 @@ def batches(path: Path) -> list[tuple[int, bytes]]:
 
 def test_any_split_gives_the_tables_of_one_run(engine: Make, tmp_path: Path) -> None:
     """A log that is copied while it grows: files grow, begin anew, are cut away, come twice."""
-    for seed in range(1 if "Local" not in str(engine) else 6):
+    for seed in range(1 if "LocalEngine" not in str(engine) else 6):
         rng = random.Random(seed)
         whole, state, grown = (tmp_path / f"{name}{seed}" for name in ("all", "state", "grown"))
         write_log(whole, seed, kip_848=True, groups_in_all=24)
@@ -105,8 +108,8 @@ def test_bytes_of_a_file_that_grows_count_once(tmp_path: Path) -> None:
     state, grown = tmp_path / "state", tmp_path / "grown"
     for count in (3, 3, 8):
         path = writer.segment(grown, writer.commits(0, count))
-        found = run(Local, [grown], state, ["partitions"])
-        assert found == run(Local, [grown], names=["partitions"])
+        found = run(LocalEngine, [grown], state, ["partitions"])
+        assert found == run(LocalEngine, [grown], names=["partitions"])
         assert f"'bytes': {path.stat().st_size}," in found["partitions"][0]
 
 
@@ -187,7 +190,7 @@ def test_files_of_a_run_are_gone(
     """Was: what is left was taken for all that the run had read."""
     monkeypatch.setattr(read, "TASK_BYTES", 1)  # each input in a task of its own
     logs = [log(tmp_path / str(first), first, ("a", 1)) for first in (0, 1)]
-    run(lambda: OnSpark(spark), logs, tmp_path / "state")
+    run(lambda: SparkEngine(spark), logs, tmp_path / "state")
     (kept,) = (tmp_path / "state").glob("run-*")
     files = {path: path.read_bytes() for path in kept.glob("*.parquet")}
     assert len(files) == 2
@@ -205,12 +208,12 @@ def test_files_of_a_run_are_gone(
 def test_a_state_without_a_number_of_files_goes_on(tmp_path: Path) -> None:
     """As kgtool wrote it before it counted them."""
     state, first = tmp_path / "state", log(tmp_path / "one", 0, ("a", 1))
-    run(Local, [first], state)
+    run(LocalEngine, [first], state)
     content = json.loads((state / "state.json").read_text())
     assert content.pop("parts") == {"run-000001": 1}
     (state / "state.json").write_text(json.dumps(content))
-    tables = run(Local, [log(tmp_path / "two", 1, ("b", 1))], state, ["live"])
-    assert tables == run(Local, [first, tmp_path / "two"], names=["live"])
+    tables = run(LocalEngine, [log(tmp_path / "two", 1, ("b", 1))], state, ["live"])
+    assert tables == run(LocalEngine, [first, tmp_path / "two"], names=["live"])
     assert json.loads((state / "state.json").read_text())["parts"] == {"run-000002": 1}
     next((state / "run-000001").iterdir()).unlink()
     with pytest.raises(ConfigError, match="lacks files of run-000001: give --rebuild"):
@@ -256,22 +259,22 @@ def test_killed_before_the_state_was_committed(
 
 def test_only_what_is_new_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    from kgtool.analysis.decode import parts
+    from kgtool.analysis.decode import decoder
 
-    chunk = parts.read_chunk
+    chunk = decoder.read_chunk
 
     def seen(part: Any) -> Any:
         found = chunk(part)
         read.append(len(found[0].log_offset))
         return found
 
-    monkeypatch.setattr(parts, "read_chunk", seen)
+    monkeypatch.setattr(decoder, "read_chunk", seen)
     place = log(tmp_path / "log", 0, ("a", 1), ("b", 1))
-    run(Local, [place], tmp_path / "state")
+    run(LocalEngine, [place], tmp_path / "state")
     path = place / "__consumer_offsets-7" / f"{0:020}.log"
     more = log(tmp_path / "more", 2, ("c", 1)) / "__consumer_offsets-7" / f"{2:020}.log"
     path.write_bytes(path.read_bytes() + more.read_bytes())
-    run(Local, [place], tmp_path / "state")
+    run(LocalEngine, [place], tmp_path / "state")
     assert read == [2, 1]
-    run(Local, [place], tmp_path / "state")
+    run(LocalEngine, [place], tmp_path / "state")
     assert read == [2, 1]

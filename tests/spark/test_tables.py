@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.analysis.tables.totals import growth
 from tests.retention.truth import INTERVAL_MS, RETENTION_MS, RULES, Truth, truth
 from tests.support.tables import Make, rows_of
@@ -25,12 +25,12 @@ LOADED_BY_NONE = 3
 @pytest.fixture(scope="module", params=RULES)
 def run(request: pytest.FixtureRequest, engine: Make) -> tuple[str, Analysis, Truth]:
     name = request.param
-    found = sources.find([str(DATA / name / "segments")])
-    basis = sources.basis(None, RULES[name], RETENTION_MS, INTERVAL_MS)
+    found = broker_settings.find([str(DATA / name / "segments")])
+    basis = broker_settings.basis(None, RULES[name], RETENTION_MS, INTERVAL_MS)
     recorded = truth(name)
     # The broker ran on after its last record, so everything due until then has to be gone.
-    wanted = Wanted(bucket_ms=BUCKET_MS)
-    return name, Analysis(engine(), found.files, basis, recorded.stop_ms, wanted), recorded
+    options = TableOptions(bucket_ms=BUCKET_MS)
+    return name, Analysis(engine(), found.files, basis, recorded.stop_ms, options), recorded
 
 
 def test_nothing_is_overdue_but_where_the_broker_could_not_load(

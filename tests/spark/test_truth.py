@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgtool.analysis.input import sources
+from kgtool.analysis.input import broker_settings
 from kgtool.analysis.pipeline import Analysis
 from kgtool.retention.audit import audit
 from kgtool.retention.history import History, read_entry
@@ -38,8 +38,8 @@ class Tables(NamedTuple):
 @pytest.fixture(scope="module", params=RULES)
 def tables(request: pytest.FixtureRequest, engine: Make) -> Tables:
     run = request.param
-    found = sources.find([str(DATA / run)])
-    basis = sources.basis(None, RULES[run], RETENTION_MS, INTERVAL_MS)
+    found = broker_settings.find([str(DATA / run)])
+    basis = broker_settings.basis(None, RULES[run], RETENTION_MS, INTERVAL_MS)
     analysis = Analysis(engine(), found.files, basis)
     return Tables(run, *[rows_of(analysis, name) for name in ("live", "removals", "quality")])
 

@@ -11,14 +11,14 @@ import pytest
 
 from kgtool.analysis.decode.blobs import unpack
 from kgtool.analysis.fold.arrays import NONE
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import removals
-from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.fold.whatif.lives import lives
+from kgtool.analysis.fold.whatif.offset_intervals import lives
 from kgtool.analysis.fold.whatif.replay import OFFSET, TOMBSTONE
-from kgtool.analysis.input import sources
+from kgtool.analysis.input import broker_settings
 from kgtool.analysis.input.scenarios import Scenario
-from kgtool.analysis.local import Local
-from kgtool.analysis.pipeline import Analysis, Wanted
+from kgtool.analysis.local_engine import LocalEngine
+from kgtool.analysis.pipeline import Analysis, TableOptions
 from kgtool.retention.rules import RULE_SETS
 from tests.analysis.replayed import play
 from tests.retention.counterfactual import without_expiry
@@ -58,13 +58,13 @@ class Played(NamedTuple):
 
 def played(analysis: Analysis) -> Iterator[Played]:
     """Everything that the fold plays."""
-    local = Local()
-    local.read(analysis.files, None, analysis.wanted.detail(5000))
+    local = LocalEngine()
+    local.read(analysis.files, None, analysis.options.detail(5000))
     for partition, blobs in local._blobs.items():
-        scene = Scene(partition, unpack(blobs), analysis.plan)
-        groups = scene.log.groups.to_pylist()
-        for number, found in enumerate(lives(scene, removals(scene))):
-            columns = scene.key_columns(found.key)
+        folded = FoldedLog(partition, unpack(blobs), analysis.plan)
+        groups = folded.log.groups.to_pylist()
+        for number, found in enumerate(lives(folded, removals(folded))):
+            columns = folded.key_columns(found.key)
             for at, key in enumerate(found.key.tolist()):
                 until = int(found.until_ms[at])
                 yield Played(
@@ -82,9 +82,9 @@ def test_spark_removes_what_the_simulation_does(
 ) -> None:
     author = RULE_SETS[written_by]
     entries = write_log(tmp_path, 11, kip_848=author.new_coordinator, groups_in_all=45)
-    basis = sources.basis(None, written_by, RETENTION_MS, 5000)
-    wanted = Wanted(SCENARIOS, HORIZON_MS)
-    analysis = Analysis(engine(), sources.find([str(tmp_path)]).files, basis, None, wanted)
+    basis = broker_settings.basis(None, written_by, RETENTION_MS, 5000)
+    options = TableOptions(SCENARIOS, HORIZON_MS)
+    analysis = Analysis(engine(), broker_settings.find([str(tmp_path)]).files, basis, None, options)
     found_lives = list(played(analysis))
     end = analysis.end_ms
     assert end == max(entry.timestamp_ms for entry in entries)

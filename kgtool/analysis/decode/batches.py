@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgtool.analysis.decode.crc32c import crc32c
-from kgtool.analysis.decode.lockstep import Bools, Ints, View, read_records
 from kgtool.analysis.decode.segments import ATTRIBUTES_AT, Chunk, Note
+from kgtool.analysis.decode.vector_reader import Bools, Ints, View, read_records
 from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE, decompress
 
 REASON_CRC = "wrong CRC"

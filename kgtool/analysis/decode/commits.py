@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode import offsets
+from kgtool.analysis.decode.already_read import Seen
 from kgtool.analysis.decode.batches import Decoded
-from kgtool.analysis.decode.lockstep import Bools, Ints
+from kgtool.analysis.decode.job_progress import Tally
 from kgtool.analysis.decode.rows import Source, note_lost, rows
-from kgtool.analysis.decode.seen import Seen
 from kgtool.analysis.decode.segments import Note
-from kgtool.analysis.decode.tally import Tally
+from kgtool.analysis.decode.vector_reader import Bools, Ints
 
 REASON_KEY = "malformed key"
 REASON_VALUE = "malformed value"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis.decode.lockstep import Bools, Ints, View
+from kgtool.analysis.decode.vector_reader import Bools, Ints, View
 
 NEWEST_VALUE = 4
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis import lacks, schema
+from kgtool.analysis import missing_data, schema
 from kgtool.analysis.decode.batches import Decoded
 from kgtool.analysis.decode.segments import Note
 
@@ -24,7 +24,7 @@ class Source(NamedTuple):
     path: str
     partition: int
     lacks: int = 0
-    """Bits of ``kgtool.analysis.lacks``."""
+    """Bits of ``kgtool.analysis.missing_data``."""
 
 
 def file_row(source: Source) -> Any:
@@ -62,7 +62,9 @@ def _column(values: Any, kind: Any) -> Any:
 def read_row(source: Source, records: Decoded, size: int, lost: int, now_ms: int | None) -> Any:
     """The quality row that counts what was read; ``lost`` records more could not be used."""
     # A place in a file is no offset.
-    has_offsets = len(records.log_offset) and not source.lacks & (lacks.TIMES | lacks.PLACES)
+    has_offsets = len(records.log_offset) and not source.lacks & (
+        missing_data.TIMES | missing_data.PLACES
+    )
     at_ms = records.timestamp_ms
     past = at_ms if now_ms is None else at_ms[at_ms <= now_ms + AHEAD_MS]
     columns = {

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from kgtool.analysis.decode.crc32c import crc32c
-from kgtool.analysis.decode.lockstep import Ints, View
+from kgtool.analysis.decode.vector_reader import Ints, View
 from kgtool.records.batch import HEADER_SIZE, PREFIX_SIZE
 
 MAGIC_AT = 16

@@ -18,9 +18,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Kinds, as_bytes, empty, from_bytes, unpack
-from kgtool.analysis.fold import thin
+from kgtool.analysis.fold import compact
 from kgtool.analysis.fold.arrays import ints
-from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.fold.folded_log import FoldPlan
 
 ROWS = 1 << 17
 """Of a bucket, about: the fold of as many, five retentions played, takes some 300 MB."""
@@ -41,7 +41,7 @@ class Part(NamedTuple):
     """Arrow streams."""
 
 
-def buckets(blobs: Blobs, plan: Plan) -> Iterator[Kinds]:
+def buckets(blobs: Blobs, plan: FoldPlan) -> Iterator[Kinds]:
     """One partition's blobs as tables, of some of its groups at a time."""
     count = _count(blobs)
     if count == 1:
@@ -67,20 +67,20 @@ def _ends(rows: Any) -> tuple[int, int]:
     return (int(place[0]), int(place[-1])) if is_sorted else (-1, -1)
 
 
-def _unpacked(parts: list[Part], plan: Plan) -> Kinds:
+def _unpacked(parts: list[Part], plan: FoldPlan) -> Kinds:
     """The tables of a bucket; of one large group only what matters of its commits."""
     some = sorted(
         (part for part in parts if part.kind == schema.KIND_OFFSET), key=attrgetter("first")
     )
     in_order = all(-1 < part.first <= part.last for part in some)
     in_order &= all(one.last < other.first for one, other in pairwise(some))
-    if plan.doubled or not in_order or sum(part.rows for part in some) <= thin.STEP:
+    if plan.doubled or not in_order or sum(part.rows for part in some) <= compact.STEP:
         return unpack((part.kind, data) for part in parts for data in part.data)
     rest = [part for part in parts if part.kind != schema.KIND_OFFSET]
     found = unpack((part.kind, data) for part in rest for data in part.data)
-    own = thin.own_records(found.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
+    own = compact.own_records(found.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
     tables = (from_bytes(data) for part in some for data in part.data)
-    return {**found, schema.KIND_OFFSET: thin.thinned(tables, own, plan)}
+    return {**found, schema.KIND_OFFSET: compact.thinned(tables, own, plan)}
 
 
 def _count(blobs: Blobs) -> int:

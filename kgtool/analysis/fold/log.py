@@ -12,7 +12,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from kgtool.analysis import schema
 from kgtool.analysis.decode.batches import REASON_CODEC, REASON_CRC, REASON_RECORDS
 from kgtool.analysis.decode.blobs import Kinds, empty, release
-from kgtool.analysis.decode.parts import REASON_AFTER
+from kgtool.analysis.decode.decoder import REASON_AFTER
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, bools, codes, ints, texts
 from kgtool.analysis.fold.group_life import Event
 from kgtool.records.types import GROUP_TYPES
@@ -22,7 +22,7 @@ _NUMBERS = (
     "commit_timestamp_ms", "expire_timestamp_ms", "bytes", "commits", "first_ms",
 )  # fmt: skip
 FOLLOWED = "followed"
-"""The column that rows have which ``thin`` left over."""
+"""The column that rows have which ``compact`` left over."""
 UNREAD_BATCHES = (REASON_CRC, REASON_CODEC, REASON_RECORDS, REASON_AFTER)
 """Reasons whose records are not among those that were counted as read."""
 
@@ -48,7 +48,7 @@ class Offsets(NamedTuple):
     first_ms: Ints
     creates: Bools
     followed: Bools
-    """The key's next commit came so soon that ``thin`` has left it out: see there."""
+    """The key's next commit came so soon that ``compact`` has left it out: see there."""
 
 
 class Keys(NamedTuple):
@@ -150,7 +150,7 @@ class Log:
 
     @cached_property
     def lacks(self) -> int:
-        """Bits of ``kgtool.analysis.lacks``: what the inputs can't tell of this partition."""
+        """``missing_data`` bits: what the inputs can't tell about this partition."""
         missing = 0
         for bits in pc.unique(self.notes["lacks"]).to_pylist():
             missing |= bits or 0

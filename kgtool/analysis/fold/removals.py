@@ -13,8 +13,8 @@ import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, any_of, as_of, codes, extreme
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
-from kgtool.analysis.fold.scene import Scene
 from kgtool.retention import rules as r
 
 CAUSES = (r.CAUSE_EXPIRED, r.CAUSE_GROUP_EMPTY, r.CAUSE_CONVERTED, r.CAUSE_EXPLICIT)
@@ -46,9 +46,9 @@ class Removals(NamedTuple):
         return Removals(*(column[which] for column in self))
 
 
-def removals(scene: Scene) -> Removals:
+def removals(folded: FoldedLog) -> Removals:
     """All of them, explained, in log order."""
-    log, past = scene.log, scene.history
+    log, past = folded.log, folded.history
     lost = np.flatnonzero(past.tombstone)
     ended = np.flatnonzero(ends_group(log.own))
     nothing = np.full(len(ended), -1, dtype=np.int64)
@@ -63,32 +63,32 @@ def removals(scene: Scene) -> Removals:
     found = found._replace(cause=np.full(len(found.row), -1))
     order = np.lexsort((found.position, found.group))
     found = found.only(order)
-    return _explained(scene, found) if len(order) else found
+    return _explained(folded, found) if len(order) else found
 
 
-def _explained(scene: Scene, found: Removals) -> Removals:
-    rules, past = scene.plan.rules, scene.history
+def _explained(folded: FoldedLog, found: Removals) -> Removals:
+    rules, past = folded.plan.rules, folded.history
     own, row = found.own, found.row
-    state = scene.states.before(found.group, found.position)
-    left, held, cleared = circumstances(scene, found.group, found.position, found.at_ms)
-    judged = scene.judge(row[~own], state[~own])
+    state = folded.states.before(found.group, found.position)
+    left, held, cleared = circumstances(folded, found.group, found.position, found.at_ms)
+    judged = folded.judge(row[~own], state[~own])
     due, expires = np.full((2, len(row)), NONE)
     due[~own], expires[~own] = judged.due_ms, judged.expires_ms
     has, pending = np.zeros((2, len(row)), dtype=np.bool_)
     has[~own], pending[~own] = past.stored[row[~own]] >= 0, past.pending[row[~own]]
     write = codes(found.group, found.at_ms)
     had = any_of(write, ~own)
-    group = scene.states.of.at(state)
+    group = folded.states.of.at(state)
     free = rc.may_go(rules, group, left=left, pending=held > 0, had=had)
     by_itself = np.where(free, GROUP_EMPTY, EXPLICIT)
-    converted = own & _converted(scene, found, left)
+    converted = own & _converted(folded, found, left)
     of_group = np.where(converted, CONVERTED, np.where(group.known, by_itself, -1))
     was_due = (due != NONE) & (due <= found.at_ms)
     of_offset = np.where(has, np.where(was_due, EXPIRED, EXPLICIT), np.where(pending, EXPLICIT, -1))
     cause = np.where(own, of_group, of_offset)
     gone = (cause == EXPIRED) | (cause == GROUP_EMPTY)
     latest = extreme(int(write.max()) + 1, write, expires)[write]
-    moments = np.maximum(np.maximum(scene.states.since_ms(state), cleared), latest)
+    moments = np.maximum(np.maximum(folded.states.since_ms(state), cleared), latest)
     of_own = np.where(moments > NONE, moments, found.at_ms)
     expires = np.where(own, np.where(cause == GROUP_EMPTY, of_own, NONE), expires)
     # Clocks of two coordinators may differ by more than the time between their records.
@@ -102,15 +102,15 @@ def _explained(scene: Scene, found: Removals) -> Removals:
 
 
 def circumstances(
-    scene: Scene, asked: Ints, position: Ints, at_ms: Ints
+    folded: FoldedLog, asked: Ints, position: Ints, at_ms: Ints
 ) -> tuple[Ints, Ints, Ints]:
     """What a group had just before: offsets, holds of transactions; when it last lost some."""
-    log, past, rules = scene.log, scene.history, scene.plan.rules
+    log, past, rules = folded.log, folded.history, folded.plan.rules
     group = log.keys.group[past.key]
     stored = np.where(past.tombstone, -(past.stored >= 0).astype(np.int64), past.first)
     holds = past.pending_change
     if rules.marks_outlive_offsets:
-        holds = _mark_changes(group, scene)
+        holds = _mark_changes(group, folded)
     order = np.lexsort((past.position, group))
     runs = Runs(group[order])
     place = as_of(group[order], past.position[order], asked, position, before=True)
@@ -125,9 +125,9 @@ def circumstances(
     return left, held, cleared
 
 
-def _mark_changes(group: Ints, scene: Scene) -> Ints:
+def _mark_changes(group: Ints, folded: FoldedLog) -> Ints:
     """Where a group gains (1) or loses (-1) the mark of a producer's transaction."""
-    past = scene.history
+    past = folded.history
     changes = np.zeros(len(group), dtype=np.int64)
     marks = np.flatnonzero((past.mark >= 0) & ~past.tombstone)
     order = marks[np.lexsort((past.position[marks], past.producer_id[marks], group[marks]))]
@@ -136,9 +136,9 @@ def _mark_changes(group: Ints, scene: Scene) -> Ints:
     return changes
 
 
-def _converted(scene: Scene, found: Removals, left: Ints) -> Bools:
+def _converted(folded: FoldedLog, found: Removals, left: Ints) -> Bools:
     """Whether the group went on as one of another type."""
-    states = scene.states
+    states = folded.states
     onward, at_once = states.ints("converted_from")[:-1], states.ints("converted_at_once")[:-1]
     rows = np.flatnonzero(onward != NONE)
     if not rows.size:
@@ -148,5 +148,5 @@ def _converted(scene: Scene, found: Removals, left: Ints) -> Bools:
     hit = (place >= 0) & (onward[order][place] == found.position)
     # In a compacted log the rest of that write may be gone, because it was superseded; a group
     # that leaves offsets behind did not go by itself.
-    later = (left > 0) & (not scene.log.is_complete)
+    later = (left > 0) & (not folded.log.is_complete)
     return hit & ((at_once[order][place] == 1) | later)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from kgtool.analysis import lacks
-from kgtool.analysis.input.inputs import TOPIC_NAME
+from kgtool.analysis import missing_data
+from kgtool.analysis.input.input_files import TOPIC_NAME
 
 
 class Format(NamedTuple):
@@ -16,40 +16,42 @@ class Format(NamedTuple):
     label: str
     """For people."""
     lacks: int
-    """Bits of ``kgtool.analysis.lacks``."""
+    """Bits of ``kgtool.analysis.missing_data``."""
 
 
-_PRINTED = lacks.TRANSACTIONS | lacks.TIMES
+_PRINTED = missing_data.TRANSACTIONS | missing_data.TIMES
 _OLD_DUMP = (
-    lacks.STATE_TIMES
-    | lacks.SUBSCRIPTIONS
-    | lacks.COMMIT_TIMES
-    | lacks.NEW_GROUPS
-    | lacks.TOPIC_IDS
+    missing_data.STATE_TIMES
+    | missing_data.SUBSCRIPTIONS
+    | missing_data.COMMIT_TIMES
+    | missing_data.NEW_GROUPS
+    | missing_data.TOPIC_IDS
 )
 
 SEGMENT: Final = Format("segment", "raw segments", 0)
 CLUSTER: Final = Format("cluster", "a live cluster", 0)
-PARQUET: Final = Format("parquet", "Parquet of Spark's Kafka source", lacks.TRANSACTIONS)
-FRAME: Final = Format("dataframe", "rows of Spark", lacks.TRANSACTIONS)
+PARQUET: Final = Format("parquet", "Parquet of Spark's Kafka source", missing_data.TRANSACTIONS)
+FRAME: Final = Format("dataframe", "rows of Spark", missing_data.TRANSACTIONS)
 OFFSETS_JSON: Final = Format(
-    "offsets-json", "OffsetsMessageFormatter, JSON", _PRINTED | lacks.GROUPS | lacks.NEW_GROUPS
+    "offsets-json",
+    "OffsetsMessageFormatter, JSON",
+    _PRINTED | missing_data.GROUPS | missing_data.NEW_GROUPS,
 )
 GROUPS_JSON: Final = Format(
     "groups-json", "GroupMetadataMessageFormatter, JSON",
-    _PRINTED | lacks.OFFSETS | lacks.NEW_GROUPS,
+    _PRINTED | missing_data.OFFSETS | missing_data.NEW_GROUPS,
 )  # fmt: skip
 OFFSETS_TEXT: Final = Format(
-    "offsets-text", "OffsetsMessageFormatter, text", OFFSETS_JSON.lacks | lacks.TOPIC_IDS
+    "offsets-text", "OffsetsMessageFormatter, text", OFFSETS_JSON.lacks | missing_data.TOPIC_IDS
 )
 GROUPS_TEXT: Final = Format(
     "groups-text", "GroupMetadataMessageFormatter, text",
-    GROUPS_JSON.lacks | lacks.STATE_TIMES | lacks.SUBSCRIPTIONS,
+    GROUPS_JSON.lacks | missing_data.STATE_TIMES | missing_data.SUBSCRIPTIONS,
 )  # fmt: skip
 DUMP_JSON: Final = Format("dump-json", "kafka-dump-log 3.8+", 0)
 DUMP_TEXT: Final = Format("dump-text", "kafka-dump-log 2.4 to 3.7", _OLD_DUMP)
 DUMP_OLD: Final = Format(
-    "dump-old", "kafka-dump-log up to 2.3", _OLD_DUMP | lacks.REMOVED_KEYS
+    "dump-old", "kafka-dump-log up to 2.3", _OLD_DUMP | missing_data.REMOVED_KEYS
 )  # fmt: skip
 
 FORMATS: Final = {

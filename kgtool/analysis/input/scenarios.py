@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from kgtool.analysis.input import sources
-from kgtool.analysis.input.sources import UNTOLD_RETENTION, Basis, Phases
+from kgtool.analysis.input import broker_settings
+from kgtool.analysis.input.broker_settings import UNTOLD_RETENTION, Basis, Phases
 from kgtool.errors import UsageError
 from kgtool.retention.rules import RULE_SETS, RuleSet
 
@@ -40,11 +40,11 @@ def choose(
 
     :raises UsageError: too many scenarios.
     """
-    told = sources.basis(manifest, AUTO, None, None)
+    told = broker_settings.basis(manifest, AUTO, None, None)
     retention = next((ms for _, ms in wrote[-1:]), None)
     if retention is None and len(retentions_ms) == 1 and UNTOLD_RETENTION in told.assumed:
         retention = retentions_ms[0]
-    basis = sources.basis(manifest, _only(rules) or AUTO, retention, _only(intervals_ms))
+    basis = broker_settings.basis(manifest, _only(rules) or AUTO, retention, _only(intervals_ms))
     basis = basis._replace(changes=wrote[1:] and tuple(wrote))
     sets = [basis.rules if name == AUTO else RULE_SETS[name] for name in rules or (AUTO,)]
     scenarios = tuple(

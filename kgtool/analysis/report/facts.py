@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis import lacks, schema
+from kgtool.analysis import missing_data, schema
 from kgtool.analysis.fold.arrays import ints, summed
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.report import blocks
@@ -103,10 +103,10 @@ _LEFT_OUT: Final = ("problems", "topic_id", "days")
 
 def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     """Everything that the report shows."""
-    days = days_ahead(analysis.wanted.horizon_ms)
+    days = days_ahead(analysis.options.horizon_ms)
     facts = summary(analysis, with_whatif=True)
     live = facts["live_offsets"]
-    bucket_ms = _bucket_ms(analysis.wanted.bucket_ms, facts)
+    bucket_ms = _bucket_ms(analysis.options.bucket_ms, facts)
     families = sorted(
         merged_families(analysis.small("sizes")),
         key=lambda row: (-row["live_offsets"], -row["groups"], row["family"]),
@@ -114,7 +114,7 @@ def collect(analysis: Analysis, cluster_id: str | None) -> dict[str, Any]:
     return {
         "cluster_id": cluster_id,
         "summary": facts,
-        "untold": lacks.words(analysis.lacks),
+        "untold": missing_data.words(analysis.lacks),
         "as_of_ms": facts["as_of_ms"],
         "bucket_ms": bucket_ms,
         "growth": _columns(facts["growth"], ("at_ms", "offsets", "groups")),
@@ -226,7 +226,7 @@ def _columns(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[list[An
 
 
 def _bucket_ms(wanted_ms: int | None, facts: dict[str, Any]) -> int:
-    """The buckets of the metrics' charts: as wanted, or as many in one as a screen needs."""
+    """The buckets of the metrics' charts: as options, or as many in one as a screen needs."""
     assert wanted_ms is not None
     curve = facts["growth"]
     step = step_ms(facts["as_of_ms"] - curve[0]["at_ms"]) if curve else 0
@@ -266,7 +266,7 @@ def _scenario(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
     is_basis = (row["rules"], row["retention_ms"], row["check_interval_ms"]) == (
         basis.rules.name, basis.retention_ms, basis.check_interval_ms,
     )  # fmt: skip
-    scenarios = analysis.wanted.scenarios
+    scenarios = analysis.options.scenarios
     parts = [duration(row["retention_ms"])]
     if len({each.rules.name for each in scenarios}) > 1:
         parts.insert(0, row["rules"])

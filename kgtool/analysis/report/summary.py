@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis import lacks
+from kgtool.analysis import missing_data
 from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.pipeline import Analysis
 from kgtool.analysis.tables.totals import COUNTS, TOP, growth, merged_families
 
 PROBLEM_FILES = 20
-_GROWTH = lacks.TIMES | lacks.OFFSETS | lacks.REMOVED_KEYS
+_GROWTH = missing_data.TIMES | missing_data.OFFSETS | missing_data.REMOVED_KEYS
 """Without one of these nobody knows what there was when."""
 
 
@@ -31,6 +31,7 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
     )
     families = merged_families(analysis.small("live_families"))
     late = [row for row in analysis.small("late").to_pylist() if row["rows"]]
+    is_blind = bool(analysis.lacks & missing_data.BLIND)
     has_growth = not analysis.lacks & _GROWTH
     return {
         "rules": basis.rules.name,
@@ -41,10 +42,8 @@ def summary(analysis: Analysis, *, with_whatif: bool = False) -> dict[str, Any]:
         "live_groups": sum(row["groups"] for row in kinds),
         **{f"live_{name}" if name == "offsets" else name: sum(row[name] for row in kinds)
            for name in COUNTS},
-        "overdue": None if analysis.lacks & lacks.BLIND else sum(row["rows"] for row in late),
-        "overdue_partitions": sorted(
-            [] if analysis.lacks & lacks.BLIND else [row["log_partition"] for row in late]
-        ),
+        "overdue": None if is_blind else sum(row["rows"] for row in late),
+        "overdue_partitions": [] if is_blind else sorted(row["log_partition"] for row in late),
         "groups_by_state": kinds,
         "next_days": sorted(
             (row for row in summed(analysis.small("ahead"), ["day"]).to_pylist()

@@ -19,12 +19,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kgtool.analysis import schema
 from kgtool.analysis.arguments import as_moment, as_span, as_wrote, check_rules
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.parts import decode_splits
-from kgtool.analysis.input import scenarios, sources
-from kgtool.analysis.input.find import is_remote, local_path
-from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.input import broker_settings, scenarios
+from kgtool.analysis.input.discover import is_remote, local_path
+from kgtool.analysis.input.input_files import InputFile
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
-from kgtool.analysis.local import Local
+from kgtool.analysis.local_engine import LocalEngine
 from kgtool.analysis.pipeline import Analysis
 from kgtool.errors import ConfigError, UsageError
 
@@ -108,7 +108,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         for path in paths:
             if not is_remote(path) and not local_path(path).exists():
                 raise ConfigError(f"{path} does not exist.")
-        inputs = sources.find(paths)
+        inputs = broker_settings.find(paths)
         if inputs.remote:
             raise UsageError(
                 f"{inputs.remote[0]} is not a path that workers can open: "
@@ -128,9 +128,9 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         )  # fmt: skip
         at = options.get("as_of")
         self._as_of_ms = None if at is None else as_moment("as_of", at)
-        sources.check_as_of(self._files, self._as_of_ms)
+        broker_settings.check_as_of(self._files, self._as_of_ms)
         # Every task must know where the log as a whole ends.
-        whole = Analysis(Local(1), self._files, basis, self._as_of_ms)
+        whole = Analysis(LocalEngine(1), self._files, basis, self._as_of_ms)
         nothing = whole.nothing_read()
         if nothing is not None:
             raise ConfigError(nothing)
@@ -152,7 +152,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
         if self._name == RECORDS:
             yield from _records(partition.splits)
             return
-        analysis = Analysis(Local(1), partition.files, self._basis, self._as_of_ms)
+        analysis = Analysis(LocalEngine(1), partition.files, self._basis, self._as_of_ms)
         analysis.lacks = self._lacks
         kinds = schema.arrow(schema.TABLES[self._name])
         yield from analysis.frame(self._name).cast(kinds).to_batches()

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import nothing
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.parts import decode_splits
+from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import NO_PARTITION, InputFile
+from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import SPLIT_BYTES, parts, ranges, split_of, split_rows
-from kgtool.analysis.spark.packed import BLOBS, packed
+from kgtool.analysis.spark.blob_rows import BLOBS, packed
 
 TASK_BYTES = 16 << 20
 """Small files share tasks of about this size."""

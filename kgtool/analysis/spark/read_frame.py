@@ -7,12 +7,12 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kgtool.analysis import lacks
+from kgtool.analysis import missing_data
 from kgtool.analysis.decode.commits import Detail
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, InputFile, Inputs
+from kgtool.analysis.input.input_files import NO_PARTITION, TOPIC, InputFile, Inputs
 from kgtool.analysis.input.readers import parquet_rows
-from kgtool.analysis.spark.packed import BLOBS, packed
+from kgtool.analysis.spark.blob_rows import BLOBS, packed
 from kgtool.analysis.spark.read_parquet import TIMES
 from kgtool.errors import UsageError
 
@@ -36,8 +36,8 @@ def find_frame(frame: DataFrame) -> Inputs:
             f"where there are any partition, offset and timestamp (it has {had or 'none'})."
         )
     missing = formats.FRAME.lacks
-    missing |= lacks.TIMES if at is None else 0
-    missing |= 0 if "offset" in kinds else lacks.PLACES
+    missing |= missing_data.TIMES if at is None else 0
+    missing |= 0 if "offset" in kinds else missing_data.PLACES
     file = InputFile(NAME, formats.FRAME.name, NO_PARTITION, 0, 0, missing, root=NAME)
     return Inputs([file], None, [], [], [])
 

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.input.inputs import TOPIC, InputFile
+from kgtool.analysis.input.input_files import TOPIC, InputFile
 from kgtool.analysis.input.readers import parquet_rows
-from kgtool.analysis.spark.packed import BLOBS, packed
+from kgtool.analysis.spark.blob_rows import BLOBS, packed
 from kgtool.analysis.spark.remote import GLOB
 from kgtool.errors import ConfigError
 

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.parts import decode_splits
+from kgtool.analysis.decode.decoder import decode_splits
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import InputFile, unquoted
+from kgtool.analysis.input.input_files import InputFile, unquoted
 from kgtool.analysis.input.readers.ranges import Stretch, parts, ranges, split_of
-from kgtool.analysis.input.readers.textfile import SECTION
-from kgtool.analysis.spark.packed import BLOBS, packed
+from kgtool.analysis.input.readers.text_ranges import SECTION
+from kgtool.analysis.spark.blob_rows import BLOBS, packed
 from kgtool.analysis.spark.remote import Links
 
 DUMPS = tuple(kind.name for kind in formats.DUMPS)

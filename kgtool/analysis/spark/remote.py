@@ -16,10 +16,10 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kgtool.analysis.input.find import MANIFEST, MOST_BYTES, read_manifest, sort_out
+from kgtool.analysis.input.discover import MANIFEST, MOST_BYTES, read_manifest, sort_out
 from kgtool.analysis.input.formats import HEAD_BYTES
-from kgtool.analysis.input.inputs import Entry, InputFile, Inputs, Listing
-from kgtool.analysis.input.settle import join, settled
+from kgtool.analysis.input.input_files import Entry, InputFile, Inputs, Listing
+from kgtool.analysis.input.resolve_inputs import join, settled
 from kgtool.analysis.spark.session import cause_of, is_connect
 
 DEPTH = 4

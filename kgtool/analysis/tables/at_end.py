@@ -9,24 +9,24 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from kgtool.analysis import lacks
+from kgtool.analysis import missing_data
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, codes, extreme, ints, plus, words
-from kgtool.analysis.fold.offsets import transaction_ends
-from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.folded_log import FoldedLog
+from kgtool.analysis.fold.offset_history import transaction_ends
 from kgtool.analysis.tables.live import Live, topic_counts
 from kgtool.retention import rules as r
 
 REASONS = ("topic-gone", "topic-recreated")
 
 
-def partitions(scene: Scene, found: Live) -> Any:
+def partitions(folded: FoldedLog, found: Live) -> Any:
     """The row of ``schema.PARTITIONS``: what the log's partition holds, and what still counts."""
-    log, read = scene.log, scene.log.read
+    log, read = folded.log, folded.log.read
     size, records = log.size_in_log
     epochs = np.unique(ints(log.epochs["commits"]))
     columns = {
-        "log_partition": None if scene.partition < 0 else scene.partition,
+        "log_partition": None if folded.partition < 0 else folded.partition,
         "bytes": size,
         "records": records,
         "live_keys": len(found.key),
@@ -36,17 +36,17 @@ def partitions(scene: Scene, found: Live) -> Any:
         "last_offset": pc.max(read["offset"]).as_py(),
         "newest_record_ms": pc.max(read["timestamp_ms"]).as_py(),
     }
-    rows = scene.table("partitions", {
+    rows = folded.table("partitions", {
         name: np.array([NONE if value is None else value]) for name, value in columns.items()
     })  # fmt: skip
     # A file whose rows are of several partitions has one more, in which there is nothing.
-    return rows if log.size or scene.partition >= 0 else rows[:0]
+    return rows if log.size or folded.partition >= 0 else rows[:0]
 
 
-def transactions(scene: Scene) -> Any:
+def transactions(folded: FoldedLog) -> Any:
     """Rows of ``schema.TRANSACTIONS``: who holds which offsets since when."""
-    log, offsets = scene.log, scene.log.offsets
-    rows = _held(scene)
+    log, offsets = folded.log, folded.log.offsets
+    rows = _held(folded)
     group = log.keys.group[offsets.key[rows]]
     code = codes(group, offsets.producer_id[rows])
     size = int(code.max(initial=-1)) + 1
@@ -62,19 +62,19 @@ def transactions(scene: Scene) -> Any:
         "group": words(log.keys.group[offsets.key[newest]], log.groups),
         "producer_id": offsets.producer_id[newest],
         "producer_epoch": offsets.producer_epoch[newest],
-        "since_ms": np.full(size, NONE) if log.lacks & lacks.TIMES else since,
+        "since_ms": np.full(size, NONE) if log.lacks & missing_data.TIMES else since,
         "topics": pa.array(list(map(sorted, topics)), pa.list_(pa.string())),
         "partitions": np.bincount(pair[0], minlength=size),
     }
-    return scene.table("transactions", columns)
+    return folded.table("transactions", columns)
 
 
-def _held(scene: Scene) -> Ints:
+def _held(folded: FoldedLog) -> Ints:
     """Commits within transactions that the log does not end."""
-    log, offsets = scene.log, scene.log.offsets
+    log, offsets = folded.log, folded.log.offsets
     rows = np.flatnonzero((offsets.producer_id != NONE) & ~offsets.tombstone)
     rows = rows[transaction_ends(log, rows).marker < 0]
-    if scene.plan.rules.tombstone_drops_pending and len(rows):
+    if folded.plan.rules.tombstone_drops_pending and len(rows):
         gone = np.full(len(log.keys.group), -1)
         lost = np.flatnonzero(offsets.tombstone)
         gone[offsets.key[lost]] = lost
@@ -82,9 +82,9 @@ def _held(scene: Scene) -> Ints:
     return rows
 
 
-def orphans(scene: Scene, live: Any, found: Live) -> Any:
+def orphans(folded: FoldedLog, live: Any, found: Live) -> Any:
     """Rows of ``schema.ORPHANS``; none where cluster.json does not tell the topics."""
-    log, plan = scene.log, scene.plan
+    log, plan = folded.log, folded.plan
     names, ids = log.topics.to_pylist(), plan.topic_ids
     here = plan.topics
     gone = np.array([here is not None and name not in here for name in names], dtype=np.bool_)
@@ -97,18 +97,18 @@ def orphans(scene: Scene, live: Any, found: Live) -> Any:
     rows = np.flatnonzero(reason >= 0)
     some = live.take(pa.array(rows))
     columns = {name: some[name] for name in some.column_names}
-    return scene.table("orphans", {**columns, "reason": words(reason[rows], REASONS)})
+    return folded.table("orphans", {**columns, "reason": words(reason[rows], REASONS)})
 
 
-def upgrades(scene: Scene, found: Live) -> Any:
+def upgrades(folded: FoldedLog, found: Live) -> Any:
     """Rows of ``schema.UPGRADES``: every classic consumer group with offsets.
 
     A classic group's offsets share one date, the time at which it became Empty + retention. Those
     of a KIP-848 group each have their own, commit + retention, and only subscriptions protect them
     (``facts``: ``ConsumerGroup.offsetExpirationCondition``).
     """
-    plan, log, size = scene.plan, scene.log, scene.log.size
-    of = scene.states.of.at(scene.states.latest)
+    plan, log, size = folded.plan, folded.log, folded.log.size
+    of = folded.states.of.at(folded.states.latest)
     classic = of.known & (of.type == rc.TYPE[r.TYPE_CLASSIC]) & (of.protocol == rc.CONSUMER)
     rows = np.flatnonzero(classic[found.group] & ~found.pending)
     group, stored = found.group[rows], found.stored[rows]
@@ -122,7 +122,7 @@ def upgrades(scene: Scene, found: Live) -> Any:
         "group_state": words(of.state[some], rc.STATES),
         "live_offsets": np.bincount(group, minlength=size)[some],
         "lost_offsets": np.bincount(group[lost], minlength=size)[some],
-        "lost_topics": topic_counts(scene, group[lost], found.key[rows[lost]])[some],
+        "lost_topics": topic_counts(folded, group[lost], found.key[rows[lost]])[some],
         "oldest_commit_ms": extreme(size, group, commit, least=True)[some],
     }
-    return scene.table("upgrades", columns)
+    return folded.table("upgrades", columns)

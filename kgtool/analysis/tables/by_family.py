@@ -9,52 +9,52 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold.arrays import NONE, Ints, ints, summed, texts, words
 from kgtool.analysis.fold.families import fold
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import Removals
-from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.whatif import checks
-from kgtool.analysis.fold.whatif.lives import told
-from kgtool.analysis.fold.whatif.story import followed, puts
+from kgtool.analysis.fold.whatif.client_events import followed, puts
+from kgtool.analysis.fold.whatif.offset_intervals import told
 from kgtool.analysis.input.scenarios import Scenario
 
 _SUMS = ("commits", "records", "bytes")
 
 
-def gaps(scene: Scene, gone: Removals) -> Any:
+def gaps(folded: FoldedLog, gone: Removals) -> Any:
     """Rows of ``schema.GAPS`` by group, and what its name folds into.
 
     One pass where a what-if guesses: of every pause the last check that finds the old commit free
     to go (``fold.checks``) tells by how much a retention would have to be longer.
     """
-    plan, size = scene.plan, scene.log.size
+    plan, size = folded.plan, folded.log.size
     scenario = Scenario(plan.rules, 0, plan.interval_ms)
-    past = told(scene, gone, (scenario,))
+    past = told(folded, gone, (scenario,))
     states = past.timelines[plan.rules.new_coordinator]
     longest, safe, keys = np.full(size, NONE), *np.zeros((2, size), dtype=np.int64)
-    for happened in puts(scene, past.events, past.end_ms):
+    for happened in puts(folded, past.events, past.end_ms):
         events, again = happened.events, happened.again
         several = happened.is_commit & (again >= 0)
         # Behind the others is a pause that is no longer than one of these.
-        rows = np.flatnonzero(several & ~followed(scene, events))
+        rows = np.flatnonzero(several & ~followed(folded, events))
         group = events.group[rows]
         np.maximum.at(longest, group, events.first_ms[again[rows]] - events.at_ms[rows])
-        np.maximum.at(safe, group, checks.survives(scene, scenario, happened, rows, states))
-        of = scene.log.keys.group[np.unique(events.key[several])]
+        np.maximum.at(safe, group, checks.survives(folded, scenario, happened, rows, states))
+        of = folded.log.keys.group[np.unique(events.key[several])]
         keys += np.bincount(of, minlength=size)
     some = np.flatnonzero(keys)
     columns = {
-        "family": scene.families.take(some),
+        "family": folded.families.take(some),
         "groups": np.ones(len(some), dtype=np.int64),
         "keys": keys[some],
         "longest_gap_ms": longest[some],
         "safe_retention_ms": safe[some],
-        "group": scene.log.groups.take(some),
+        "group": folded.log.groups.take(some),
     }
-    return scene.table("gaps", columns, (("group", "string"),))
+    return folded.table("gaps", columns, (("group", "string"),))
 
 
-def writers(scene: Scene) -> Any:
+def writers(folded: FoldedLog) -> Any:
     """Rows of ``schema.WRITERS`` by group, and what its name folds into."""
-    group, names, bucket, sums = _doubled(scene) if scene.plan.doubled else _counted(scene)
+    group, names, bucket, sums = _doubled(folded) if folded.plan.doubled else _counted(folded)
     written = {"bucket_ms": bucket, "number": group, **dict(zip(_SUMS, sums, strict=True))}
     rows = summed(pa.table(written), ["bucket_ms", "number"])
     which = ints(rows["number"])
@@ -65,19 +65,19 @@ def writers(scene: Scene) -> Any:
         "groups": np.ones(len(rows), dtype=np.int64),
         "group": words(which, names),
     }
-    return scene.table("writers", columns, (("group", "string"),))
+    return folded.table("writers", columns, (("group", "string"),))
 
 
-def _counted(scene: Scene) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
+def _counted(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
     """Group, names of groups, bucket, and what was counted while decoding."""
-    counts = scene.log.counts
+    counts = folded.log.counts
     group, names = texts(counts["group"])
     return group, names, ints(counts["timestamp_ms"]), tuple(ints(counts[n]) for n in _SUMS)
 
 
-def _doubled(scene: Scene) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
+def _doubled(folded: FoldedLog) -> tuple[Ints, Any, Ints, tuple[Ints, ...]]:
     """The same of records that several inputs have: all of them are here, each once."""
-    log, bucket_ms = scene.log, scene.plan.wanted.bucket_ms
+    log, bucket_ms = folded.log, folded.plan.options.bucket_ms
     assert bucket_ms is not None
     offsets, own = log.offsets, log.own
     none, one = np.zeros_like(own.group), np.ones_like(own.group)

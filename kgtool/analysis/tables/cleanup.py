@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold.arrays import Ints
-from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.words import when
 from kgtool.changes.cleanup.plan_file import (
     DELETE_GROUP,
@@ -29,23 +29,23 @@ EMPTY = "Empty"
 _TYPES = ("classic", "consumer")
 
 
-def items(scene: Scene, live: Any, group: Ints) -> Any:
+def items(folded: FoldedLog, live: Any, group: Ints) -> Any:
     """Decide group by group: the rows of ``schema.LIVE`` of these groups → group and decision.
 
-    Only groups without a commit or a member, and offsets without a commit, for ``Wanted.idle_ms``
-    before the end of the log.
+    Only groups without a commit or a member, and offsets without a commit, for
+    ``TableOptions.idle_ms`` before the end of the log.
     """
-    plan, idle_ms = scene.plan, scene.plan.wanted.idle_ms
+    plan, idle_ms = folded.plan, folded.plan.options.idle_ms
     latest_ms = None if idle_ms is None else plan.end_ms - idle_ms
-    own = scene.states.protocol_types()[scene.states.latest]
-    known = scene.states.of.known[scene.states.latest]
+    own = folded.states.protocol_types()[folded.states.latest]
+    known = folded.states.of.known[folded.states.latest]
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     found: list[PlanItem | LeftOut] = []
     for start, end in zip(starts, [*starts[1:], len(order)], strict=False):  # none: one end
         number = int(group[order[start]])
         rows = live.take(pa.array(order[start:end])).to_pylist()
-        whole = _whole(scene, rows, own[number] if known[number] else None)
+        whole = _whole(folded, rows, own[number] if known[number] else None)
         if _is_wanted(whole, latest_ms):
             found += _decide(whole, plan.topic_ids, latest_ms, plan.end_ms)
     return pa.table(
@@ -62,10 +62,10 @@ def decisions(rows: Iterable[Mapping[str, Any]]) -> Iterator[PlanItem | LeftOut]
         yield pickle.loads(row["decision"])  # noqa: S301 - our own workers' words
 
 
-def _whole(scene: Scene, rows: list[dict[str, Any]], protocol: str | None) -> dict[str, Any]:
+def _whole(folded: FoldedLog, rows: list[dict[str, Any]], protocol: str | None) -> dict[str, Any]:
     """One group with all its offsets."""
     for row in rows:
-        _, end = scene.plan.ends.get((row["topic"], row["partition"]), (None, None))
+        _, end = folded.plan.ends.get((row["topic"], row["partition"]), (None, None))
         row["log_end_offset"] = end
     times = [row["commit_timestamp_ms"] for row in rows if row["commit_timestamp_ms"] is not None]
     # Members that came and went are use too, though they commit nothing.

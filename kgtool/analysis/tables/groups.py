@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kgtool.analysis import lacks
+from kgtool.analysis import missing_data
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, Runs, extreme, words
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import EXPIRED, Removals
-from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.live import Live, topic_counts, unknown_group
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
@@ -18,51 +18,54 @@ from kgtool.retention import rules as r
 _DEAD = rc.STATE[r.STATE_DEAD]
 
 
-def table(scene: Scene, found: Live, gone: Removals) -> Any:
+def table(folded: FoldedLog, found: Live, gone: Removals) -> Any:
     """Rows of ``schema.GROUPS``: every group with a record of its own or an offset.
 
     ``family`` is what the name would fold into: whether it is alone in it, only all logs tell.
     """
-    log, missing = scene.log, scene.log.lacks
+    log, missing = folded.log, folded.log.lacks
     size = log.size
-    unknown = unknown_group(scene, np.arange(size))
-    kind, state, protocol, members = _states(scene)
+    unknown = unknown_group(folded, np.arange(size))
+    kind, state, protocol, members = _states(folded)
     expired = np.bincount(gone.group[gone.cause == EXPIRED], minlength=size)
-    rebalances = np.bincount(log.own.group[completed(scene)], minlength=size)
-    first, last, commit, commits = _seen(scene)
-    is_timeless, no_commit = bool(missing & lacks.TIMES), lacks.TIMES | lacks.COMMIT_TIMES
+    rebalances = np.bincount(log.own.group[completed(folded)], minlength=size)
+    first, last, commit, commits = _seen(folded)
+    is_timeless, no_commit = (
+        bool(missing & missing_data.TIMES),
+        missing_data.TIMES | missing_data.COMMIT_TIMES,
+    )
     due = np.where(found.judged.expires_ms == NONE, 2**63 - 1, found.judged.expires_ms)
     next_ms = extreme(size, found.group, due, least=True)
     hidden = np.full(size, NONE)
     columns = {
         "group": log.groups,
-        "family": scene.families,
+        "family": folded.families,
         "group_type": words(np.where(unknown, -1, kind), rc.TYPES),
         "group_state": words(np.where(unknown, -1, state), rc.STATES),
         "protocol_type": words(np.where(unknown, -1, protocol[0]), protocol[1]),
         "members": np.where(unknown, NONE, members),
-        "commits": hidden if missing & lacks.OFFSETS else commits,
-        "rebalances": hidden if missing & lacks.GROUPS else rebalances,
+        "commits": hidden if missing & missing_data.OFFSETS else commits,
+        "rebalances": hidden if missing & missing_data.GROUPS else rebalances,
         "first_seen_ms": hidden if is_timeless else first,
         "last_seen_ms": hidden if is_timeless else last,
         "last_commit_ms": hidden if missing & no_commit else commit,
         "live_offsets": np.bincount(found.group, minlength=size),
-        "live_topics": topic_counts(scene, found.group, found.key),
-        "expired_offsets": hidden if missing & lacks.BLIND else expired,
+        "live_topics": topic_counts(folded, found.group, found.key),
+        "expired_offsets": hidden if missing & missing_data.BLIND else expired,
         "next_expiry_ms": np.where(next_ms == 2**63 - 1, NONE, next_ms),
-        "bytes": _bytes(scene, found),
-        "log_partition": np.full(size, NONE if scene.partition < 0 else scene.partition),
+        "bytes": _bytes(folded, found),
+        "log_partition": np.full(size, NONE if folded.partition < 0 else folded.partition),
     }
-    return scene.table("groups", columns)
+    return folded.table("groups", columns)
 
 
-def completed(scene: Scene) -> Ints:
+def completed(folded: FoldedLog) -> Ints:
     """The records with which classic rebalances were completed.
 
     A completed one writes members under a new generation (``CompletingRebalance`` → ``Stable``,
     where the coordinators count it); the same generation again is a static member that came back.
     """
-    own = scene.log.own
+    own = folded.log.own
     rows = np.flatnonzero((own.key_type == GROUP_METADATA) & ~own.tombstone)
     rows = rows[np.argsort(own.group[rows], kind="stable")]
     before = Runs(own.group[rows]).lag(own.generation[rows], NONE)
@@ -70,9 +73,9 @@ def completed(scene: Scene) -> Ints:
     return np.sort(rows[is_new & (own.members[rows] > 0)])
 
 
-def _seen(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
+def _seen(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
     """First and last sign of life, last commit, commits; null values are nobody's sign of life."""
-    log = scene.log
+    log = folded.log
     offsets, own, size = log.offsets, log.own, log.size
     of = log.keys.group[offsets.key]
     group = np.concatenate([of, own.group])
@@ -89,9 +92,9 @@ def _seen(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
     return first, last, extreme(size, of[commit], offsets.at_ms[commit]), commits
 
 
-def _states(scene: Scene) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
+def _states(folded: FoldedLog) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     """Type, state, protocol (numbers and their names) and members of what is there now."""
-    states, rules = scene.states, scene.plan.rules
+    states, rules = folded.states, folded.plan.rules
     latest = states.latest
     group = states.of.at(latest)
     seen = rc.as_seen_by(rules, group)
@@ -99,7 +102,7 @@ def _states(scene: Scene) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     if not rules.new_coordinator:
         here &= group.type == rc.TYPE[r.TYPE_CLASSIC]
     state = np.where(here, seen.state, _DEAD)
-    was = np.full(scene.log.size, -1, dtype=np.int64)
+    was = np.full(folded.log.size, -1, dtype=np.int64)
     known = np.flatnonzero(states.of.known[:-1])
     was[states.group[known]] = known
     # Of a group that is gone: what it was.
@@ -110,9 +113,9 @@ def _states(scene: Scene) -> tuple[Ints, Ints, tuple[Ints, Any], Ints]:
     return kind, state, (np.where(here, number, -1), distinct), members
 
 
-def _bytes(scene: Scene, found: Live) -> Ints:
+def _bytes(folded: FoldedLog, found: Live) -> Ints:
     """The size of a group's newest records, which the coordinator keeps."""
-    log = scene.log
+    log = folded.log
     total = np.zeros(log.size, dtype=np.int64)
     np.add.at(total, found.group, log.offsets.bytes[found.stored])
     own = log.own

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis import lacks, schema
+from kgtool.analysis import missing_data, schema
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, words
-from kgtool.analysis.fold.scene import Judged, Scene
+from kgtool.analysis.fold.folded_log import FoldedLog, Judged
 from kgtool.retention import rules as r
 
 EXTRA: schema.Schema = (("log_partition", "int"), ("bytes", "bigint"))
@@ -29,38 +29,38 @@ class Live(NamedTuple):
     judged: Judged
 
 
-def live(scene: Scene) -> Live:
+def live(folded: FoldedLog) -> Live:
     """What is committed at the end of the log, by key."""
-    past = scene.history
+    past = folded.history
     rows = np.flatnonzero(past.is_last & ~past.tombstone & (past.stored >= 0))
-    group = scene.log.keys.group[past.key[rows]]
-    state = scene.states.latest[group]
+    group = folded.log.keys.group[past.key[rows]]
+    state = folded.states.latest[group]
     return Live(
         past.key[rows], group, past.stored[rows], state, past.pending[rows],
-        scene.judge(rows, state),
+        folded.judge(rows, state),
     )  # fmt: skip
 
 
-def table(scene: Scene, found: Live) -> Any:
+def table(folded: FoldedLog, found: Live) -> Any:
     """Rows of ``schema.LIVE`` and EXTRA; what the inputs can't tell is empty."""
-    log, states, plan, missing = scene.log, scene.states, scene.plan, scene.log.lacks
+    log, states, plan, missing = folded.log, folded.states, folded.plan, folded.log.lacks
     offsets, stored, state = log.offsets, found.stored, found.state
     seen = rc.as_seen_by(plan.rules, states.of.at(state))
     holds = states.topic(state, log.keys.topic[found.key]).holds
     subscribed = np.where(seen.known, rc.subscribed(seen, holds), rc.UNKNOWN)
     since = states.since_ms(state)
-    if missing & lacks.TIMES:
-        since = np.where(has_own(scene)[found.group], states.of.since_ms[state], NONE)
-    unknown = unknown_group(scene, found.group)
-    rule = _unknown_rule(scene, found, seen)
-    if missing & lacks.SUBSCRIPTIONS:
+    if missing & missing_data.TIMES:
+        since = np.where(has_own(folded)[found.group], states.of.since_ms[state], NONE)
+    unknown = unknown_group(folded, found.group)
+    rule = _unknown_rule(folded, found, seen)
+    if missing & missing_data.SUBSCRIPTIONS:
         subscribed = np.where(seen.known & (seen.state == _EMPTY), subscribed, rc.UNKNOWN)
     subscribed = np.where(unknown, rc.UNKNOWN, subscribed)
     here = seen.known & ~unknown
-    hidden = np.full(len(stored), bool(missing & lacks.COMMIT_TIMES))
-    unmarked = np.full(len(stored), bool(missing & lacks.TRANSACTIONS))
+    hidden = np.full(len(stored), bool(missing & missing_data.COMMIT_TIMES))
+    unmarked = np.full(len(stored), bool(missing & missing_data.TRANSACTIONS))
     columns = {
-        **scene.key_columns(found.key),
+        **folded.key_columns(found.key),
         "offset": pa.array(offsets.offset[stored]),
         # A time may be as odd as NONE itself.
         "commit_timestamp_ms": pa.array(offsets.commit_ms[stored], mask=hidden),
@@ -68,55 +68,55 @@ def table(scene: Scene, found: Live) -> Any:
         "topic_id": words(offsets.topic_id[stored], log.topic_ids),
         "group_type": words(np.where(here, seen.type, -1), rc.TYPES),
         "group_state": words(np.where(here, seen.state, -1), rc.STATES),
-        "state_since_ms": np.where(here & (not missing & lacks.STATE_TIMES), since, NONE),
+        "state_since_ms": np.where(here & (not missing & missing_data.STATE_TIMES), since, NONE),
         "subscribed": pa.array(subscribed == rc.YES, mask=subscribed == rc.UNKNOWN),
         "pending_transaction": pa.array(found.pending, mask=unmarked),
         "rule": words(np.where(rule, -1, found.judged.rule), r.RULES),
         "expires_at_ms": np.where(rule, NONE, found.judged.expires_ms),
-        "log_partition": np.full(len(stored), scene.partition),
+        "log_partition": np.full(len(stored), folded.partition),
         "bytes": offsets.bytes[stored],
     }
-    return scene.table("live", columns, EXTRA)
+    return folded.table("live", columns, EXTRA)
 
 
-def topic_counts(scene: Scene, group: Ints, key: Ints) -> Ints:
+def topic_counts(folded: FoldedLog, group: Ints, key: Ints) -> Ints:
     """How many topics each group has among these keys."""
-    span = len(scene.log.topics) + 1
-    pairs = np.unique(group * span + scene.log.keys.topic[key])
-    return np.bincount(pairs // span, minlength=scene.log.size)
+    span = len(folded.log.topics) + 1
+    pairs = np.unique(group * span + folded.log.keys.topic[key])
+    return np.bincount(pairs // span, minlength=folded.log.size)
 
 
-def has_own(scene: Scene) -> Bools:
+def has_own(folded: FoldedLog) -> Bools:
     """Whether a group's last own record shows what it is; one entry a group."""
-    states = scene.states
+    states = folded.states
     generation = states.ints("generation")[states.latest]
     return np.asarray(states.of.known[states.latest] & (generation != NONE), dtype=np.bool_)
 
 
-def unknown_group(scene: Scene, group: Ints) -> Bools:
+def unknown_group(folded: FoldedLog, group: Ints) -> Bools:
     """Whether these groups may be some whose records are not there."""
-    missing = scene.log.lacks
-    all_of_them = bool(missing & lacks.GROUPS)
+    missing = folded.log.lacks
+    all_of_them = bool(missing & missing_data.GROUPS)
     unknown = np.full(len(group), all_of_them)
-    if scene.plan.rules.new_coordinator and missing & lacks.NEW_GROUPS:
-        unknown |= ~has_own(scene)[group]
+    if folded.plan.rules.new_coordinator and missing & missing_data.NEW_GROUPS:
+        unknown |= ~has_own(folded)[group]
     return unknown
 
 
-def _unknown_rule(scene: Scene, found: Live, seen: rc.Group) -> Bools:
+def _unknown_rule(folded: FoldedLog, found: Live, seen: rc.Group) -> Bools:
     """Whether it can't be told when the offset may go."""
-    missing, rules = scene.log.lacks, scene.plan.rules
-    unknown = np.full(len(found.key), bool(missing & lacks.COMMIT_TIMES))
+    missing, rules = folded.log.lacks, folded.plan.rules
+    unknown = np.full(len(found.key), bool(missing & missing_data.COMMIT_TIMES))
     if rules.fixed_at_commit:
         return unknown
     is_empty = seen.known & (seen.state == _EMPTY)
-    own = has_own(scene)[found.group]
-    protocol = np.where(own, scene.states.of.protocol[found.state], rc.SIMPLE)
-    unknown |= unknown_group(scene, found.group)
-    if missing & lacks.SUBSCRIPTIONS:
+    own = has_own(folded)[found.group]
+    protocol = np.where(own, folded.states.of.protocol[found.state], rc.SIMPLE)
+    unknown |= unknown_group(folded, found.group)
+    if missing & missing_data.SUBSCRIPTIONS:
         unknown |= ~is_empty & (protocol == rc.CONSUMER) & rules.reads_subscriptions
-    if missing & lacks.STATE_TIMES:
-        expire = scene.log.offsets.expire_ms[found.stored]
+    if missing & missing_data.STATE_TIMES:
+        expire = folded.log.offsets.expire_ms[found.stored]
         own_time = (expire != NONE) & (expire != -1)
         unknown |= is_empty & (protocol != rc.SIMPLE) & ~own_time
     return unknown

@@ -30,8 +30,8 @@ from kgtool.analysis.fold.arrays import (
     texts,
     words,
 )
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import EXPIRED, EXPLICIT, Removals
-from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.groups import completed
 
 AT_ONCE_MS = 10_000
@@ -39,51 +39,51 @@ AT_ONCE_MS = 10_000
 COUNTS = ("offset_commits", "offset_expirations", "offset_deletions", "group_completed_rebalances")
 
 
-def changes(scene: Scene) -> Any:
+def changes(folded: FoldedLog) -> Any:
     """``topic, at_ms, change, groups``: where offsets came (``change`` above 0) and went.
 
     ``groups``: groups with any, likewise. Added up for each topic and moment.
     """
-    past = scene.history
-    rows, change, at_ms, group = _steps(scene)
+    past = folded.history
+    rows, change, at_ms, group = _steps(folded)
     order = np.lexsort((-change, past.position[rows], group))
     rows, change, at_ms, group = rows[order], change[order], at_ms[order], group[order]
     had = Runs(group).sum_before(change)
     of_groups = np.where((had == 0) & (change == 1), 1, 0)
     of_groups -= (had + change == 0) & (change == -1)
-    return _by_topic(scene, past.key[rows], at_ms=at_ms, change=change, groups=of_groups)
+    return _by_topic(folded, past.key[rows], at_ms=at_ms, change=change, groups=of_groups)
 
 
-def _by_topic(scene: Scene, key: Ints, **columns: Ints) -> Any:
+def _by_topic(folded: FoldedLog, key: Ints, **columns: Ints) -> Any:
     """Added up for each topic and moment."""
-    log = scene.log
+    log = folded.log
     found = summed(pa.table({"topic": log.keys.topic[key], **columns}), ["topic", "at_ms"])
     return found.set_column(0, "topic", words(ints(found["topic"]), log.topics))
 
 
-def _steps(scene: Scene) -> tuple[Ints, Ints, Ints, Ints]:
+def _steps(folded: FoldedLog) -> tuple[Ints, Ints, Ints, Ints]:
     """Where offsets came and went: rows of the history, 1 or -1, when, and of which group."""
-    past = scene.history
+    past = folded.history
     went = past.tombstone & (past.stored >= 0)
     rows = np.flatnonzero(went | past.first)
     change = np.where(went[rows], -1, 1)
     at_ms = np.where(went[rows], past.at_ms[rows], past.first_ms[rows])
-    return rows, change, at_ms, scene.log.keys.group[past.key[rows]]
+    return rows, change, at_ms, folded.log.keys.group[past.key[rows]]
 
 
-def counted(scene: Scene, writers: Any, gone: Removals) -> Any:
+def counted(folded: FoldedLog, writers: Any, gone: Removals) -> Any:
     """``what, bucket_start_ms, count``: all that this partition alone tells.
 
     ``writers``: rows of ``schema.WRITERS``.
 
     ``what`` is a place in COUNTS.
     """
-    bucket_ms = scene.plan.wanted.bucket_ms
+    bucket_ms = folded.plan.options.bucket_ms
     assert bucket_ms is not None
-    log = scene.log
+    log = folded.log
     at_ms, count = ints(writers["bucket_ms"]), ints(writers["commits"])
     expired = gone.at_ms[~gone.own & (gone.cause == EXPIRED)]
-    rebalanced = log.own.at_ms[completed(scene)]
+    rebalanced = log.own.at_ms[completed(folded)]
     parts = [
         (0, at_ms[count > 0], count[count > 0]),
         (1, expired, np.ones_like(expired)),
@@ -97,22 +97,22 @@ def counted(scene: Scene, writers: Any, gone: Removals) -> Any:
     return summed(pa.concat_tables(rows), ["what", "bucket_start_ms"])
 
 
-def deleted(scene: Scene, gone: Removals) -> Any:
+def deleted(folded: FoldedLog, gone: Removals) -> Any:
     """``topic, at_ms, count``: offsets that went by hand, and not because their group did."""
-    rules, own = scene.plan.rules, gone.own
+    rules, own = folded.plan.rules, gone.own
     found: Bools = np.zeros(len(own), dtype=np.bool_)
     if rules.reads_subscriptions and len(own):  # before 2.4 there was no OffsetDelete
         with_group = any_of(codes(gone.group, gone.at_ms), own)
         found = (gone.cause == EXPLICIT) & ~own & ~with_group
         if not rules.new_coordinator:
-            found &= ~_emptied(scene, gone)
+            found &= ~_emptied(folded, gone)
     rows = np.flatnonzero(found)
-    return _by_topic(scene, gone.key[rows], at_ms=gone.at_ms[rows], count=np.ones_like(rows))
+    return _by_topic(folded, gone.key[rows], at_ms=gone.at_ms[rows], count=np.ones_like(rows))
 
 
-def _emptied(scene: Scene, gone: Removals) -> Bools:
+def _emptied(folded: FoldedLog, gone: Removals) -> Bools:
     """Removals after which nothing was left of their group."""
-    _, change, at_ms, group = _steps(scene)
+    _, change, at_ms, group = _steps(folded)
     return _left(group, at_ms, change, gone.group, gone.at_ms) <= 0
 
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import MAX, NONE, arrow_ints, ints, words
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import circumstances
-from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.tables.live import unknown_group
 from kgtool.retention import rules as r
 
@@ -30,37 +30,37 @@ def grace_ms(interval_ms: int) -> int:
     return interval_ms + max(1000, interval_ms // 100)
 
 
-def table(scene: Scene, live: Any) -> Any:
+def table(folded: FoldedLog, live: Any) -> Any:
     """Rows of ``schema.OVERDUE`` at the end of the log; ``live``: those of ``schema.LIVE``."""
-    plan = scene.plan
+    plan = folded.plan
     limit = plan.end_ms - grace_ms(plan.interval_ms)
-    if scene.log.moved_ms > limit:
+    if folded.log.moved_ms > limit:
         # A coordinator looks for the first time an interval after it has loaded the partition.
         limit -= grace_ms(plan.interval_ms)
-    both = pa.concat_tables([live, _groups(scene)], promote_options="default")
+    both = pa.concat_tables([live, _groups(folded)], promote_options="default")
     rows = both.filter(pc.less(both["expires_at_ms"], limit))
     due = ints(rows["expires_at_ms"])
     columns = {name: rows[name] for name in rows.column_names}
     # null where a commit timestamp is so absurd that the difference does not fit
     overdue = np.where(due > -(2**62), plan.end_ms - plan.interval_ms - due, NONE)
-    partition = np.full(len(due), scene.partition)
-    return scene.table("overdue", {**columns, "overdue_ms": overdue, "log_partition": partition})
+    partition = np.full(len(due), folded.partition)
+    return folded.table("overdue", {**columns, "overdue_ms": overdue, "log_partition": partition})
 
 
-def _groups(scene: Scene) -> Any:
+def _groups(folded: FoldedLog) -> Any:
     """Groups that the next check removes, and since when that is so."""
-    size, rules, states = scene.log.size, scene.plan.rules, scene.states
+    size, rules, states = folded.log.size, folded.plan.rules, folded.states
     latest = states.latest
     group = states.of.at(latest)
     every = np.arange(size)
-    left, held, cleared = circumstances(scene, every, *np.full((2, size), MAX))
+    left, held, cleared = circumstances(folded, every, *np.full((2, size), MAX))
     goes = rc.may_go(rules, group, left=left, pending=held > 0, had=left > 0)
     # Only then the log could show that it went.
     goes &= group.known & rc.leaves_tombstone(rules, group, states.ints("generation")[latest])
-    goes &= ~unknown_group(scene, every)
+    goes &= ~unknown_group(folded, every)
     rows = np.flatnonzero(goes)
     return pa.table({
-        "group": words(rows, scene.log.groups),
+        "group": words(rows, folded.log.groups),
         "group_type": words(group.type[rows], rc.TYPES),
         "group_state": words(group.state[rows], rc.STATES),
         "rule": pa.repeat(r.CAUSE_GROUP_EMPTY, len(rows)),

@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import schema
 from kgtool.analysis.decode.segments import REASON_TRUNCATED
 from kgtool.analysis.fold.log import UNREAD_BATCHES
-from kgtool.analysis.input.inputs import SEGMENT
+from kgtool.analysis.input.input_files import SEGMENT
 from kgtool.analysis.words import count
 
 _TOLD = (

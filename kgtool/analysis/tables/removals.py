@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from kgtool.analysis import lacks
+from kgtool.analysis import missing_data
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, ints, words
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import CAUSES, EXPLICIT, Removals
-from kgtool.analysis.fold.scene import Scene
 
 FEWEST, MOMENTS = 10, 3
 """Early removals of one age, and times at which they came, that are no accident."""
@@ -27,14 +27,14 @@ def latency(found: Removals) -> Ints:
     return np.where(fits, difference, NONE)
 
 
-def early(scene: Scene, found: Removals) -> Any:
+def early(folded: FoldedLog, found: Removals) -> Any:
     """How old offsets were that went before their time, in steps of the check interval.
 
     ``moments``: at how many different times; ``least``: the youngest of the step.
     """
-    plan = scene.plan
+    plan = folded.plan
     known = ~found.own & (found.cause == EXPLICIT) & (found.expires_ms > found.at_ms)
-    if len(plan.wrote.phases) > 1 or scene.log.lacks & lacks.BLIND:
+    if len(plan.wrote.phases) > 1 or folded.log.lacks & missing_data.BLIND:
         known[:] = False
     at_ms, due = found.at_ms[known], np.minimum(found.expires_ms[known], 2**62)
     age = np.maximum(at_ms - due + plan.wrote.phases[0][1], 0)
@@ -76,18 +76,18 @@ def shared_age(parts: Any) -> tuple[int, int, int] | None:
     return int(both[0][best]), total, age_ms
 
 
-def table(scene: Scene, found: Removals) -> Any:
+def table(folded: FoldedLog, found: Removals) -> Any:
     """Rows of ``schema.REMOVALS``; what the inputs can't tell is empty."""
-    log, missing = scene.log, scene.log.lacks
-    blind = np.full(len(found.key), bool(missing & lacks.BLIND))
-    if missing & lacks.TRANSACTIONS and not log.is_complete:
+    log, missing = folded.log, folded.log.lacks
+    blind = np.full(len(found.key), bool(missing & missing_data.BLIND))
+    if missing & missing_data.TRANSACTIONS and not log.is_complete:
         # An aborted commit looks like one that was not due yet when the offset was removed.
-        blind |= _doubtful(scene)[found.group] & (found.cause == EXPLICIT)
-    hidden = np.full(len(found.key), bool(missing & lacks.TIMES))
-    return scene.table(
+        blind |= _doubtful(folded)[found.group] & (found.cause == EXPLICIT)
+    hidden = np.full(len(found.key), bool(missing & missing_data.TIMES))
+    return folded.table(
         "removals",
         {
-            **scene.key_columns(found.key),
+            **folded.key_columns(found.key),
             "group": words(found.group, log.groups),
             "removed_at_ms": np.where(hidden, NONE, found.at_ms),
             "cause": words(np.where(blind, -1, found.cause), CAUSES),
@@ -97,12 +97,12 @@ def table(scene: Scene, found: Removals) -> Any:
     )
 
 
-def _doubtful(scene: Scene) -> Bools:
+def _doubtful(folded: FoldedLog) -> Bools:
     """Groups with commits that may be transactional.
 
     Those never carry a topic id, all others do since 4.1.
     """
-    log = scene.log
+    log = folded.log
     maybe = ~log.offsets.tombstone & (log.offsets.topic_id < 0)
     result = np.zeros(log.size, dtype=np.bool_)
     result[log.keys.group[log.offsets.key[maybe]]] = True

@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, arrow_ints, extreme, ints, summed
-from kgtool.analysis.fold.scene import Scene
+from kgtool.analysis.fold.folded_log import FoldedLog
 
 DAY_MS = 86_400_000
 TOP = 10
@@ -38,9 +38,9 @@ def names(groups: Any) -> Any:
     return found.rename_columns(["family", "count", "name"])
 
 
-def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
+def of_live(folded: FoldedLog, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
     """``kinds``, ``live_families`` and ``ahead`` of the rows of ``schema.LIVE`` of these groups."""
-    as_of_ms, days = scene.plan.end_ms, scene.plan.wanted.days
+    as_of_ms, days = folded.plan.end_ms, folded.plan.options.days
     due = ints(live["expires_at_ms"])
     ruled = ~np.asarray(live["rule"].is_null().to_numpy(), dtype=np.bool_)
     dated = due != NONE
@@ -61,7 +61,7 @@ def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
     yield "kinds", summed(pa.table({**kind, **counts}), list(kind))
     next_ms = extreme(len(number), code[soon], due[soon], least=True)
     of_group = {
-        "family": scene.families.take(pa.array(number)),
+        "family": folded.families.take(pa.array(number)),
         "name": live["group"].take(pa.array(first)),
         **counts,
         "next_expiry_ms": arrow_ints(next_ms),
@@ -70,7 +70,7 @@ def of_live(scene: Scene, live: Any, group: Ints) -> Iterator[tuple[str, Any]]:
     ahead = np.flatnonzero(dated & (due > as_of_ms) & (due <= as_of_ms + days * DAY_MS))
     # ceil: an offset due exactly 24 h ahead belongs to the first day, as in next_24h.
     day = -(-(due[ahead] - as_of_ms) // DAY_MS)
-    once = np.unique(day * (scene.log.size + 1) + group[ahead]) // (scene.log.size + 1)
+    once = np.unique(day * (folded.log.size + 1) + group[ahead]) // (folded.log.size + 1)
     yield (
         "ahead",
         pa.table(

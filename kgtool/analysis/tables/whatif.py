@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, summed, words
-from kgtool.analysis.fold.scene import Plan, Scene
-from kgtool.analysis.fold.whatif.played import Lives
+from kgtool.analysis.fold.folded_log import FoldedLog, FoldPlan
+from kgtool.analysis.fold.whatif.coupled_groups import OffsetIntervals
 from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.analysis.schema import DAY
@@ -28,19 +28,19 @@ FAMILY_COUNTS = (
 _CHANGES = ("removed_offsets", "removed_groups", "offset_change", "group_change")
 
 
-def losses(scene: Scene, scenario: Scenario, found: Lives) -> Any:
+def losses(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> Any:
     """Rows of ``schema.LOSSES`` in one scenario."""
-    plan = scene.plan
+    plan = folded.plan
     rows = np.flatnonzero((found.role == OFFSET) & found.expired)
     key, offset, until = found.key[rows], found.offset[rows], found.until_ms[rows]
     ahead = until > plan.end_ms
-    start, end = _ends(scene, key)
+    start, end = _ends(folded, key)
     known = ahead & (end != NONE)
     lag = np.where(known, np.maximum(end - offset, 0), NONE)
     again = np.maximum(np.minimum(offset, end) - start, 0)
     columns = {
         **_scenario(scenario, len(rows)),
-        **scene.key_columns(key),
+        **folded.key_columns(key),
         "offset": pa.array(offset),
         "commit_timestamp_ms": pa.array(found.commit_ms[rows]),
         "lost_at_ms": until,
@@ -51,13 +51,13 @@ def losses(scene: Scene, scenario: Scenario, found: Lives) -> Any:
         "replayed_records": np.where(known & (start != NONE), again, NONE),
         "skipped_records": lag,
     }
-    return scene.table("losses", columns)
+    return folded.table("losses", columns)
 
 
-def _ends(scene: Scene, key: Ints) -> tuple[Ints, Ints]:
+def _ends(folded: FoldedLog, key: Ints) -> tuple[Ints, Ints]:
     """Log start and end of the topic-partitions of these keys; NONE where not known."""
-    keys, names = scene.log.keys, scene.log.topics.to_pylist()
-    known = scene.plan.ends
+    keys, names = folded.log.keys, folded.log.topics.to_pylist()
+    known = folded.plan.ends
     found = np.full((2, len(keys.topic)), NONE)
     for at in np.unique(key).tolist() if known else ():
         ends = known.get((names[keys.topic[at]], int(keys.partition[at])), (None, None))
@@ -73,7 +73,7 @@ def _scenario(scenario: Scenario, size: int) -> dict[str, Any]:
     }
 
 
-def _conditions(found: Lives, end_ms: int) -> dict[str, Bools]:
+def _conditions(found: OffsetIntervals, end_ms: int) -> dict[str, Bools]:
     open_end = found.until_ms == NONE
     gone = ~open_end & (found.until_ms <= end_ms)
     there = (found.from_ms <= end_ms) & ~gone
@@ -89,9 +89,9 @@ def _conditions(found: Lives, end_ms: int) -> dict[str, Bools]:
     }
 
 
-def totals(scene: Scene, number: int, found: Lives) -> Any:
+def totals(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
     """One row: COUNTS, and the first and last removal."""
-    some = _conditions(found, scene.plan.end_ms)
+    some = _conditions(found, folded.plan.end_ms)
     columns = {name: [int(which.sum())] for name, which in some.items()}
     for name, of in (("missed_groups", "missed_offsets"), ("next_groups", "next_offsets")):
         columns[name] = [len(np.unique(found.group[some[of]]))]
@@ -100,9 +100,9 @@ def totals(scene: Scene, number: int, found: Lives) -> Any:
     return pa.table({"scenario": [number], **columns, "first": first, "last": last})
 
 
-def days(scene: Scene, number: int, found: Lives) -> Any:
+def days(folded: FoldedLog, number: int, found: OffsetIntervals) -> Any:
     """Changes of each day: scenario, day_ms and _CHANGES."""
-    end_ms = scene.plan.end_ms
+    end_ms = folded.plan.end_ms
     at_ms = np.concatenate([found.from_ms, found.until_ms])
     went = np.arange(len(at_ms)) >= len(found.role)
     rows = np.flatnonzero((at_ms != NONE) & (at_ms <= end_ms))
@@ -117,27 +117,27 @@ def days(scene: Scene, number: int, found: Lives) -> Any:
     return summed(pa.table(columns), ["scenario", "day_ms"])
 
 
-def families(scene: Scene, scenario: Scenario, found: Lives) -> Any:
+def families(folded: FoldedLog, scenario: Scenario, found: OffsetIntervals) -> Any:
     """Rows of ``schema.WHATIF_FAMILIES`` by group, and what its name folds into."""
     group, code = np.unique(found.group, return_inverse=True)
-    some = _conditions(found, scene.plan.end_ms)
+    some = _conditions(found, folded.plan.end_ms)
     columns = {
         **_scenario(scenario, len(group)),
-        "family": scene.families.take(pa.array(group)),
+        "family": folded.families.take(pa.array(group)),
         **{name: np.bincount(code[some[name]], minlength=len(group)) for name in FAMILY_COUNTS},
-        "group": words(group, scene.log.groups),
+        "group": words(group, folded.log.groups),
     }
-    return scene.table("whatif_families", columns, (("group", "string"),))
+    return folded.table("whatif_families", columns, (("group", "string"),))
 
 
-def whatif(plan: Plan, sums: Any, by_day: Any) -> list[dict[str, Any]]:
+def whatif(plan: FoldPlan, sums: Any, by_day: Any) -> list[dict[str, Any]]:
     """Rows of ``schema.WHATIF`` of all partitions together, one for each scenario."""
     nothing = {**dict.fromkeys(COUNTS, 0), "first": MAX, "last": NONE}
     added = summed(sums, ["scenario"], least=("first",), most=("last",)).to_pylist()
     found = {row["scenario"]: row for row in added}
     days = summed(by_day, ["scenario", "day_ms"]).to_pylist()
     rows = []
-    for number, scenario in enumerate(plan.wanted.scenarios):
+    for number, scenario in enumerate(plan.options.scenarios):
         total = found.get(number, nothing)
         rows.append(
             {

@@ -44,7 +44,7 @@ def _analyze(
 ) -> bool:  # fmt: skip
     """Say what is known beforehand, then do it; whether any --fail-on is met."""
     from kgtool.analysis.input import scenarios
-    from kgtool.analysis.input.sources import check_as_of
+    from kgtool.analysis.input.broker_settings import check_as_of
     from kgtool.analysis.pipeline import Analysis
     from kgtool.analysis.state import told
     from kgtool.analysis.tables_out import out_place
@@ -84,7 +84,7 @@ def _analyze(
 
 def _state_place(spark: Spark | None, where: str | None) -> Any:
     """Where --state is; None: there is none."""
-    from kgtool.analysis.spark.places import is_url, place_at
+    from kgtool.analysis.spark.output_folder import is_url, place_at
 
     if where is None:
         return None
@@ -98,26 +98,26 @@ def _state_place(spark: Spark | None, where: str | None) -> Any:
 def _engine(spark: Spark | None, inputs: Any, settings: Any, progress: Progress) -> tuple[Any, Any]:
     """Who does it, and who counts what is read."""
     if spark is None:
-        from kgtool.analysis.local import Local
+        from kgtool.analysis.local_engine import LocalEngine
 
-        local = Local()
+        local = LocalEngine()
         local.counted.total_bytes = _total_bytes(inputs)
         progress.look = local.counted.look
         return local, None
-    from kgtool.analysis.decode.tally import Tally
-    from kgtool.analysis.spark.on_spark import OnSpark, Watch
+    from kgtool.analysis.decode.job_progress import Tally
+    from kgtool.analysis.spark.engine import SparkEngine, Watch
 
     session = spark.start()
     tally = Tally.of(session)
     progress.look = Watch(session, tally, _total_bytes(inputs)).look
-    engine = OnSpark(session, settings)
+    engine = SparkEngine(session, settings)
     spark.free = engine.free
     return engine, tally
 
 
 def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any:
     """What has to be read of the past for what was asked: a live table needs little of it."""
-    from kgtool.analysis.pipeline import Wanted
+    from kgtool.analysis.pipeline import TableOptions
     from kgtool.analysis.report.facts import days_ahead
 
     table = options["table"]
@@ -131,7 +131,7 @@ def _wanted(options: dict[str, Any], played: tuple[Any, ...], asks: bool) -> Any
         or any(condition.what == LOSSES for condition in options["fail_on"])
     )
     counts = everything or bool({"metrics", "writers"} & {table, *only})
-    return Wanted(
+    return TableOptions(
         played if replays else (), options["horizon"], options["bucket"] if counts else None,
         days=7 if options["report"] is None else days_ahead(options["horizon"]),
         gaps=everything or "gaps" in (table, *only),
@@ -214,11 +214,11 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
 
 def _say(output: Output, inputs: Any, basis: Any) -> None:
     """Tell what nobody said."""
-    from kgtool.analysis.input import sources
+    from kgtool.analysis.input import broker_settings
 
     for note in inputs.notes:
         output.note(f"Note: {note}")
-    for sentence in sources.tell(inputs.files, basis.rules):
+    for sentence in broker_settings.limitations(inputs.files, basis.rules):
         output.note(f"Note: {sentence}")
     if basis.assumed:
         why = "cluster.json does not say" if inputs.manifest else "there is no cluster.json"

@@ -31,7 +31,7 @@ class Spark:
 
     def start(self) -> Any:
         """The session."""
-        from kgtool.analysis.spark.guest import guest
+        from kgtool.analysis.spark.foreign_session import guest
         from kgtool.analysis.spark.session import build_session
 
         if self._session is not None:

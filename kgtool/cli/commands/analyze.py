@@ -102,8 +102,8 @@ def command(paths: tuple[str, ...], output: Output, **options: Any) -> int:
 
 def _check_local(paths: Sequence[str], settings: Any, options: dict[str, Any]) -> None:
     """Refuse what only Spark can read or write."""
-    from kgtool.analysis.input.find import is_remote
-    from kgtool.analysis.spark.places import is_url
+    from kgtool.analysis.input.discover import is_remote
+    from kgtool.analysis.spark.output_folder import is_url
 
     given = [options[name] for name in ("out", "state") if options[name] is not None]
     urls = [*filter(is_remote, paths), *filter(is_url, given)]
@@ -142,17 +142,17 @@ def _settings(has_paths: bool) -> Any:
 
 
 def _inputs(paths: tuple[str, ...], settings: Any) -> Any:
-    from kgtool.analysis.input import sources
+    from kgtool.analysis.input import broker_settings
 
     if settings is None:
-        return sources.find(paths)
+        return broker_settings.find(paths)
     from kgtool.analysis.input.readers.cluster import find_cluster
 
     inputs = find_cluster(settings, int(time.time() * 1000))
     if not paths:
         return inputs
     try:
-        return sources.join(inputs, sources.find(paths))
+        return broker_settings.join(inputs, broker_settings.find(paths))
     except ConfigError as error:
         inputs.problems.append(error.message)
         return inputs

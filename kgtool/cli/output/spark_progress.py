@@ -11,7 +11,7 @@ from kgtool.cli.output.progress import BYTES, Line, fitted, progress_words
 from kgtool.text import size
 
 if TYPE_CHECKING:
-    from kgtool.analysis.decode.tally import State
+    from kgtool.analysis.decode.job_progress import State
     from kgtool.cli.output.output import Output
 
 MANY = 8
@@ -55,7 +55,7 @@ def line(
 ) -> str:
     """What is read, of what, or else how many of the present tasks are done; how fast.
 
-    >>> from kgtool.analysis.decode.tally import State
+    >>> from kgtool.analysis.decode.job_progress import State
     >>> line(State(1200, 500_000, 2_000_000, 1, 4), 65, 90, ascii_only=True)
     'Reading   [#####...............] 500.0 kB of 2.0 MB, 7.7 kB/s, about 3m 15s left'
     """

@@ -13,10 +13,10 @@ import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints, as_of, codes, following, plus
-from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.fold.states import holds
-from kgtool.analysis.fold.whatif.story import FAR, Puts, tick_before, tick_from
-from kgtool.analysis.fold.whatif.timeline import Timeline
+from kgtool.analysis.fold.folded_log import FoldedLog
+from kgtool.analysis.fold.group_states import holds
+from kgtool.analysis.fold.whatif.client_events import FAR, Puts, tick_before, tick_from
+from kgtool.analysis.fold.whatif.group_states import Timeline
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
@@ -90,7 +90,7 @@ def endangered(scenario: Scenario, states: Timeline, happened: Puts) -> Bools:
 
 
 def survives(
-    scene: Scene, scenario: Scenario, happened: Puts, rows: Ints, states: Timeline
+    folded: FoldedLog, scenario: Scenario, happened: Puts, rows: Ints, states: Timeline
 ) -> Ints:
     """The smallest retention with which each of these commits is there until the next one.
 
@@ -103,7 +103,7 @@ def survives(
     some = np.flatnonzero(states.has_own[events.group[rows]] & (not rules.fixed_at_commit))
     if some.size:
         told = judged(scenario, states)
-        keys = _keys(scene, states, told, events.key[rows[some]])
+        keys = _keys(folded, states, told, events.key[rows[some]])
         found = keys.last(told, interval, clock_ms[some], until_ms[some])
         timed = np.where(found == NEVER, 0, found - commit_ms[some] + 1)
         shared_by = (events.group[rows[some]], clock_ms[some], until_ms[some])
@@ -153,7 +153,7 @@ def _longest_empty(
 
 
 def removed_at(
-    scene: Scene, scenario: Scenario, puts: Puts, rows: Ints, states: Timeline
+    folded: FoldedLog, scenario: Scenario, puts: Puts, rows: Ints, states: Timeline
 ) -> tuple[Ints, Ints]:
     """(the check that removes each of these commits if nothing comes before; the rule)."""
     rules, events = scenario.rules, puts.events
@@ -170,7 +170,7 @@ def removed_at(
     some = np.flatnonzero(states.has_own[events.group[rows]])
     if some.size:
         told = judged(scenario, states)
-        keys = _keys(scene, states, told, events.key[rows[some]])
+        keys = _keys(folded, states, told, events.key[rows[some]])
         found[some], by_date = keys.next(scenario, told, start[some], clock_ms[some], own[some])
         rule[some[by_date]] = _EMPTY_SINCE
     return found, rule
@@ -221,9 +221,9 @@ class _Keys(NamedTuple):
         return np.where(by_date, dates, found), by_date
 
 
-def _keys(scene: Scene, states: Timeline, told: Judged, key: Ints) -> _Keys:
+def _keys(folded: FoldedLog, states: Timeline, told: Judged, key: Ints) -> _Keys:
     """What protects these keys when."""
-    group, topic = scene.log.keys.group[key], scene.log.keys.topic[key]
+    group, topic = folded.log.keys.group[key], folded.log.keys.topic[key]
     pair = codes(group, topic)
     _, first = np.unique(pair, return_index=True)
     # The states of the group of each pair, one after the other.
@@ -232,5 +232,5 @@ def _keys(scene: Scene, states: Timeline, told: Judged, key: Ints) -> _Keys:
     behind = np.cumsum(count)
     of = np.repeat(np.arange(len(first)), count)
     state = np.arange(len(of)) - np.repeat(behind - count - start, count)
-    free = ~told.by_topic[state] | ~holds(scene.log, states.rows, state, topic[first][of])
+    free = ~told.by_topic[state] | ~holds(folded.log, states.rows, state, topic[first][of])
     return _Keys(states, pair, group, state, of, free)

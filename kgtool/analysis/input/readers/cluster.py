@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
-from kgtool.analysis.decode.parts import REASON_UNREADABLE, Part
+from kgtool.analysis.decode.decoder import REASON_UNREADABLE, Part
 from kgtool.analysis.decode.segments import Note, chunks
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import TOPIC, InputFile, Inputs
+from kgtool.analysis.input.input_files import TOPIC, InputFile, Inputs
 from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import TopicPartition

@@ -25,13 +25,12 @@ from typing import Any
 
 from kgtool.analysis.decode.batches import REASON_CRC
 from kgtool.analysis.decode.commits import REASON_KEY, REASON_VALUE
+from kgtool.analysis.decode.decoder import REASON_MARKER, REASON_UNKNOWN_KEY
 from kgtool.analysis.decode.group_records import DECODED_TYPES
-from kgtool.analysis.decode.parts import REASON_MARKER, REASON_UNKNOWN_KEY
 from kgtool.analysis.decode.segments import REASON_TRUNCATED
-from kgtool.analysis.input.inputs import TOPIC_NAME
+from kgtool.analysis.input.input_files import TOPIC_NAME
 from kgtool.analysis.input.readers.formatter_text import group_value
-from kgtool.analysis.input.readers.textfile import Unit
-from kgtool.analysis.input.readers.transcribe import (
+from kgtool.analysis.input.readers.reencode import (
     MISFIT,
     Collected,
     Epochs,
@@ -42,6 +41,7 @@ from kgtool.analysis.input.readers.transcribe import (
     printed_key,
     printed_value,
 )
+from kgtool.analysis.input.readers.text_ranges import Unit
 from kgtool.records.control import ABORT, COMMIT
 from kgtool.records.types import KNOWN_TYPES
 

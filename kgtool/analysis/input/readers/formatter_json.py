@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgtool.analysis.decode.commits import REASON_KEY, REASON_UNKNOWN_VALUE, REASON_VALUE
-from kgtool.analysis.decode.parts import REASON_UNKNOWN_KEY
-from kgtool.analysis.input.readers.textfile import Unit
-from kgtool.analysis.input.readers.transcribe import MISFIT, Collected, printed_key, printed_value
+from kgtool.analysis.decode.decoder import REASON_UNKNOWN_KEY
+from kgtool.analysis.input.readers.reencode import MISFIT, Collected, printed_key, printed_value
+from kgtool.analysis.input.readers.text_ranges import Unit
 from kgtool.records.types import KNOWN_TYPES
 
 UNKNOWN = "unknown"

@@ -19,15 +19,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kgtool.analysis.input.inputs import TOPIC_NAME
-from kgtool.analysis.input.readers.textfile import Unit
-from kgtool.analysis.input.readers.transcribe import (
+from kgtool.analysis.input.input_files import TOPIC_NAME
+from kgtool.analysis.input.readers.reencode import (
     MISFIT,
     Collected,
     group_key,
     offset_key,
     plain_offset,
 )
+from kgtool.analysis.input.readers.text_ranges import Unit
 from kgtool.protocol.plan import encode
 from kgtool.records.group_metadata import GroupMetadataValue, MemberMetadata
 

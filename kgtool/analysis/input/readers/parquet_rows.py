@@ -17,12 +17,12 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from kgtool.analysis.decode.batches import Decoded
 from kgtool.analysis.decode.blobs import Blob
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.lockstep import Ints, View
-from kgtool.analysis.decode.parts import Piece, decode_part
+from kgtool.analysis.decode.decoder import Piece, decode_part
 from kgtool.analysis.decode.rows import Source
 from kgtool.analysis.decode.segments import Note
+from kgtool.analysis.decode.vector_reader import Ints, View
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import NO_PARTITION, TOPIC, unquoted
+from kgtool.analysis.input.input_files import NO_PARTITION, TOPIC, unquoted
 from kgtool.analysis.schema import TABLES, names
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
@@ -51,8 +51,8 @@ def refusal(path: str) -> str | None:
             f"(it has {', '.join(schema.names[:10])})"
         )
     wrong = [
-        f"{name} is {schema.field(name).type}, not {wanted}"
-        for name, wanted, test in _TYPES
+        f"{name} is {schema.field(name).type}, not {options}"
+        for name, options, test in _TYPES
         if name in schema.names and not test(schema.field(name).type)
     ]
     if wrong:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kgtool.analysis import schema
-from kgtool.analysis.decode.parts import Part, Piece
+from kgtool.analysis.decode.decoder import Part, Piece
 from kgtool.analysis.decode.segments import Note, chunks, split
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import SEGMENT, TOPIC, InputFile
+from kgtool.analysis.input.input_files import SEGMENT, TOPIC, InputFile
 from kgtool.analysis.input.readers import dump_log, formatter_json, formatter_text, parquet_rows
-from kgtool.analysis.input.readers.textfile import (
+from kgtool.analysis.input.readers.reencode import Collected
+from kgtool.analysis.input.readers.text_ranges import (
     BATCHES,
     GROUP_LINES,
     JSON_OBJECTS,
@@ -22,7 +23,6 @@ from kgtool.analysis.input.readers.textfile import (
     sections,
     units,
 )
-from kgtool.analysis.input.readers.transcribe import Collected
 
 SPLIT_BYTES = 64 << 20
 """Segments larger than this are several tasks."""

@@ -31,7 +31,7 @@ class InputFile(NamedTuple):
     size: int
     """Bytes; of a partition of a live cluster: the offset at which it ends."""
     lacks: int = 0
-    """Bits of ``kgtool.analysis.lacks``: what this input as a whole can't tell."""
+    """Bits of ``kgtool.analysis.missing_data``: what this input as a whole can't tell."""
     order: int = 0
     """Where places in the file stand for offsets: what is added to them."""
     root: str = ""

@@ -1,7 +1,7 @@
 """Put records that were printed back into bytes, so that one decoder reads every input.
 
 What a text doesn't tell is filled in with what stands for "not known" in the record's format, and
-the columns that come from it are emptied later (``kgtool.analysis.lacks``).
+the columns that come from it are emptied later (``kgtool.analysis.missing_data``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kgtool.analysis.decode.batches import Decoded
-from kgtool.analysis.decode.lockstep import View
 from kgtool.analysis.decode.segments import Note
+from kgtool.analysis.decode.vector_reader import View
 from kgtool.errors import EncodeError
 from kgtool.records.printed import key_bytes, value_bytes
 from kgtool.records.types import GROUP_METADATA, OFFSET_TYPES

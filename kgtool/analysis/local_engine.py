@@ -22,15 +22,15 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, nothing, pack
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.parts import decode_splits
-from kgtool.analysis.decode.tally import Counted
+from kgtool.analysis.decode.decoder import decode_splits
+from kgtool.analysis.decode.job_progress import Counted
 from kgtool.analysis.fold.arrays import summed
-from kgtool.analysis.fold.scene import Plan
-from kgtool.analysis.input.inputs import NO_PARTITION, InputFile
+from kgtool.analysis.fold.folded_log import FoldPlan
+from kgtool.analysis.input.input_files import NO_PARTITION, InputFile
 from kgtool.analysis.input.readers.ranges import parts, ranges, split_of
+from kgtool.analysis.partition_tables import partition_tables
 from kgtool.analysis.pipeline import Best, Engine, Finish, Order
 from kgtool.analysis.table_files import TableFiles, fill, of_topics
-from kgtool.analysis.tell import tell
 from kgtool.errors import AnalysisError, ConfigError
 
 HERE_BYTES = 8 << 20
@@ -63,7 +63,7 @@ class _Kept:
             yield from_bytes(self._file.read(size))
 
 
-class Local(Engine):
+class LocalEngine(Engine):
     """Decodes, folds and keeps the tables."""
 
     def __init__(self, processes: int | None = None) -> None:
@@ -90,7 +90,7 @@ class Local(Engine):
             self._blobs[blob.partition].append((blob.kind, blob.data))
         return [from_bytes(blob.data) for blob in decoded if blob.kind == schema.KIND_QUALITY]
 
-    def fold(self, plan: Plan) -> None:
+    def fold(self, plan: FoldPlan) -> None:
         """Make the tables of every log partition."""
         work = sorted(self._blobs.items(), key=lambda each: -sum(len(data) for _, data in each[1]))
         self._blobs.clear()
@@ -244,13 +244,13 @@ def _decode(row: dict[str, Any], as_of_ms: int | None, detail: Detail) -> list[B
     return list(pack(decode_splits([row], as_of_ms, detail, parts)))
 
 
-def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> Iterator[tuple[str, bytes]]:
+def _fold(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> Iterator[tuple[str, bytes]]:
     partition, blobs = work
-    for name, table in tell(partition, blobs, plan):
+    for name, table in partition_tables(partition, blobs, plan):
         for data in as_bytes(table):
             yield name, data
 
 
-def _folded(work: tuple[int, list[tuple[str, bytes]]], plan: Plan) -> list[tuple[str, bytes]]:
+def _folded(work: tuple[int, list[tuple[str, bytes]]], plan: FoldPlan) -> list[tuple[str, bytes]]:
     """The same for another process, which gives it in one piece."""
     return list(_fold(work, plan))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from kgtool.analysis.decode.batches import Decoded, read_headers
-from kgtool.analysis.decode.lockstep import View
 from kgtool.analysis.decode.segments import Chunk
+from kgtool.analysis.decode.vector_reader import View
 from kgtool.records.batch import PREFIX_SIZE
 
 Spans = Sequence[tuple[int, int]]

@@ -22,10 +22,10 @@ from kgtool.analysis.fold.arrays import (
     slabs,
     stacked,
 )
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.log import ends_group
-from kgtool.analysis.fold.offsets import transaction_ends
+from kgtool.analysis.fold.offset_history import transaction_ends
 from kgtool.analysis.fold.removals import CONVERTED, EXPLICIT, Removals
-from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.input.scenarios import Scenario
 
 COMMIT, PEND, END, FORGET, OWN = range(5)
@@ -71,9 +71,9 @@ def tick_before(at_ms: Ints, interval_ms: int) -> Ints:
     return np.asarray(at_ms - at_ms % interval_ms, dtype=np.int64)
 
 
-def story(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Events:
+def story(folded: FoldedLog, gone: Removals, scenarios: Sequence[Scenario]) -> Events:
     """Everything that somebody other than the broker's checks did."""
-    parts = [*_of_offsets(scene, gone), _of_groups(scene, gone)]
+    parts = [*_of_offsets(folded, gone), _of_groups(folded, gone)]
     columns: list[Any] = list(zip(*parts, strict=True))
     places = Events(*columns)
     order = np.lexsort([np.concatenate(c) for c in (places.key, places.position, places.group)])
@@ -81,32 +81,32 @@ def story(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Events
     # One column after the other: all of them twice would be the most that the fold ever holds.
     events = Events(*(np.concatenate(columns.pop(0))[order] for _ in Events._fields))
     intervals = {scenario.interval_ms for scenario in scenarios}
-    return _settled(scene, events._replace(clock_ms=_clock(events)), intervals)
+    return _settled(folded, events._replace(clock_ms=_clock(events)), intervals)
 
 
-def _of_offsets(scene: Scene, gone: Removals) -> list[Events]:
+def _of_offsets(folded: FoldedLog, gone: Removals) -> list[Events]:
     """Commits, transactions' commits and ends, and deletions by hand."""
-    log = scene.log
+    log = folded.log
     rows = log.offsets
     commit = ~rows.tombstone
     plain = np.flatnonzero(commit & (rows.producer_id == NONE))
     pending = np.flatnonzero(commit & (rows.producer_id != NONE))
     ends = transaction_ends(log, pending)
     over = ends.marker >= 0
-    begun = _of_rows(scene, PEND, pending)
+    begun = _of_rows(folded, PEND, pending)
     ended = begun.only(over)._replace(
         what=np.full(int(over.sum()), END), position=ends.position[over],
         at_ms=np.minimum(ends.at_ms[over], FAR), flag=log.markers.committed[ends.marker[over]],
     )  # fmt: skip
     by_hand = gone.only(~gone.own & ((gone.cause == EXPLICIT) | (gone.cause < 0)))
     return [
-        _of_rows(scene, COMMIT, plain), begun, ended._replace(first_ms=ended.at_ms),
+        _of_rows(folded, COMMIT, plain), begun, ended._replace(first_ms=ended.at_ms),
         _bare(FORGET, by_hand.group, by_hand.position, by_hand.key, by_hand.at_ms),
     ]  # fmt: skip
 
 
-def _of_rows(scene: Scene, what: int, rows: Ints) -> Events:
-    log, plan = scene.log, scene.plan
+def _of_rows(folded: FoldedLog, what: int, rows: Ints) -> Events:
+    log, plan = folded.log, folded.plan
     offsets, key = log.offsets, log.offsets.key[rows]
     found = _bare(what, log.keys.group[key], offsets.log_offset[rows], key, offsets.at_ms[rows])
     own = offsets.expire_ms[rows]
@@ -118,9 +118,9 @@ def _of_rows(scene: Scene, what: int, rows: Ints) -> Events:
     return found._replace(row=rows, expire_ms=own, first_ms=first_ms)
 
 
-def _of_groups(scene: Scene, gone: Removals) -> Events:
+def _of_groups(folded: FoldedLog, gone: Removals) -> Events:
     """The groups' own records, without the tombstones that the broker wrote by itself."""
-    own = scene.log.own
+    own = folded.log.own
     by_hand = gone.only(gone.own & (np.isin(gone.cause, (EXPLICIT, CONVERTED)) | (gone.cause < 0)))
     kept = np.flatnonzero(~ends_group(own) | np.isin(own.log_offset, by_hand.position))
     # DeleteGroups leaves nothing; what leaves offsets behind only makes orphans of them.
@@ -145,13 +145,13 @@ def _clock(events: Events) -> Ints:
     return highest_so_far(events.group, np.maximum(events.at_ms, 0))
 
 
-def _settled(scene: Scene, events: Events, intervals: set[int]) -> Events:
+def _settled(folded: FoldedLog, events: Events, intervals: set[int]) -> Events:
     """Let transactions that no check finds open be what they come to."""
     begun = np.flatnonzero(events.what == PEND)
     if not begun.size:
         return events
     ended = np.flatnonzero(events.what == END)
-    end_of = np.full(len(scene.log.offsets.key), -1)
+    end_of = np.full(len(folded.log.offsets.key), -1)
     end_of[events.row[ended]] = ended
     end = end_of[events.row[begun]]
     is_over = end >= 0
@@ -191,25 +191,25 @@ class Puts:
     and ``offset`` are those of commits. ``again``: the index of the next commit here; -1: none.
     """
 
-    def __init__(self, scene: Scene, events: Events, until_ms: Ints) -> None:
+    def __init__(self, folded: FoldedLog, events: Events, until_ms: Ints) -> None:
         self.events, self.until_ms = events, until_ms
         self.runs, self.is_commit = Runs(events.key), events.what == COMMIT
         # Of what a record of the group itself deletes, ``row`` is that record's.
         at = np.where(self.is_commit, events.row, 0)
         self.commit_ms, self.offset = (
-            column[at] for column in (scene.log.offsets.commit_ms, scene.log.offsets.offset)
+            column[at] for column in (folded.log.offsets.commit_ms, folded.log.offsets.offset)
         )
         self.again = self.runs.first_behind(self.is_commit)
 
 
-def puts(scene: Scene, events: Events, end_ms: Ints) -> Iterator[Puts]:
+def puts(folded: FoldedLog, events: Events, end_ms: Ints) -> Iterator[Puts]:
     """What happens to each key, some keys at a time; ``end_ms``: where each group's checks end."""
     rows = np.flatnonzero((events.what == COMMIT) | (events.what == FORGET))
     for places in slabs(events.key[rows]):
-        yield _puts(scene, events, rows[places], end_ms)
+        yield _puts(folded, events, rows[places], end_ms)
 
 
-def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
+def _puts(folded: FoldedLog, events: Events, rows: Ints, end_ms: Ints) -> Puts:
     # Rows are in position order within a group, and a key belongs to one group.
     some = events.only(rows[np.argsort(events.key[rows], kind="stable")])
     wipes = events.only((events.what == OWN) & events.flag)
@@ -223,13 +223,13 @@ def _puts(scene: Scene, events: Events, rows: Ints, end_ms: Ints) -> Puts:
     until = Runs(some.key).lead(some.clock_ms, NONE)
     until = np.where(until == NONE, end_ms[some.group], until)
     # What was left out behind one came before any check could mind.
-    return Puts(scene, some, np.where(followed(scene, some), some.clock_ms, until))
+    return Puts(folded, some, np.where(followed(folded, some), some.clock_ms, until))
 
 
-def followed(scene: Scene, events: Events) -> Bools:
+def followed(folded: FoldedLog, events: Events) -> Bools:
     """Which events are commits behind which others were left out (``fold.thin``)."""
     rows = np.where(events.what == COMMIT, events.row, 0)
-    return scene.log.offsets.followed[rows] & (events.what == COMMIT)
+    return folded.log.offsets.followed[rows] & (events.what == COMMIT)
 
 
 def endangered(scenarios: Sequence[Scenario], happened: Puts) -> Bools:

@@ -17,7 +17,7 @@ from typing import Any
 
 from kgtool.analysis.input import formats
 from kgtool.analysis.input.formats import HEAD_BYTES, Format
-from kgtool.analysis.input.inputs import (
+from kgtool.analysis.input.input_files import (
     NO_PARTITION,
     PARTITION,
     SEGMENT,
@@ -29,8 +29,8 @@ from kgtool.analysis.input.inputs import (
     is_empty_log,
     unquoted,
 )
-from kgtool.analysis.input.readers.textfile import SECTION
-from kgtool.analysis.input.settle import join, settled
+from kgtool.analysis.input.readers.text_ranges import SECTION
+from kgtool.analysis.input.resolve_inputs import join, settled
 from kgtool.errors import ConfigError
 from kgtool.text import listed
 

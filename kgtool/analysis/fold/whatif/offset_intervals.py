@@ -13,13 +13,11 @@ import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import MAX, NONE, Bools, Ints, Runs, stacked
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.removals import Removals
-from kgtool.analysis.fold.scene import Scene
 from kgtool.analysis.fold.whatif import checks
 from kgtool.analysis.fold.whatif.checks import judged, removed_at
-from kgtool.analysis.fold.whatif.played import Lives, play
-from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
-from kgtool.analysis.fold.whatif.story import (
+from kgtool.analysis.fold.whatif.client_events import (
     PEND,
     Events,
     Puts,
@@ -29,27 +27,29 @@ from kgtool.analysis.fold.whatif.story import (
     tick_before,
     tick_from,
 )
-from kgtool.analysis.fold.whatif.timeline import Past, Story, Timeline, timeline
+from kgtool.analysis.fold.whatif.coupled_groups import OffsetIntervals, play
+from kgtool.analysis.fold.whatif.group_states import Past, Story, Timeline, timeline
+from kgtool.analysis.fold.whatif.replay import GROUP, OFFSET, TOMBSTONE
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 
 _EMPTY_SINCE = rc.RULE[r.RULE_EMPTY_SINCE]
 
 
-def told(scene: Scene, gone: Removals, scenarios: Sequence[Scenario]) -> Past:
+def told(folded: FoldedLog, gone: Removals, scenarios: Sequence[Scenario]) -> Past:
     """What happened, as far as it counts in these scenarios."""
-    events = story(scene, gone, scenarios)
-    end_ms = np.full(scene.log.size, scene.plan.end_ms + scene.plan.wanted.horizon_ms + 1)
+    events = story(folded, gone, scenarios)
+    end_ms = np.full(folded.log.size, folded.plan.end_ms + folded.plan.options.horizon_ms + 1)
     np.maximum.at(end_ms, events.group, events.clock_ms)
     rule_sets = {each.rules.new_coordinator: each.rules for each in scenarios}
-    states = {new: timeline(scene, events, rules, end_ms) for new, rules in rule_sets.items()}
-    return Past(scene, events, end_ms, states)
+    states = {new: timeline(folded, events, rules, end_ms) for new, rules in rule_sets.items()}
+    return Past(folded, events, end_ms, states)
 
 
 def touched(past: Past, scenarios: Sequence[Scenario]) -> Story:
     """What checks may remove."""
     parts: list[list[Any]] = []
-    for happened in puts(past.scene, past.events, past.end_ms):
+    for happened in puts(past.folded, past.events, past.end_ms):
         which = endangered(scenarios, happened)
         for scenario in scenarios:
             states = past.timelines[scenario.rules.new_coordinator]
@@ -58,15 +58,15 @@ def touched(past: Past, scenarios: Sequence[Scenario]) -> Story:
         kept = which | ~commit | ~runs.lag(commit & ~which, False) | ~runs.lead(commit, False)
         parts.append([*happened.events.only(kept), happened.until_ms[kept], which[kept]])
     *columns, until_ms, which = stacked(parts)
-    some = Puts(past.scene, Events(*columns), until_ms)
+    some = Puts(past.folded, Events(*columns), until_ms)
     return Story(past, some, np.flatnonzero(which))
 
 
-def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
+def lives(folded: FoldedLog, gone: Removals) -> Iterator[OffsetIntervals]:
     """Everything that would have been there until the plan's end and horizon, by scenario."""
-    scenarios = scene.plan.wanted.scenarios
-    known = touched(told(scene, gone, scenarios), scenarios)
-    open_ones = np.zeros(scene.log.size, dtype=np.bool_)
+    scenarios = folded.plan.options.scenarios
+    known = touched(told(folded, gone, scenarios), scenarios)
+    open_ones = np.zeros(folded.log.size, dtype=np.bool_)
     open_ones[known.past.events.group[known.past.events.held]] = True
     for scenario in scenarios:
         states = known.past.timelines[scenario.rules.new_coordinator]
@@ -76,13 +76,13 @@ def lives(scene: Scene, gone: Removals) -> Iterator[Lives]:
         found = [each.only(~again[each.group]) for each in (offsets.lives, groups)]
         if again.any():
             found.append(play(known.past, scenario, again))
-        yield Lives(*stacked(found))
+        yield OffsetIntervals(*stacked(found))
 
 
 class _Offsets(NamedTuple):
     """The lives of offsets, and where in ``Puts`` each began and ended."""
 
-    lives: Lives
+    lives: OffsetIntervals
     start: Ints
     end: Ints
 
@@ -90,7 +90,7 @@ class _Offsets(NamedTuple):
 def _offsets(known: Story, scenario: Scenario, states: Timeline) -> _Offsets:
     happened, rows = known.puts, known.rows
     events, runs, commit = happened.events, happened.runs, happened.is_commit
-    tick, why = removed_at(known.past.scene, scenario, happened, rows, states)
+    tick, why = removed_at(known.past.folded, scenario, happened, rows, states)
     dead = tick < happened.until_ms[rows]
     rows, tick, why = rows[dead], tick[dead], why[dead]
     starts, ends = commit & ~runs.lag(commit, False), commit & ~runs.lead(commit, False)
@@ -103,7 +103,7 @@ def _offsets(known: Story, scenario: Scenario, states: Timeline) -> _Offsets:
     until[forgotten] = runs.lead(events.at_ms, NONE)[forgotten]
     after = happened.again[end]
     missed = expired[end] & (after >= 0)
-    found = Lives(
+    found = OffsetIntervals(
         events.group[end], np.full(len(end), OFFSET), events.key[end], events.first_ms[start],
         until[end], expired[end], rule[end], happened.offset[end], happened.commit_ms[end],
         np.where(missed, events.first_ms[after], NONE),
@@ -160,7 +160,7 @@ def _step(group: Ints, time: Ints, position: Ints, **given: Any) -> _Steps:
 
 def _groups(
     known: Story, scenario: Scenario, states: Timeline, found: _Offsets
-) -> tuple[Lives, Bools]:
+) -> tuple[OffsetIntervals, Bools]:
     """The lives of groups with offsets, their tombstones; which groups depend on these."""
     steps = _steps(known, scenario, states, found)
     runs = Runs(steps.group)
@@ -175,14 +175,14 @@ def _groups(
     went = _bare(TOMBSTONE, steps.group[removed], tick, tick)._replace(
         expired=np.ones(len(removed), dtype=np.bool_)
     )
-    return Lives(*stacked((lived, went))), coupled
+    return OffsetIntervals(*stacked((lived, went))), coupled
 
 
-def _bare(role: int, group: Ints, from_ms: Ints, until_ms: Ints) -> Lives:
+def _bare(role: int, group: Ints, from_ms: Ints, until_ms: Ints) -> OffsetIntervals:
     size = len(group)
     none, no = np.full(size, NONE), np.zeros(size, dtype=np.bool_)
     role_of, key = np.full(size, role), np.full(size, -1)
-    return Lives(group, role_of, key, from_ms, until_ms, no, none, none, none, none)
+    return OffsetIntervals(group, role_of, key, from_ms, until_ms, no, none, none, none, none)
 
 
 def _tombstones(
@@ -202,7 +202,7 @@ def _tombstones(
     woken, gone = runs.last_so_far(steps.wakes), runs.last_before(goes)
     goes &= woken > gone
     removed = np.flatnonzero(goes)
-    coupled = np.zeros(known.past.scene.log.size, dtype=np.bool_)
+    coupled = np.zeros(known.past.folded.log.size, dtype=np.bool_)
     coupled[steps.group[removed[_coupled(scenario, states, steps, runs, removed, state)]]] = True
     return removed, first[removed], coupled
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from kgtool.analysis.fold.arrays import NONE, Bools, Ints
 from kgtool.analysis.fold.rules_columns import RULE
+from kgtool.analysis.fold.whatif.client_events import COMMIT, END, FAR, FORGET, OWN
+from kgtool.analysis.fold.whatif.group_states import Past
 from kgtool.analysis.fold.whatif.replay import GroupReplay, Put
-from kgtool.analysis.fold.whatif.story import COMMIT, END, FAR, FORGET, OWN
-from kgtool.analysis.fold.whatif.timeline import Past
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention.rules import CommittedOffset
 
 
-class Lives(NamedTuple):
+class OffsetIntervals(NamedTuple):
     """``replay.Life`` of everything in one scenario; one array entry each."""
 
     group: Ints
@@ -33,27 +33,28 @@ class Lives(NamedTuple):
     commit_ms: Ints
     again_ms: Ints
 
-    def only(self, which: Bools) -> Lives:
+    def only(self, which: Bools) -> OffsetIntervals:
         """Those for which it is set."""
-        return Lives(*(column[which] for column in self))
+        return OffsetIntervals(*(column[which] for column in self))
 
 
-def play(past: Past, scenario: Scenario, groups: Bools) -> Lives:
+def play(past: Past, scenario: Scenario, groups: Bools) -> OffsetIntervals:
     """The lives of these groups in one scenario, one group after the other."""
     rows = _played(past, scenario, groups)
-    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(Lives._fields)
+    size = len(OffsetIntervals._fields)
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * size
     arrays: list[Any] = [
         np.array([NONE if value is None else value for value in column], dtype=np.int64)
         for column in columns
     ]
-    found = Lives(*arrays)
+    found = OffsetIntervals(*arrays)
     return found._replace(expired=found.expired.astype(np.bool_))
 
 
 def _played(past: Past, scenario: Scenario, groups: Bools) -> list[tuple[Any, ...]]:
-    """Let it all happen to these groups; rows of ``Lives``."""
-    log, plan = past.scene.log, past.scene.plan
-    end_ms, topics = plan.end_ms + plan.wanted.horizon_ms, [*log.topics.to_pylist(), ""]
+    """Let it all happen to these groups; rows of ``OffsetIntervals``."""
+    log, plan = past.folded.log, past.folded.plan
+    end_ms, topics = plan.end_ms + plan.options.horizon_ms, [*log.topics.to_pylist(), ""]
     events = past.events.only(groups[past.events.group])
     records = events.row[events.what == OWN]
     record = dict(zip(records.tolist(), log.own.events(records), strict=True))

@@ -9,17 +9,17 @@ import numpy as np
 
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import Bools, Ints
+from kgtool.analysis.fold.folded_log import FoldedLog
 from kgtool.analysis.fold.group_life import Event, State
-from kgtool.analysis.fold.scene import Scene
-from kgtool.analysis.fold.states import applied, groups_of, ints_of
-from kgtool.analysis.fold.whatif.story import COMMIT, OWN, PEND, Events, Puts
+from kgtool.analysis.fold.group_states import applied, groups_of, ints_of
+from kgtool.analysis.fold.whatif.client_events import COMMIT, OWN, PEND, Events, Puts
 from kgtool.records.types import GROUP_METADATA
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 
 
 class Timeline(NamedTuple):
-    """States by group and position; one array entry each."""
+    """GroupStates by group and position; one array entry each."""
 
     group: Ints
     position: Ints
@@ -39,7 +39,7 @@ class Timeline(NamedTuple):
 class Past(NamedTuple):
     """Everything that somebody other than the broker's checks did."""
 
-    scene: Scene
+    folded: FoldedLog
     events: Events
     end_ms: Ints
     """Where each group's checks end."""
@@ -57,16 +57,16 @@ class Story(NamedTuple):
     """Those of ``puts`` that a check of some scenario may remove."""
 
 
-def timeline(scene: Scene, events: Events, rules: RuleSet, end_ms: Ints) -> Timeline:
+def timeline(folded: FoldedLog, events: Events, rules: RuleSet, end_ms: Ints) -> Timeline:
     """The fold of the groups' own records; ``end_ms`` is where each group's checks end."""
-    log = scene.log
+    log = folded.log
     has_own = np.zeros(log.size, dtype=np.bool_)
     has_own[events.group[events.what == OWN]] = True
     # A commit makes a group of what was none; the decoder marks those that may.
     creates = (events.what == COMMIT) | (events.what == PEND)
     creates[creates] = log.offsets.creates[events.row[creates]]
     some = events.only(has_own[events.group] & ((events.what == OWN) | creates))
-    found = list(_states(scene, some, rules))
+    found = list(_states(folded, some, rules))
     place, armed, leftover = (
         np.array([row[at] for row in found], dtype=np.int64) for at in range(3)
     )
@@ -81,10 +81,10 @@ def timeline(scene: Scene, events: Events, rules: RuleSet, end_ms: Ints) -> Time
 
 
 def _states(
-    scene: Scene, events: Events, rules: RuleSet
+    folded: FoldedLog, events: Events, rules: RuleSet
 ) -> Iterator[tuple[int, bool, bool, State]]:
     """The place of the event that began each state, ``armed``, ``leftover`` and the state."""
-    own = scene.log.own.events()
+    own = folded.log.own.events()
     columns = (events.what, events.row, events.at_ms, events.position)
     happened = [
         own[row]._replace(timestamp_ms=at_ms) if what == OWN else Event(at_ms, position)

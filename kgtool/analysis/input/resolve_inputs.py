@@ -9,9 +9,9 @@ from itertools import chain
 from operator import or_
 from typing import Any
 
-from kgtool.analysis import lacks
+from kgtool.analysis import missing_data
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.inputs import NO_PARTITION, InputFile, Inputs, is_empty_log
+from kgtool.analysis.input.input_files import NO_PARTITION, InputFile, Inputs, is_empty_log
 from kgtool.errors import ConfigError
 
 
@@ -91,10 +91,10 @@ def _as_one_partition(files: list[InputFile]) -> list[InputFile]:
     names = [kind.name for kind in formats.FORMATTERS]
     printed = [file for file in files if file.format in names]
     together = reduce(or_, (file.lacks for file in printed), 0)
-    for what in (lacks.OFFSETS, lacks.GROUPS):
+    for what in (missing_data.OFFSETS, missing_data.GROUPS):
         if any(not file.lacks & what for file in printed):
             together &= ~what
-    printed.sort(key=lambda file: bool(file.lacks & lacks.GROUPS))
+    printed.sort(key=lambda file: bool(file.lacks & missing_data.GROUPS))
     behind = 0
     placed: dict[str, InputFile] = {}
     for file in printed:

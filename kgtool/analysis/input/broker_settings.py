@@ -8,18 +8,18 @@ from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
 
-from kgtool.analysis import lacks
+from kgtool.analysis import missing_data
 from kgtool.analysis.input import formats
-from kgtool.analysis.input.find import find
-from kgtool.analysis.input.inputs import InputFile
-from kgtool.analysis.input.settle import join
+from kgtool.analysis.input.discover import find
+from kgtool.analysis.input.input_files import InputFile
+from kgtool.analysis.input.resolve_inputs import join
 from kgtool.errors import UsageError
 from kgtool.retention import rules as retention
 from kgtool.retention.rules import RuleSet
 from kgtool.text import listed
 from kgtool.timespec import LONGEST_MS
 
-__all__ = ["Basis", "basis", "check_as_of", "find", "join", "tell"]
+__all__ = ["Basis", "basis", "check_as_of", "find", "join", "limitations"]
 
 DEFAULT_RULES = retention.RULES_4_1
 DEFAULT_RETENTION_MS = 7 * 86_400_000
@@ -112,16 +112,16 @@ def _whole(value: object, least: int, most: int) -> int | None:
 
 
 _LIVE_COLUMNS = (
-    (lacks.TRANSACTIONS, ("pending_transaction",)),
-    (lacks.COMMIT_TIMES, ("commit_timestamp_ms", "expire_timestamp_ms")),
-    (lacks.TOPIC_IDS, ("topic_id",)),
-    (lacks.GROUPS | lacks.NEW_GROUPS, ("group_type", "group_state")),
-    (lacks.GROUPS | lacks.NEW_GROUPS | lacks.STATE_TIMES, ("state_since_ms",)),
-    (lacks.GROUPS | lacks.NEW_GROUPS | lacks.SUBSCRIPTIONS, ("subscribed",)),
+    (missing_data.TRANSACTIONS, ("pending_transaction",)),
+    (missing_data.COMMIT_TIMES, ("commit_timestamp_ms", "expire_timestamp_ms")),
+    (missing_data.TOPIC_IDS, ("topic_id",)),
+    (missing_data.GROUPS | missing_data.NEW_GROUPS, ("group_type", "group_state")),
+    (missing_data.GROUPS | missing_data.NEW_GROUPS | missing_data.STATE_TIMES, ("state_since_ms",)),
+    (missing_data.GROUPS | missing_data.NEW_GROUPS | missing_data.SUBSCRIPTIONS, ("subscribed",)),
 )
 
 
-def tell(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
+def limitations(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
     """What these inputs can't tell, and what follows: sentences to be said before the results."""
     some: dict[str, list[InputFile]] = {}
     for file in files:
@@ -138,14 +138,14 @@ def tell(files: Sequence[InputFile], rules: RuleSet) -> list[str]:
         )
     missing = reduce(or_, (file.lacks for file in files))
     told.append(_empty_columns(missing))
-    if missing & lacks.BLIND:
+    if missing & missing_data.BLIND:
         told.append(f"What these inputs tell is not enough for {_rules_for(missing, rules)}.")
     return told
 
 
 def check_as_of(files: Sequence[InputFile], as_of_ms: int | None) -> None:
     """Refuse a moment to look at the log where an input does not tell times (UsageError)."""
-    timeless = [file.path for file in files if file.lacks & lacks.TIMES]
+    timeless = [file.path for file in files if file.lacks & missing_data.TIMES]
     if timeless and as_of_ms is not None:
         raise UsageError(
             f"--as-of can't be applied to {timeless[0]}: it doesn't tell when records were written."
@@ -154,22 +154,22 @@ def check_as_of(files: Sequence[InputFile], as_of_ms: int | None) -> None:
 
 def _tell_of(kind: str, files: list[InputFile]) -> str:
     names = listed([file.path.rpartition("/")[2] for file in files], 3, " and {} more")
-    what = "; ".join(lacks.words(files[0].lacks))
+    what = "; ".join(missing_data.words(files[0].lacks))
     return f"{names} ({formats.FORMATS[kind].label}) can't tell {what}."
 
 
 def _empty_columns(missing: int) -> str:
     live = [name for bits, names in _LIVE_COLUMNS if missing & bits for name in names]
     parts = [f"of live {', '.join(live)}"]
-    if missing & lacks.BLIND:
-        times = "removed_at_ms, " if missing & lacks.TIMES else ""
+    if missing & missing_data.BLIND:
+        times = "removed_at_ms, " if missing & missing_data.TIMES else ""
         parts.append(f"of removals {times}cause, expires_at_ms, latency_ms")
     return f"Empty where that matters: {'; '.join(parts)}."
 
 
 def _rules_for(missing: int, rules: RuleSet) -> str:
     tables = "overdue, whatif, losses and metrics, which are empty"
-    if missing & lacks.COMMIT_TIMES:
+    if missing & missing_data.COMMIT_TIMES:
         return f"any rule set (rule and expires_at_ms are empty), nor for {tables}"
     if rules.fixed_at_commit:
         return tables

@@ -13,10 +13,10 @@ from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Blob, as_bytes, from_bytes, pack
 from kgtool.analysis.fold.arrays import summed
 from kgtool.analysis.fold.buckets import split
-from kgtool.analysis.fold.scene import Plan
+from kgtool.analysis.fold.folded_log import FoldPlan
+from kgtool.analysis.partition_tables import partition_tables
 from kgtool.analysis.pipeline import Finish
 from kgtool.analysis.table_files import TableFiles, of_topics
-from kgtool.analysis.tell import tell
 
 BLOBS: Final = schema.ddl(schema.BLOBS)
 """Tables and sums of a task are rows of it too, named by their kind."""
@@ -33,10 +33,10 @@ def packed(decode: Decode) -> Decode:
     return pack_rows
 
 
-def fold_rows(tables: Iterable[Any], plan: Plan) -> Iterator[Any]:
+def fold_rows(tables: Iterable[Any], plan: FoldPlan) -> Iterator[Any]:
     """The tables of each partition of rows of BLOBS, which are sorted by partition."""
     for partition, blobs in groupby(_open(tables), itemgetter(0)):
-        for name, table in tell(partition, [blob[1:] for blob in blobs], plan):
+        for name, table in partition_tables(partition, [blob[1:] for blob in blobs], plan):
             yield from _rows(partition, name, table)
 
 

@@ -11,19 +11,19 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import Kinds
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.tally import Tally
+from kgtool.analysis.decode.job_progress import Tally
 from kgtool.analysis.fold import rules_columns as rc
 from kgtool.analysis.fold.arrays import NONE, Ints, arrow_ints, words
 from kgtool.analysis.fold.families import fold
+from kgtool.analysis.fold.group_states import GroupStates
 from kgtool.analysis.fold.log import Log
-from kgtool.analysis.fold.offsets import History, history
-from kgtool.analysis.fold.states import States
+from kgtool.analysis.fold.offset_history import History, history
 from kgtool.analysis.input.scenarios import Scenario
 from kgtool.retention import rules as r
 from kgtool.retention.rules import RuleSet
 
 
-class Wanted(NamedTuple):
+class TableOptions(NamedTuple):
     """What the fold computes in addition to live and removals."""
 
     scenarios: tuple[Scenario, ...] = ()
@@ -50,7 +50,7 @@ class Wanted(NamedTuple):
         return Detail(tuple(sorted(grids)), self.bucket_ms, self.tally)
 
 
-class Plan(NamedTuple):
+class FoldPlan(NamedTuple):
     """What is asked of the log; the same for every partition."""
 
     rules: RuleSet
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
     interval_ms: int
     end_ms: int
     """The moment to which the log was read."""
-    wanted: Wanted
+    options: TableOptions
     doubled: bool
     """Whether the same record may have been read more than once."""
     ends: dict[tuple[str, int], tuple[int | None, int | None]]
@@ -82,13 +82,13 @@ class Judged(NamedTuple):
     before the record that took away the offset's last protection."""
 
 
-class Scene:
+class FoldedLog:
     """One partition of the log, and what is asked of it."""
 
-    def __init__(self, partition: int, kinds: Kinds, plan: Plan) -> None:
+    def __init__(self, partition: int, kinds: Kinds, plan: FoldPlan) -> None:
         self.partition, self.plan = partition, plan
         self.log = Log(kinds, doubled=plan.doubled)
-        self.states = States(self.log, plan.rules)
+        self.states = GroupStates(self.log, plan.rules)
 
     @cached_property
     def families(self) -> Any:

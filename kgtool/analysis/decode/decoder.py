@@ -9,6 +9,7 @@ import numpy as np
 
 from kgtool.analysis import schema
 from kgtool.analysis.decode import group_records, offsets
+from kgtool.analysis.decode.already_read import without_batches, without_records
 from kgtool.analysis.decode.batches import REASON_CRC, Decoded, read_chunk
 from kgtool.analysis.decode.commits import (
     REASON_KEY,
@@ -18,7 +19,6 @@ from kgtool.analysis.decode.commits import (
     offset_rows,
     usable,
 )
-from kgtool.analysis.decode.lockstep import Bools, Ints
 from kgtool.analysis.decode.rows import (
     Source,
     batches,
@@ -28,8 +28,8 @@ from kgtool.analysis.decode.rows import (
     note_rows,
     read_row,
 )
-from kgtool.analysis.decode.seen import without_batches, without_records
 from kgtool.analysis.decode.segments import Chunk, Note
+from kgtool.analysis.decode.vector_reader import Bools, Ints
 from kgtool.records import types
 from kgtool.records.control import ABORT, COMMIT
 
@@ -143,12 +143,12 @@ def _group_rows(
     records: Decoded, key_type: Ints, some: Bools, position: int, notes: list[Note]
 ) -> tuple[dict[str, Any], list[tuple[str, int]]]:
     """Columns of the group rows, and where in the chunk which groups ended."""
-    wanted = np.flatnonzero(some & np.isin(key_type, list(group_records.DECODED_TYPES)))
+    options = np.flatnonzero(some & np.isin(key_type, list(group_records.DECODED_TYPES)))
     index: list[int] = []
     details: list[dict[str, Any]] = []
     data = records.view.memory()
     lost = 0
-    for place in wanted.tolist():
+    for place in options.tolist():
         key, value = _bytes(data, records, place)
         try:
             record = group_records.decode(int(key_type[place]), key, value)

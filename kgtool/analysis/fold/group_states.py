@@ -70,7 +70,7 @@ def applied(
             yield group, life, life.apply(event)
 
 
-class States:
+class GroupStates:
     """The states of all groups by group and log offset; one more at the end: of no group."""
 
     def __init__(self, log: Log, rules: RuleSet) -> None:

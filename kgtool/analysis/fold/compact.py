@@ -28,10 +28,10 @@ from kgtool.analysis.fold.arrays import (
     ints,
     texts,
 )
+from kgtool.analysis.fold.folded_log import FoldPlan
 from kgtool.analysis.fold.log import FOLLOWED, first_times
-from kgtool.analysis.fold.scene import Plan
 from kgtool.analysis.fold.whatif.checks import age_at_last_check
-from kgtool.analysis.fold.whatif.story import FAR
+from kgtool.analysis.fold.whatif.client_events import FAR
 from kgtool.records.types import GROUP_METADATA
 
 STEP = 1 << 19
@@ -66,7 +66,7 @@ def own_records(rows: Any) -> Own:
     )  # fmt: skip
 
 
-def thinned(tables: Iterable[Any], own: Own, plan: Plan) -> Any:
+def thinned(tables: Iterable[Any], own: Own, plan: FoldPlan) -> Any:
     """Tables of ``schema.KIND_OFFSET``, in log order, as one; a row that stays stands for what was
     left out before it."""
     kept: list[Any] = []
@@ -80,13 +80,13 @@ def thinned(tables: Iterable[Any], own: Own, plan: Plan) -> Any:
     return _thinned(pa.concat_tables(kept), own, plan)
 
 
-def _thinned(table: Any, own: Own, plan: Plan) -> Any:
+def _thinned(table: Any, own: Own, plan: FoldPlan) -> Any:
     table = table.unify_dictionaries().combine_chunks()
     rows = _Rows(table, own)
     # What follows soon enough is looked at neither for its own sake nor for that of the one before.
     harmless = rows.in_run & (rows.followed | rows.soon(plan))
     look = ~harmless
-    if plan.wanted.gaps:
+    if plan.options.gaps:
         look[rows.longest(np.flatnonzero(harmless & ~rows.followed), plan)] = True
     kept = look | np.append(True, look[:-1])
     followed = rows.followed | ~_next(kept, True)
@@ -136,13 +136,13 @@ class _Rows:
         self.in_run &= _next(plain & sure, False)
         self.in_run[:-1] &= self.first_ms[1:] >= self.at_ms[:-1]
 
-    def soon(self, plan: Plan) -> Bools:
+    def soon(self, plan: FoldPlan) -> Bools:
         """Whether the next commit comes before any scenario takes this one for too old."""
-        shortest = min((each.retention_ms for each in plan.wanted.scenarios), default=FAR)
+        shortest = min((each.retention_ms for each in plan.options.scenarios), default=FAR)
         due = np.minimum(self.commit_ms, FAR) + shortest
         return np.asarray(_next(self.clock_ms, FAR) <= due, dtype=np.bool_)
 
-    def longest(self, some: Ints, plan: Plan) -> Ints:
+    def longest(self, some: Ints, plan: FoldPlan) -> Ints:
         """Of these rows those in each scope with the longest pause behind them."""
         scope, found = codes(self.scope[some]), []
         ages = age_at_last_check(
@@ -160,7 +160,7 @@ class _InGroups(NamedTuple):
     """What rows are among all that their group has; one array entry each, in log order."""
 
     clock_ms: Ints
-    """``story.Events.clock_ms``."""
+    """``client_events.Events.clock_ms``."""
     sure: Bools
     """Whether it is the same without the tombstones, which may be the broker's own."""
     steady: Bools

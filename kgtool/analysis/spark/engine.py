@@ -18,12 +18,11 @@ from pyspark.sql import functions as F
 from kgtool.analysis import schema
 from kgtool.analysis.decode.blobs import from_bytes
 from kgtool.analysis.decode.commits import Detail
-from kgtool.analysis.decode.tally import State, Tally
-from kgtool.analysis.fold.scene import Plan
-from kgtool.analysis.input.inputs import InputFile
+from kgtool.analysis.decode.job_progress import State, Tally
+from kgtool.analysis.fold.folded_log import FoldPlan
+from kgtool.analysis.input.input_files import InputFile
 from kgtool.analysis.pipeline import Best, Engine, Finish, Order
-from kgtool.analysis.spark.guest import changed
-from kgtool.analysis.spark.packed import (
+from kgtool.analysis.spark.blob_rows import (
     BLOBS,
     file_rows,
     file_sums,
@@ -32,7 +31,8 @@ from kgtool.analysis.spark.packed import (
     pick_rows,
     tell_rows,
 )
-from kgtool.analysis.spark.places import is_url
+from kgtool.analysis.spark.foreign_session import changed
+from kgtool.analysis.spark.output_folder import is_url
 from kgtool.analysis.spark.read import read
 from kgtool.analysis.spark.session import is_local
 from kgtool.analysis.table_files import TableFiles, fill
@@ -48,7 +48,7 @@ WHILE_READING = {
 _LARGE = (*(name for name in schema.TABLES if name not in schema.OF_ALL), "changes", "cleanup")
 
 
-class OnSpark(Engine):
+class SparkEngine(Engine):
     """Decodes and folds in the workers of a session."""
 
     def __init__(
@@ -80,7 +80,7 @@ class OnSpark(Engine):
         self._tasks = _tasks(sum(pc.sum(table["bytes"]).as_py() or 0 for table in tables))
         return tables
 
-    def fold(self, plan: Plan) -> None:
+    def fold(self, plan: FoldPlan) -> None:
         """Make the tables of every log partition."""
         blobs = self._blobs
         if self._tasks > 1:
