@@ -1,4 +1,4 @@
-"""What a broker may lack: which commands need it, which Kafka brought it. One table.
+"""Capabilities that a broker may lack: the commands that need them, the Kafka that brought them.
 
 Brokers of Apache Kafka lack what is newer than they are; others that speak the protocol leave out
 what they have no use for.
@@ -15,7 +15,7 @@ LOG = "__consumer_offsets"
 
 
 class Capability(NamedTuple):
-    """Something that commands need. ``key``: the API's; None: the topic ``__consumer_offsets``.
+    """An API that commands need, or (``key`` None) the topic ``__consumer_offsets``.
 
     ``since``: the Kafka that brought it; empty where 2.1 has it.
     """
@@ -47,8 +47,8 @@ CAPABILITIES = (
 )  # fmt: skip
 
 
-def lacking(offered: Mapping[int, Offered], *, has_log: bool) -> list[Capability]:
-    """Return what at least one broker of a cluster lacks.
+def missing_capabilities(offered: Mapping[int, Offered], *, has_log: bool) -> list[Capability]:
+    """Return the capabilities that at least one broker of a cluster lacks.
 
     :param offered: the APIs by broker id.
     :param has_log: whether the topic ``__consumer_offsets`` is there.
@@ -61,16 +61,16 @@ def lacking(offered: Mapping[int, Offered], *, has_log: bool) -> list[Capability
 
 
 def not_offered(peer: str, api: str) -> UnsupportedVersion:
-    """Say that a broker doesn't offer an API, what uses it, and which Kafka brought it."""
-    return _said(f"{peer} doesn't offer {api}", api)
+    """Return the error for an API that a broker doesn't offer, with its uses and first release."""
+    return _unsupported(f"{peer} doesn't offer {api}", api)
 
 
-def nobody_offers(api: str) -> UnsupportedVersion:
-    """Say the same of all brokers of a cluster."""
-    return _said(f"No broker offers {api}", api)
+def no_broker_offers(api: str) -> UnsupportedVersion:
+    """Return the error for an API that no broker of the cluster offers."""
+    return _unsupported(f"No broker offers {api}", api)
 
 
-def _said(sentence: str, api: str) -> UnsupportedVersion:
+def _unsupported(sentence: str, api: str) -> UnsupportedVersion:
     known = next((each for each in CAPABILITIES if each.name == api), None)
     since = f" (Kafka does since {known.since})" if known is not None and known.since else ""
     uses = f", used for: {known.commands}" if known is not None else ""
@@ -78,11 +78,11 @@ def _said(sentence: str, api: str) -> UnsupportedVersion:
 
 
 # ---------------------------------------------------------------------------------------------
-# A broker's release: no API tells it, so it is guessed from what the broker offers.
+# A broker's release: no API returns it, so it is guessed from the APIs that the broker offers.
 #
 # The guess is a lower bound: "at least 4.1". The marks are the stable versions in the message JSONs
-# of the kafka-clients jars of 2.3 to 4.1; what a jar calls unstable is not offered (OffsetFetch v10
-# in 4.1, ConsumerGroupDescribe in 3.7). The guess is as fine as the retention rules need it, whose
+# of the kafka-clients jars of 2.3 to 4.1; unstable versions are not offered (OffsetFetch v10 in
+# 4.1, ConsumerGroupDescribe in 3.7). The guess is as fine as the retention rules need it, whose
 # generations are the releases named here (``facts``: KIP-211 in 2.1, KIP-496 in 2.4, the new
 # coordinator as a preview in 3.7, its default in 4.0, its last change in 4.1).
 
@@ -104,7 +104,7 @@ _MARKS: tuple[tuple[tuple[int, int], int, int, int], ...] = (
 )
 
 
-def release(offered: Offered) -> tuple[int, int]:
+def broker_release(offered: Offered) -> tuple[int, int]:
     """Return the release, as (major, minor), that a broker has at least; (0, 0): before 2.1."""
     for number, key, low, high in _MARKS:
         if key in offered and offered[key][0] >= low and offered[key][1] >= high:
@@ -122,7 +122,7 @@ def is_kafka(offered: Offered) -> bool:
     """Whether a broker offers all that Apache Kafka of the release it looks like offers.
 
     Others that speak the protocol leave out what they have no use for, and take part of what is
-    newest: their ``release`` says nothing about how they keep offsets.
+    newest: their ``broker_release`` says nothing about how they keep offsets.
     """
-    needed = _ALWAYS | (_SINCE_4_0 if release(offered) >= (4, 0) else frozenset())
+    needed = _ALWAYS | (_SINCE_4_0 if broker_release(offered) >= (4, 0) else frozenset())
     return needed <= offered.keys()

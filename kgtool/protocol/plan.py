@@ -13,11 +13,12 @@ elements can have. ``decode`` and ``encode`` translate to ``DecodeError`` and ``
 from __future__ import annotations
 
 import struct as _struct
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from kgtool.errors import DecodeError, EncodeError
-from kgtool.protocol import sandwich, wire
+from kgtool.protocol import wire
 from kgtool.protocol.schema import Field, Struct
 from kgtool.protocol.wire import Codec, Reader, Writer, read_tags, read_uvarint, write_section
 
@@ -26,7 +27,11 @@ FIXED = {
     "bool": "?",
 }  # fmt: skip
 
+EMPTY_STRING, NO_TAGS = 1, 0
+"""The bytes of an empty compact string (lengths are written plus one), and of no tagged fields."""
+
 S = TypeVar("S", bound=Struct)
+UniformReader = Callable[[bytes, int, int], "tuple[list[Any], int] | None"]
 _new = tuple.__new__
 
 
@@ -280,7 +285,8 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
     length_of, _ = wire.long_length(flexible)
     (read_one, _), smallest, layout = _element(of, version, flexible)
     smallest = max(smallest, 1)
-    bulk = _bulk_reader(of, version) if flexible and isinstance(of, type) else None
+    is_struct = isinstance(of, type)
+    read_uniform = _uniform_array_reader(of, version) if flexible and is_struct else None
 
     def read(buf: bytes, pos: int) -> tuple[list[Any] | None, int]:
         count, pos = length_of(buf, pos)
@@ -294,8 +300,8 @@ def _array_reader(of: Any, version: int, flexible: bool, nullable: bool) -> Read
             end = pos + count * smallest
             return list(_struct.unpack_from(f">{count}{layout}", buf, pos)), end
         wire.budget.spend(count)
-        if bulk is not None and (found := bulk(buf, pos, count)) is not None:
-            return found
+        if read_uniform is not None and (uniform := read_uniform(buf, pos, count)) is not None:
+            return uniform
         items: list[Any] = []
         append = items.append
         for _ in range(count):
@@ -324,8 +330,13 @@ def _array_writer(of: Any, version: int, flexible: bool, nullable: bool) -> Writ
     return write
 
 
-def _bulk_reader(of: type[Struct], version: int) -> sandwich.Bulk | None:
-    """Return how whole arrays of a struct can be read at once, where its shape allows that."""
+def _uniform_array_reader(of: type[Struct], version: int) -> UniformReader | None:
+    """Return a reader of a whole array whose elements have an empty string between fixed fields.
+
+    Partitions of OffsetFetch are like that (index, offset and epoch; metadata; error code): a
+    reply may have a million of them, most clients commit no metadata, and reading them at once
+    takes half the time. The reader returns None where an element has a longer string or tags.
+    """
     steps = _steps(of, version, True)
     if len(steps) != 3 or _tag_readers(of, version, True):
         return None
@@ -334,4 +345,21 @@ def _bulk_reader(of: type[Struct], version: int) -> sandwich.Bulk | None:
     is_string = of.FIELDS[middle.low].kind == "string"
     if not (covered and first.fixed and is_string and last.fixed):
         return None
-    return sandwich.bulk_reader(of, first.fixed, last.fixed)
+    row = _struct.Struct(f"{first.fixed.format}x{last.fixed.format[1:]}x")
+    size, string_at, split = row.size, first.fixed.size, first.high
+    empty: tuple[Any, ...] = ("",)
+    no_tags: tuple[Any, ...] = ((),)
+
+    def read(buf: bytes, pos: int, count: int) -> tuple[list[Any], int] | None:
+        end = pos + size * count
+        if end > len(buf):
+            return None
+        # Where every length is that of an empty string, each element ends where the next begins.
+        if buf[pos + string_at : end : size].count(EMPTY_STRING) != count:
+            return None
+        if buf[pos + size - 1 : end : size].count(NO_TAGS) != count:
+            return None
+        rows = row.iter_unpack(memoryview(buf)[pos:end])
+        return [_new(of, row[:split] + empty + row[split:] + no_tags) for row in rows], end
+
+    return read

@@ -10,7 +10,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, Versions, gather
 from kgtool.errors import KgError
 from kgtool.protocol import codes
-from kgtool.protocol.capabilities import Offered, is_kafka, release
+from kgtool.protocol.capabilities import Offered, broker_release, is_kafka
 from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.retention.rules import RULES_2_1, RULES_2_1_X, RuleSet, rules_for_broker
 
@@ -68,7 +68,7 @@ def _rules(
 ) -> BrokerRules | KgError:
     if isinstance(offered, KgError):
         return offered
-    version = release(offered)
+    version = broker_release(offered)
     if not is_kafka(offered):
         error = KgError("The brokers are not Apache Kafka: when they remove offsets is unknown.")
         error.name = UNKNOWN_RULES

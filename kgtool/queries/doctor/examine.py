@@ -13,7 +13,7 @@ from kgtool.client.cluster import Cluster
 from kgtool.client.ops import Operation, grouped
 from kgtool.errors import KgError
 from kgtool.model import ItemError, Target
-from kgtool.protocol.capabilities import lacking
+from kgtool.protocol.capabilities import missing_capabilities
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.queries.cluster.broker_rules import UNKNOWN_RULES, BrokerRules
 from kgtool.queries.cluster.offsets_partition import TOPIC
@@ -175,7 +175,7 @@ def _foreign(facts: Facts) -> Iterator[Finding]:
     if not brokers:
         return
     offered = {b: x for b, x in facts.brokers.offered.items() if not isinstance(x, KgError)}
-    lacks = lacking(offered, has_log=facts.brokers.home.size > 0)
+    lacks = missing_capabilities(offered, has_log=facts.brokers.home.size > 0)
     said = "; ".join(f"{each.name} ({each.commands})" for each in lacks)
     detail = "when they remove offsets is unknown" + (f"; they lack {said}" if said else "")
     evidence = {"brokers": sorted(brokers), "lacks": [each.name for each in lacks]}

@@ -123,9 +123,9 @@ class _Look(NamedTuple):
         """Name the brokers that failed, and the partitions that nobody leads."""
         failures = self.failures.values()
         if not self.rows and all(isinstance(error, UnsupportedVersion) for error in failures):
-            from kgtool.protocol.capabilities import nobody_offers
+            from kgtool.protocol.capabilities import no_broker_offers
 
-            return {-1: ItemError.of(nobody_offers(list_groups_api.Request.NAME), Target())}
+            return {-1: ItemError.of(no_broker_offers(list_groups_api.Request.NAME), Target())}
         found = {b: ItemError.of(e, Target(broker=b)) for b, e in self.failures.items()}
         lost = [n for n in self.leaderless if (self.leaders or {})[n] not in found]
         if lost:

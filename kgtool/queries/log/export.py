@@ -25,7 +25,7 @@ from kgtool.durable import sync
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
 from kgtool.protocol import codes
-from kgtool.protocol.capabilities import release
+from kgtool.protocol.capabilities import broker_release
 from kgtool.protocol.wire import id_text
 from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.queries.cluster.offsets_partition import TOPIC
@@ -133,7 +133,7 @@ def _brokers(cluster: Cluster) -> Operation[list[dict[str, Any]]]:
         offered = yield Versions(broker.id)
         version = None
         if not isinstance(offered, KgError):
-            version = "{}.{}".format(*release(offered))
+            version = "{}.{}".format(*broker_release(offered))
         rows.append({"id": broker.id, "host": broker.host, "port": broker.port, "version": version})
     return rows
 

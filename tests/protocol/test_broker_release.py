@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgtool.protocol.api import load
-from kgtool.protocol.capabilities import CAPABILITIES, is_kafka, not_offered, release
+from kgtool.protocol.capabilities import CAPABILITIES, broker_release, is_kafka, not_offered
 
 # The stable versions in the message JSONs of each kafka-clients jar (validVersions, less one where
 # latestVersionUnstable says so); 2.1.1, 3.9.1 and 4.3.1 are asked themselves (test_generations).
@@ -81,12 +81,12 @@ EXPECTED = {
 
 @pytest.mark.parametrize("version", OFFERED)
 def test_a_release_is_told_by_its_stable_versions(version: str) -> None:
-    assert release(OFFERED[version]) == EXPECTED[version]
+    assert broker_release(OFFERED[version]) == EXPECTED[version]
 
 
 def test_what_is_older_than_anything_known() -> None:
-    assert release({9: (0, 4), 2: (0, 3)}) == (0, 0)
-    assert release({}) == (0, 0)
+    assert broker_release({9: (0, 4), 2: (0, 3)}) == (0, 0)
+    assert broker_release({}) == (0, 0)
 
 
 def test_a_missing_api_is_said_with_what_needs_it_and_the_kafka_that_brought_it() -> None:
