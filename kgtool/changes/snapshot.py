@@ -27,7 +27,7 @@ from kgtool.protocol.wire import id_text
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
-from kgtool.queries.offsets.ranges import log_ends
+from kgtool.queries.offsets.list_offsets import log_ends
 
 
 class OffsetImage(NamedTuple):

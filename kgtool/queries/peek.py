@@ -20,7 +20,7 @@ from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_g
 from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
 from kgtool.queries.offsets.fetch import fetch_committed
 from kgtool.queries.offsets.lag import LogEnds
-from kgtool.queries.offsets.ranges import log_ends
+from kgtool.queries.offsets.list_offsets import log_ends
 from kgtool.queries.offsets.time_lag import Aborted
 from kgtool.records.batch import Batch, Headers, batches, read_whole_records
 from kgtool.text import shell_word

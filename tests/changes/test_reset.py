@@ -26,7 +26,8 @@ from kgtool.protocol.api import (
     offset_fetch,
 )
 from kgtool.protocol.codes import broker_error
-from kgtool.queries.offsets.positions import LogPoint, LogRange, leader_epochs, log_ranges
+from kgtool.queries.offsets.leader_epochs import leader_epochs
+from kgtool.queries.offsets.list_offsets import LogPoint, LogRange, log_ranges
 from tests.support.reset_world import Group, Log, World
 
 EARLIEST, LATEST, CURRENT = Strategy("to-earliest"), Strategy("to-latest"), Strategy("to-current")

@@ -30,7 +30,7 @@ PLACES = {
     "listing": "kgtool.queries.groups.list",
     "groups": "kgtool.queries.groups.describe",
     "offsets": "kgtool.queries.offsets.describe",
-    "topics": "kgtool.queries.offsets.ranges",
+    "topics": "kgtool.queries.cluster.topics",
     "doctor": "kgtool.queries.doctor.examine",
     "group_delete": "kgtool.changes.groups.delete",
     "offset_delete": "kgtool.changes.offsets.delete",

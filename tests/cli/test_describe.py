@@ -494,7 +494,7 @@ class TestWatch:
                 found = GroupOffsets(_group("g"), found, [])
             return _emitting([found])(groups, topics, emit)
 
-        canned(offsets__describe_offsets=describe_offsets, topics__look_anew=None)
+        canned(offsets__describe_offsets=describe_offsets, topics__refresh=None)
 
     def test_a_look_that_fails_is_not_the_end(self, kgtool: Kgtool, canned: Canned) -> None:
         gone = ConnectFailed("Nothing listens on b:1.")

@@ -29,7 +29,8 @@ from kgtool.queries.log.reader import LogReader, newest_record_ms
 from kgtool.queries.log.removals import group_past
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.queries.offsets.fetch import fetch_selected
-from kgtool.queries.offsets.positions import leader_epochs, log_ranges
+from kgtool.queries.offsets.leader_epochs import leader_epochs
+from kgtool.queries.offsets.list_offsets import log_ranges
 from kgtool.retention.rules import RULES_4_1
 from tests.fuzz.damage import MORE
 from tests.protocol.messages import Maker, Message

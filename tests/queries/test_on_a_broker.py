@@ -18,7 +18,7 @@ from kgtool.model import TopicPartition as Partition
 from kgtool.net.session import Session
 from kgtool.queries.groups.describe import describe_groups
 from kgtool.queries.groups.list import list_groups
-from kgtool.queries.offsets import ranges as topics
+from kgtool.queries.offsets import list_offsets
 from kgtool.queries.offsets.describe import describe_offsets
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.sandbox.cluster import Cluster as Kafka
@@ -313,10 +313,10 @@ def test_the_ends_of_logs_as_listoffsets_v0_tells_them(
     """Its answer is a list, which was not read: a lag of -501."""
     topic = clients.create_topic(kafka_391.bootstrap, clients.unique("old"))
     clients.produce(kafka_391.bootstrap, topic, 5)
-    monkeypatch.setattr(topics, "Call", functools.partial(Call, max_version=0))
+    monkeypatch.setattr(list_offsets, "Call", functools.partial(Call, max_version=0))
     partition = Partition(topic, 0)
     settings = Settings(parse_bootstrap(kafka_391.bootstrap), 20_000)
     with Session(settings) as session:
-        assert session.run(topics.log_ends(session.cluster, [partition])) == {
+        assert session.run(list_offsets.log_ends(session.cluster, [partition])) == {
             partition: LogEnds(0, 5)
         }

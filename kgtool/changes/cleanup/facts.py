@@ -19,7 +19,7 @@ from kgtool.queries.log.expiry import Expiries, Expiry, Question, find_expiries
 from kgtool.queries.log.reader import Stretch, newest_record_ms
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.queries.offsets.lag import LogEnds, lag
-from kgtool.queries.offsets.ranges import log_ends
+from kgtool.queries.offsets.list_offsets import log_ends
 
 GONE_TOPIC, GONE_PARTITION, RECREATED, BEYOND_END = (
     "topic-gone", "partition-gone", "topic-recreated", "beyond-end",

@@ -48,7 +48,7 @@ from kgtool.queries.groups.describe import (
 from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_selected, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
-from kgtool.queries.offsets.ranges import log_ends
+from kgtool.queries.offsets.list_offsets import log_ends
 
 
 class OffsetsPlan(NamedTuple):

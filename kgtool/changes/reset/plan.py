@@ -26,7 +26,8 @@ from kgtool.queries.cluster.topics import expand
 from kgtool.queries.groups.describe import describe_with_type
 from kgtool.queries.log.reader import mark_pending
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, fetch_selected
-from kgtool.queries.offsets.positions import LogRange, leader_epochs, log_ranges
+from kgtool.queries.offsets.leader_epochs import leader_epochs
+from kgtool.queries.offsets.list_offsets import LogRange, log_ranges
 
 
 class _Scope(NamedTuple):

@@ -10,7 +10,7 @@ from kgtool.protocol import codes
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.transactions import pending_error
 from kgtool.queries.groups.describe import UNKNOWN_TYPES, wrong_type
-from kgtool.queries.offsets.positions import LogRange
+from kgtool.queries.offsets.list_offsets import LogRange
 from kgtool.text import counted, listed
 
 Value = CommittedOffset | KgError | None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kgtool.model import CommittedOffset, GroupDescription, ItemError, TopicPartition, TopicSpec
-from kgtool.queries.offsets.positions import LogRange
+from kgtool.queries.offsets.list_offsets import LogRange
 
 STRATEGIES = (
     "to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime",

@@ -16,7 +16,7 @@ from kgtool.changes.snapshot import OffsetImage
 from kgtool.client.cluster import fetch_metadata
 from kgtool.errors import ConfigError, KgError
 from kgtool.model import ItemError, Target, TopicPartition
-from kgtool.queries.offsets.positions import LogPoint, log_ranges, ranges_at
+from kgtool.queries.offsets.list_offsets import LogPoint, log_ranges
 from kgtool.queries.peek import Window, read_window
 
 
@@ -76,7 +76,7 @@ def by_time(session: Any, backup: Backup) -> Points:
     def points(wish: GroupWish) -> Mapping[TopicPartition, LogPoint | KgError]:
         times = {p: one.then.time_ms for p, one in wish.wishes.items()
                  if one.then.time_ms is not None}  # fmt: skip
-        logs = session.run(ranges_at(session.cluster, times)) if times else {}
+        logs = session.run(log_ranges(session.cluster, times, times)) if times else {}
         found = {partition: logs.get(partition, unknown) for partition in wish.wishes}
         return {
             partition: log if isinstance(log, KgError) else log.at_time or log.end

@@ -72,7 +72,7 @@ def _groups(words: Sequence[str], timeout_ms: int) -> Iterable[str]:
 
 
 def _topics(words: Sequence[str], timeout_ms: int) -> Iterable[str]:
-    from kgtool.queries.offsets.ranges import all_topics
+    from kgtool.queries.cluster.topics import all_topics
 
     with _session(words, timeout_ms) as session:
         return session.run(all_topics(session.cluster))

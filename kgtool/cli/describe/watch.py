@@ -31,7 +31,7 @@ from kgtool.columns.groups import CHANGE, RATES
 from kgtool.errors import KgError, UsageError
 from kgtool.model import ItemError, Target
 from kgtool.net.session import Session
-from kgtool.queries.offsets.ranges import look_anew
+from kgtool.queries.cluster.topics import refresh
 from kgtool.text import counted
 from kgtool.timespec import LONGEST_WAIT_MS
 
@@ -172,7 +172,7 @@ class Watch:
 
     def _take(self) -> Snapshot:
         if self._before is not None:
-            self._session.run(look_anew(self._session.cluster))
+            self._session.run(refresh(self._session.cluster))
         taken = Snapshot()
         seen: list[Found] = []
 

@@ -27,7 +27,7 @@ from kgtool.protocol.api import describe_transactions, list_transactions, offset
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.offsets.fetch import STABLE, Committed, fetch_selected
-from kgtool.queries.offsets.ranges import log_ends
+from kgtool.queries.offsets.list_offsets import log_ends
 from kgtool.text import listed
 
 UNDER_WAY = ["Ongoing", "PrepareCommit", "PrepareAbort"]

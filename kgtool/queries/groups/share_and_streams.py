@@ -38,7 +38,7 @@ from kgtool.protocol.codes import broker_error
 from kgtool.queries.groups.describe import epoch_group, sorted_assignment
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.lag import LogEnds, lag, status
-from kgtool.queries.offsets.ranges import log_ends
+from kgtool.queries.offsets.list_offsets import log_ends
 
 
 class Tasks(NamedTuple):

@@ -31,7 +31,7 @@ from kgtool.queries.cluster.broker_configs import broker_configs
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.groups.list import list_groups
 from kgtool.queries.log.fetch import Range, copy_partitions, whole_batches
-from kgtool.queries.offsets.ranges import log_ends
+from kgtool.queries.offsets.list_offsets import log_ends
 
 FILE_BYTES = 256 * 1024 * 1024
 CONFIGS = (

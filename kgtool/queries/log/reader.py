@@ -16,7 +16,7 @@ from kgtool.queries.cluster.offsets_partition import TOPIC, offsets_partition
 from kgtool.queries.cluster.transactions import held_open
 from kgtool.queries.log.scan import GroupLog, scan
 from kgtool.queries.offsets.fetch import STABLE, Committed
-from kgtool.queries.offsets.ranges import READ_UNCOMMITTED, ask_offsets
+from kgtool.queries.offsets.list_offsets import READ_UNCOMMITTED, ask_offsets
 from kgtool.retention import rules as r
 
 

@@ -22,7 +22,7 @@ from kgtool.errors import KgError
 from kgtool.model import TopicPartition
 from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.log.fetch import Range, copy_partitions
-from kgtool.queries.offsets.positions import log_ranges
+from kgtool.queries.offsets.list_offsets import log_ranges
 from kgtool.records import Record, control, decode
 from kgtool.records.batch import Batch, RawRecord, batches_about, read_records
 from kgtool.records.types import (

@@ -16,7 +16,7 @@ from kgtool.queries.groups.list import proven
 from kgtool.queries.offsets.adaptive_batches import FIRST, AdaptiveBatches
 from kgtool.queries.offsets.fetch import Committed, fetch_committed
 from kgtool.queries.offsets.lag import LogEnds, lag, measured, status
-from kgtool.queries.offsets.ranges import READ_COMMITTED, READ_UNCOMMITTED, log_ends
+from kgtool.queries.offsets.list_offsets import READ_COMMITTED, READ_UNCOMMITTED, log_ends
 
 if TYPE_CHECKING:
     from kgtool.model import GroupDescription, Member, TopicSpec
@@ -118,7 +118,7 @@ def _describe_wave(cluster: Cluster, groups: Sequence[str], wanted: Wanted) -> O
     yield from _add_first_commits(cluster, described, committed)
     described = yield from proven(described, wanted.kinds, committed)
     work = _Work([_Group(d, committed[d.group], wanted) for d in described], wanted)
-    ends = yield from log_ends(cluster, work.partitions(), stable=wanted.stable, found=work.learn)
+    ends = yield from log_ends(cluster, work.partitions(), stable=wanted.stable, emit=work.learn)
     work.ends.update(ends)
     beyond = work.beyond()
     if beyond:

@@ -21,7 +21,7 @@ from kgtool.protocol import codes
 from kgtool.protocol.api import fetch
 from kgtool.protocol.codes import broker_error
 from kgtool.queries.log.fetch import NAMES_VERSION, fetch_request
-from kgtool.queries.offsets.positions import ranges_at
+from kgtool.queries.offsets.list_offsets import log_ranges
 from kgtool.records.batch import PREFIX_SIZE, Batch, read_header, read_records
 
 FIRST_BYTES = 20 * 1024
@@ -287,7 +287,7 @@ def times_before(
         times = yield from first_unread(cluster, positions)
         found.update({at.partition: ms for at, ms in times.items() if isinstance(ms, KgError)})
         known = {at.partition: ms for at, ms in times.items() if isinstance(ms, int)}
-        for partition, log in (yield from ranges_at(cluster, known)).items():
+        for partition, log in (yield from log_ranges(cluster, known, known)).items():
             if isinstance(log, KgError):
                 found[partition] = log
             elif log.at_time is not None and log.at_time.offset <= places[partition][0]:
