@@ -110,6 +110,8 @@ def test_names_do_not_matter_but_to_segments(tmp_path: Path) -> None:
         (b"", "is empty"),
         (b"\x1f\x8b\x08rest", "compressed with gzip: unpack it"),
         (b"PK\x03\x04", "zip archive"),
+        # Its time and size, read as a batch's length and magic: was taken for record batches.
+        (b"PK\x03\x04\n\0\0\0\0\0y\x97\x9cG" + bytes(20), "zip archive"),
         ("[g,t,0]::NULL".encode("utf-16"), "UTF-16"),
         (b"group,topic,partition\ng,t,0\n", "is not in a known format"),
         (b'{"key": "a", "value": 1}\n', "is not in a known format"),

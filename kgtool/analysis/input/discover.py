@@ -170,7 +170,7 @@ def _by_content(entry: Entry, listing: Listing) -> InputFile | str:
         return f"can't be read: {error.strerror or error}"
     kind = formats.recognise(head)
     if isinstance(kind, str):
-        if formats.looks_like_segment(head):
+        if kind == formats.UNKNOWN and formats.looks_like_segment(head):
             return (
                 f"holds record batches, but not of {TOPIC}, as far as its name tells: the "
                 f"partition is read from {TOPIC}-N/<base offset>.log or "
