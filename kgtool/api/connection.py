@@ -1,4 +1,4 @@
-"""What ``GroupAdmin`` stands on: one session, a lock around each call, a journal for changes."""
+"""The base of ``GroupAdmin``: one session, a lock around each call, a journal for changes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kgtool import config
 from kgtool.changes.journal.change import Change, Timer
 from kgtool.changes.journal.journal import default_folder
 from kgtool.changes.policy import Origin
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import Operation
 from kgtool.clock import now_ms, token
 from kgtool.config import Settings
+from kgtool.config.properties import Properties
+from kgtool.config.providers import resolve
 from kgtool.errors import KgError, UsageError
 from kgtool.net.session import Session
 from kgtool.timespec import LONGEST_WAIT_MS
@@ -25,23 +29,15 @@ from kgtool.timespec import LONGEST_WAIT_MS
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from kgtool.client.ops import Operation
-
-
-def journal_folder(chosen: Path | None) -> Path:
-    """Return where journals are kept: as chosen, or where the commands keep theirs."""
-    return chosen or default_folder(os.environ, Path.home())
-
-
-def warn(said: str) -> None:
-    """Tell the program's author, or whoever reads its stderr, what undo does not cover."""
-    warnings.warn(said, stacklevel=2)
-
-
 T = TypeVar("T")
 
 
-class Connected:
+def warn(message: str) -> None:
+    """Issue a ``UserWarning``."""
+    warnings.warn(message, stacklevel=2)
+
+
+class AdminConnection:
     """A connection to one cluster; see ``GroupAdmin`` for its arguments."""
 
     def __init__(
@@ -63,7 +59,7 @@ class Connected:
         self._session: Session | None = Session(self._settings)
         self._lock = threading.RLock()
         _OPEN.add(self)
-        self._journal = journal
+        self._journals = journal or default_folder(os.environ, Path.home())
         self._reason = reason
         self._confirm = confirm
         self._last = threading.local()
@@ -75,17 +71,17 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; no call can be made any more."""
+        """Close the connections; further calls fail."""
         with self._lock:
             if self._session is not None:
                 self._session.loop.close()
                 self._session = None
 
     def _after_fork(self) -> None:
-        """Begin again in a child process: two on one connection get each other's answers.
+        """Connect anew in a child process: two on one connection get each other's answers.
 
-        The parent's is not closed, which would end its TLS and what its selector watches. Nobody
-        is left to release a lock that another of its threads held.
+        The parent's is not closed, which would end its TLS and what its selector watches. A lock
+        that another of its threads held would never be released.
         """
         self._lock = threading.RLock()
         if self._session is not None:
@@ -103,7 +99,7 @@ class Connected:
 
     @property
     def last_journal_id(self) -> str | None:
-        """What ``undo`` takes to take back this thread's last change; None before there was one."""
+        """The journal of this thread's last change, for ``undo``; None before there was one."""
         return getattr(self._last, "journal_id", None)
 
     def _open(self) -> Session:
@@ -134,21 +130,20 @@ class Connected:
             return session.run(operation)
 
     @property
-    def _cluster(self) -> Any:
+    def _cluster(self) -> Cluster:
         return self._open().cluster
 
     def _change(
         self, session: Session, operation: str, undoes: str | None = None, **flags: bool
     ) -> Change:
-        """Begin a change; ``flags`` are those that the commands have as options."""
+        """Open a change; ``flags`` are the commands' options."""
         session.connect()
         origin = self._origin(operation, undoes, **flags)
         timer = Timer(now_ms, time.monotonic, time.sleep, token)
-        folder = journal_folder(self._journal)
-        return Change(session, origin, folder, timer, recorded=self._remember)
+        return Change(session, origin, self._journals, timer, recorded=self._remember)
 
     def _origin(self, operation: str, undoes: str | None = None, **flags: bool) -> Origin:
-        """Return what a policy judges of a change before its groups are known."""
+        """Return what a policy judges before the groups are known."""
         given = [f"--{name.replace('_', '-')}" for name, is_on in flags.items() if is_on]
         words = ("GroupAdmin", operation, *given)
         return Origin(operation, words, self._reason, undoes, self._confirm)
@@ -157,7 +152,7 @@ class Connected:
         self._last.journal_id = journal_id
 
 
-_OPEN: weakref.WeakSet[Connected] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[AdminConnection] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
@@ -169,34 +164,28 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)
 
 
-# ---------------------------------------------------------------------------------------------
-# Settings from the arguments, as the command line makes them of its options
-
-
-WHERE = "the properties that were given"
+PROPERTIES = "the properties that were given"
+"""Names them in errors, as a file's path does."""
 
 
 def make_settings(
-    bootstrap_server: str | None,
-    command_config: str | None,
-    context: str | None,
-    properties: Mapping[str, str] | None,
-    timeout_ms: int,
-) -> Settings:
-    """Combine what was given with the environment, as ``kgtool.config`` does.
+    bootstrap_server: str | None, command_config: str | None, context: str | None,
+    properties: Mapping[str, str] | None, timeout_ms: int,
+) -> Settings:  # fmt: skip
+    """Combine the arguments with the environment, as ``kgtool.config`` does for options.
 
-    :raises UsageError: nothing names a cluster, or two things do that exclude each other.
+    :raises UsageError: nothing names a cluster, or two arguments exclude each other.
     :raises ConfigError: a file, context or property can't be used.
     """
     if timeout_ms < 1:
         raise UsageError(f"timeout_ms takes at least 1 ms, not {timeout_ms}.")
     timeout_ms = min(timeout_ms, LONGEST_WAIT_MS)
-    if properties is not None:
-        if command_config is not None or context is not None:
-            raise UsageError("Give properties, or command_config, or context: one of them.")
-        found = _of_properties(bootstrap_server, properties, timeout_ms)
-    else:
+    if properties is None:
         found = config.settings(bootstrap_server, command_config, timeout_ms, context=context)
+    elif command_config is not None or context is not None:
+        raise UsageError("Give properties, or command_config, or context: one of them.")
+    else:
+        found = _from_properties(bootstrap_server, properties, timeout_ms)
     if found is None:
         raise UsageError(
             "Nothing names a cluster: give bootstrap_server or a context, or set "
@@ -205,15 +194,12 @@ def make_settings(
     return found
 
 
-def _of_properties(
+def _from_properties(
     bootstrap_server: str | None, given: Mapping[str, str], timeout_ms: int
 ) -> Settings | None:
-    from kgtool.config.properties import Properties
-    from kgtool.config.providers import resolve
-
-    properties = resolve(Properties(given), os.environ, WHERE)
+    properties = resolve(Properties(given), os.environ, PROPERTIES)
     servers = bootstrap_server or properties.value("bootstrap.servers")
     if servers is None:
         return None
-    made = config.of_properties(properties, servers, WHERE, os.environ)
-    return made._replace(timeout_ms=timeout_ms)
+    settings = config.of_properties(properties, servers, PROPERTIES, os.environ)
+    return settings._replace(timeout_ms=timeout_ms)

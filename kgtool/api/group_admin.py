@@ -11,16 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kgtool.api import targets
-from kgtool.api.asking import Asking
-from kgtool.api.cleanup import Cleaning
+from kgtool.api import arguments
+from kgtool.api.arguments import Goal, Topics
+from kgtool.api.cleanup import CleanupMethods
 from kgtool.api.connection import warn
-from kgtool.api.restore import Restoring
-from kgtool.api.targets import Goal, Topics
+from kgtool.api.reads import ReadMethods
+from kgtool.api.restore import RestoreMethods
+from kgtool.changes.groups import config_plan, delete, members
+from kgtool.changes.groups.configs import describe_group_configs
+from kgtool.changes.groups.members import Choice, MemberRemoval
+from kgtool.changes.hidden import HiddenOffsets
 from kgtool.changes.journal.journal import REMOVE_MEMBERS
-from kgtool.changes.reset.targets import ResetRequest, Strategy
+from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
+from kgtool.changes.offsets.keep import GroupKeep, journaled_keep, plan_keep
+from kgtool.changes.plan_rows import open_rows, settle
+from kgtool.changes.reset.execute import execute_resets
+from kgtool.changes.reset.plan import plan_resets
+from kgtool.changes.reset.targets import GroupReset, ResetRequest, Strategy
 from kgtool.clock import now_ms
 from kgtool.errors import KgError, UsageError
 from kgtool.model import (
@@ -31,21 +39,16 @@ from kgtool.model import (
     TopicPartition,
 )
 
-if TYPE_CHECKING:
-    from kgtool.changes.groups.members import MemberRemoval
-    from kgtool.changes.offsets.keep import GroupKeep
-    from kgtool.changes.reset.targets import GroupReset
 
-
-class GroupAdmin(Asking, Restoring, Cleaning):
+class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
     """A connection to one cluster; a context manager.
 
-    Safe to share between threads: calls are made one after the other. A forked process makes its
-    own connections. Nothing is sent before the first call. On a protected cluster changes take its
-    id as ``confirm``, and a policy holds here too (``POLICY_REFUSED``).
+    Threads can share it: calls are made one after the other. A forked process makes its own
+    connections. Nothing is sent before the first call. On a protected cluster changes take its id
+    as ``confirm``, and a policy holds here too (``POLICY_REFUSED``).
 
-    Changes are kept in the journal that ``history()`` and ``kgtool history`` show, and that
-    ``undo()`` and ``kgtool undo`` take back.
+    Changes are recorded in the journal that ``history()`` and ``kgtool history`` show, and that
+    ``undo()`` and ``kgtool undo`` revert.
 
     :param bootstrap_server: ``"host:port,…"``; without it, a context or the environment variable
         ``KGTOOL_BOOTSTRAP_SERVER`` has to name the cluster.
@@ -63,46 +66,33 @@ class GroupAdmin(Asking, Restoring, Cleaning):
     """
 
     def commit_offsets(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, int | CommittedOffset],
-        *,
-        create: bool = False,
-        force: bool = False,
-        dry_run: bool = False,
-    ) -> GroupReset:
+        self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset], *,
+        create: bool = False, force: bool = False, dry_run: bool = False,
+    ) -> GroupReset:  # fmt: skip
         """Set a group's offsets to exactly these; read back, each partition with its outcome.
 
-        An ``int`` keeps the metadata that is there and takes the leader epoch of the log; a
+        An ``int`` keeps the current metadata and takes the leader epoch of the log; a
         ``CommittedOffset`` brings its own. An offset outside of the log fails. The group must have
         no members (NON_EMPTY_GROUP, 68). Needs READ on the group and the topics.
 
-        :param create: make the group if it does not exist.
+        :param create: create the group if it does not exist.
         :param force: also where a transaction is pending.
         """
-        numbers = {at: targets.number(at, value) for at, value in offsets.items()}
+        numbers = {at: arguments.number(at, value) for at, value in offsets.items()}
         strategy = Strategy("from-file", offsets={group: numbers})
         request = ResetRequest((group,), strategy, None, create, force)
-        exact = partial(targets.exact, offsets=offsets)
+        exact = partial(arguments.exact, offsets=offsets)
         (done,) = self._reset("commit_offsets", request, refine=exact, dry_run=dry_run)
         return done
 
     def reset_offsets(
-        self,
-        groups: Iterable[str],
-        to: Goal | None = None,
-        *,
-        shift_by: int | None = None,
-        like: str | None = None,
-        topics: Topics | None = None,
-        create: bool = False,
-        force: bool = False,
-        all_or_nothing: bool = False,
-        dry_run: bool = False,
-    ) -> list[GroupReset]:
+        self, groups: Iterable[str], to: Goal | None = None, *, shift_by: int | None = None,
+        like: str | None = None, topics: Topics | None = None, create: bool = False,
+        force: bool = False, all_or_nothing: bool = False, dry_run: bool = False,
+    ) -> list[GroupReset]:  # fmt: skip
         """Reset groups that have no members, as ``kgtool reset-offsets --execute`` does.
 
-        Targets outside of the log are fitted into it; ``clamp`` in the row says so. What can't be
+        Targets outside of the log are clamped to it; ``clamp`` in the row says so. What can't be
         reset has its ``error``; the rest is done and read back.
 
         :param to: ``"earliest"``, ``"latest"``, ``"current"``, an offset, or a ``datetime`` (the
@@ -110,13 +100,13 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         :param shift_by: instead of ``to``: so many records forwards, or back.
         :param like: instead of ``to``: the offsets of another group.
         :param topics: only these (default: every partition with a committed offset).
-        :param all_or_nothing: reset nothing if one of the offsets can't be reset. What fails later
-            does not take back the rest.
+        :param all_or_nothing: reset nothing if one of the offsets can't be reset. A later failure
+            does not revert the rest.
         :raises UsageError: not exactly one of the three was given.
         """
-        strategy = targets.strategy(to, shift_by, like)
-        scope = None if topics is None else tuple(targets.specs(topics))
-        names = tuple(targets.names(groups))
+        strategy = arguments.strategy(to, shift_by, like)
+        scope = None if topics is None else tuple(arguments.specs(topics))
+        names = tuple(arguments.names(groups))
         request = ResetRequest(names, strategy, scope, create, force)
         return self._reset("reset_offsets", request, all_or_nothing=all_or_nothing, dry_run=dry_run)
 
@@ -124,9 +114,6 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         self, operation: str, request: ResetRequest, *, dry_run: bool, all_or_nothing: bool = False,
         refine: Callable[[list[GroupReset]], list[GroupReset]] = list,
     ) -> list[GroupReset]:  # fmt: skip
-        from kgtool.changes.plan_rows import settle
-        from kgtool.changes.reset.execute import execute_resets
-        from kgtool.changes.reset.plan import plan_resets
 
         force, create = request.force, request.can_create
         with self._call() as session, self._change(
@@ -138,12 +125,11 @@ class GroupAdmin(Asking, Restoring, Cleaning):
             plan = settle(refine(plan), all_or_nothing)
             if dry_run:
                 return plan
-            done = session.run(
-                execute_resets(
-                    session.cluster, plan, force=force, all_or_nothing=all_or_nothing,
-                    before_change=change.before,
-                )
+            resetting = execute_resets(
+                session.cluster, plan, force=force, all_or_nothing=all_or_nothing,
+                before_change=change.before,
             )  # fmt: skip
+            done = session.run(resetting)
             for group in done:
                 change.results(group.rows)
         return done
@@ -158,36 +144,32 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         groups with offsets that this login may not see. Where that can't be told, a
         ``UserWarning`` says what ``undo`` does not cover.
 
-        :param all_or_nothing: delete nothing if one of the groups can't be deleted. What fails
-            later does not take back the rest.
+        :param all_or_nothing: delete nothing if one of the groups can't be deleted. A later
+            failure does not revert the rest.
         """
-        from kgtool.changes.groups.delete import delete_groups, plan_deletions
-        from kgtool.changes.hidden import HiddenOffsets
-        from kgtool.changes.plan_rows import settle
-
-        names = targets.names(groups)
+        names = arguments.names(groups)
         with self._call() as session:
             hidden = HiddenOffsets(names, warn, refuse=not force)
+            plan = partial(
+                delete.plan_deletions, session.cluster, names, force=force, hidden=hidden
+            )
             if dry_run:
-                plan = plan_deletions(session.cluster, names, force=force, hidden=hidden)
-                return settle(session.run(plan).rows, all_or_nothing)
+                return settle(session.run(plan()).rows, all_or_nothing)
+
+            def count() -> tuple[Iterable[str], int]:
+                planned = session.run(plan())
+                return planned.agreed, planned.offsets
+
             with self._change(
                 session, "delete_groups", force=force, all_or_nothing=all_or_nothing
             ) as change:
                 change.lock(names)
-
-                def count() -> tuple[list[str], int]:
-                    looked = plan_deletions(session.cluster, names, force=force, hidden=hidden)
-                    plan = session.run(looked)
-                    return list(plan.agreed), plan.offsets
-
                 change.foresee(count)
-                return session.run(
-                    delete_groups(
-                        session.cluster, names, force=force, all_or_nothing=all_or_nothing,
-                        before_change=change.before, hidden=hidden, told=change.results,
-                    )
+                deleting = delete.delete_groups(
+                    session.cluster, names, force=force, all_or_nothing=all_or_nothing,
+                    before_change=change.before, hidden=hidden, told=change.results,
                 )  # fmt: skip
+                return session.run(deleting)
 
     def delete_offsets(
         self, group: str, topics: Topics, *, force: bool = False, all_or_nothing: bool = False,
@@ -199,81 +181,66 @@ class GroupAdmin(Asking, Restoring, Cleaning):
         DELETE on the group and READ on the topics.
 
         :param force: also where a transaction is pending, and in Connect groups.
-        :param all_or_nothing: delete nothing if one of the offsets can't be deleted. What fails
-            later does not take back the rest.
+        :param all_or_nothing: delete nothing if one of the offsets can't be deleted. A later
+            failure does not revert the rest.
         """
-        from kgtool.changes.offsets.delete import delete_offsets, plan_offset_deletions
-        from kgtool.changes.plan_rows import settle
-
-        requests = {group: targets.specs(topics)}
+        requests = {group: arguments.specs(topics)}
         with self._call() as session:
             if dry_run:
                 looked = plan_offset_deletions(session.cluster, requests, force=force)
-                (plan,) = settle([session.run(looked).results[group]], all_or_nothing)
-                return plan
+                return settle([session.run(looked).results[group]], all_or_nothing)[0]
             with self._change(
                 session, "delete_offsets", force=force, all_or_nothing=all_or_nothing
             ) as change:
                 change.lock([group])
-                done = session.run(
-                    delete_offsets(
-                        session.cluster,
-                        requests,
-                        force=force,
-                        all_or_nothing=all_or_nothing,
-                        before_change=change.before,
-                    )
-                )
-                change.results(done[group].rows)
-            return done[group]
+                deleting = delete_offsets(
+                    session.cluster, requests, force=force, all_or_nothing=all_or_nothing,
+                    before_change=change.before,
+                )  # fmt: skip
+                done = session.run(deleting)[group]
+                change.results(done.rows)
+            return done
 
     def alter_configs(
         self, group: str, changes: Mapping[str, str | None], *, dry_run: bool = False
     ) -> dict[str, ItemError | None]:
-        """Set configs of a group (None: let the broker's value hold); None where it is done.
+        """Set configs of a group (None: unset); return the error of each, None where it is set.
 
-        All of them are checked by the controller first; if one is refused, none is changed.
+        The controller checks all of them first; if one is refused, none is changed.
         Needs ALTER_CONFIGS on the group, and Kafka ≥ 4.0 (KIP-848).
 
-        :raises KgError: the configs that are there can't be read, so nothing was changed.
+        :raises KgError: the current configs can't be read; nothing was changed.
         """
-        from kgtool.changes.groups.config_plan import check, compare, make
-        from kgtool.changes.groups.configs import describe_group_configs
-
         with self._call() as session, self._change(session, "configs") as change:
             if not dry_run:
                 change.lock([group])
-            there = session.run(describe_group_configs(session.cluster, [group]))[group]
-            if isinstance(there, KgError):
-                raise there
-            unknown = [name for name in changes if name not in there]
-            if unknown:
-                raise UsageError(f"There is no config '{unknown[0]}' of groups.")
-            wanted = [compare(group, name, there, value) for name, value in changes.items()]
-            items = session.run(check(session.cluster, wanted))
+            now = session.run(describe_group_configs(session.cluster, [group]))[group]
+            if isinstance(now, KgError):
+                raise now
+            for name in changes:
+                if name not in now:
+                    raise UsageError(f"There is no config '{name}' of groups.")
+            wanted = [config_plan.compare(group, n, now, value) for n, value in changes.items()]
+            items = session.run(config_plan.check(session.cluster, wanted))
             if not (dry_run or any(item.error for item in items)):
-                items = make(session, change, items)
+                items = config_plan.make(session, change, items)
         return {item.name: item.error for item in items}
 
     def keep(
         self, groups: Iterable[str], *, join: bool = False, all_or_nothing: bool = False,
         dry_run: bool = False,
     ) -> list[GroupKeep]:  # fmt: skip
-        """Make committed offsets live for another full retention (``kgtool keep``).
+        """Keep committed offsets for another full retention (``kgtool keep``).
 
-        Offsets whose own time counts are committed again, unchanged: those of standalone
-        consumers and of KIP-848 groups (KIP-211). Times in the rows are ms since the epoch. Needs
-        READ on the groups, their topics and ``__consumer_offsets``.
+        Offsets whose clock runs from their commit are committed again, unchanged: those of
+        standalone consumers and of KIP-848 groups (KIP-211). Times in the rows are ms since the
+        epoch. Needs READ on the groups, their topics and ``__consumer_offsets``.
 
-        :param join: join and leave classic groups for which only the time counts since when they
-            are Empty.
-        :param all_or_nothing: keep nothing if one of the offsets can't be kept. What fails later
-            does not take back the rest.
+        :param join: join and leave classic groups whose clock runs from when they became Empty.
+        :param all_or_nothing: keep nothing if one of the offsets can't be kept. A later failure
+            does not revert the rest.
         """
-        from kgtool.changes.offsets.keep import journaled_keep, plan_keep
-        from kgtool.changes.plan_rows import open_rows, settle
-
-        names = targets.names(groups)
+        names = arguments.names(groups)
         with self._call() as session, self._change(
             session, "keep", join=join, all_or_nothing=all_or_nothing
         ) as change:  # fmt: skip
@@ -289,53 +256,40 @@ class GroupAdmin(Asking, Restoring, Cleaning):
             return session.run(keeping)
 
     def remove_members(
-        self,
-        group: str,
-        *,
-        instance_ids: Iterable[str] = (),
-        member_ids: Iterable[str] = (),
-        client_ids: Iterable[str] = (),
-        all_members: bool = False,
-        all_or_nothing: bool = False,
+        self, group: str, *, instance_ids: Iterable[str] = (), member_ids: Iterable[str] = (),
+        client_ids: Iterable[str] = (), all_members: bool = False, all_or_nothing: bool = False,
         dry_run: bool = False,
-    ) -> list[MemberRemoval]:
-        """Remove members from a group: stuck ones, and static ones gone (KIP-345, KIP-571).
+    ) -> list[MemberRemoval]:  # fmt: skip
+        """Remove members from a group: stuck ones, and departed static ones (KIP-345, KIP-571).
 
-        A client that lives joins again by itself. This can't be undone; the journal says who was
-        there. Needs READ on the group.
+        A running client rejoins by itself. This can't be undone; the journal lists the removed
+        members. Needs READ on the group.
 
         :param instance_ids: static members, by their ``group.instance.id``.
-        :param all_or_nothing: remove no one if one of them has left. What fails later does not
-            take back the rest.
+        :param all_or_nothing: remove no one if one of them has left. A later failure does not
+            revert the rest.
         :raises KgError: the group does not exist or is of a type whose members can't be removed;
             with ``all_or_nothing`` also: there is no such member.
         """
-        from kgtool.changes.groups.members import (
-            Choice,
-            journaled_removals,
-            missing,
-            plan_removals,
-        )
-
         choice = Choice(
-            tuple(targets.names(instance_ids, "instance_ids")),
-            tuple(targets.names(member_ids, "member_ids")),
-            tuple(targets.names(client_ids, "client_ids")), all_members,
+            tuple(arguments.names(instance_ids, "instance_ids")),
+            tuple(arguments.names(member_ids, "member_ids")),
+            tuple(arguments.names(client_ids, "client_ids")), all_members,
         )  # fmt: skip
         with self._call() as session, self._change(
             session, REMOVE_MEMBERS, all=all_members, all_or_nothing=all_or_nothing
         ) as change:  # fmt: skip
-            (plan,) = session.run(plan_removals(session.cluster, [group], choice))
+            (plan,) = session.run(members.plan_removals(session.cluster, [group], choice))
             problems = [plan.error] if plan.error is not None else []
             if all_or_nothing:
-                problems += missing(plan.description, choice)
+                problems += members.missing(plan.description, choice)
             for problem in problems:
                 raise KgError(problem.message, hint=problem.hint)
             if dry_run or not plan.rows:
                 return plan.rows
             change.lock([group])
             reason = f"kgtool: {self._reason}" if self._reason else "kgtool"
-            removing = journaled_removals(
+            removing = members.journaled_removals(
                 session.cluster, change, [plan], reason, all_or_nothing=all_or_nothing
             )
             (done,) = session.run(removing)

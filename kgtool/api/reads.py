@@ -1,14 +1,20 @@
-"""What ``GroupAdmin`` can find out: nothing here changes anything, but for a raw request."""
+"""The methods of ``GroupAdmin`` that read. Nothing here changes anything, except ``request``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from kgtool.api import targets
-from kgtool.api.connection import Connected
-from kgtool.api.targets import Topics
+from kgtool.api import arguments
+from kgtool.api.arguments import Topics
+from kgtool.api.connection import AdminConnection
+from kgtool.changes import raw_request as raw
+from kgtool.changes.explain import Explanation, explain_group
+from kgtool.changes.groups.configs import GroupConfig, describe_group_configs
+from kgtool.changes.policy import Guard
+from kgtool.client.cluster import Cluster
+from kgtool.client.ops import ANY, Operation
 from kgtool.clock import now_ms
 from kgtool.errors import KgError
 from kgtool.model import (
@@ -21,29 +27,32 @@ from kgtool.model import (
     TopicPartition,
     TopicSpec,
 )
+from kgtool.protocol.as_json import to_json
 from kgtool.protocol.codes import GROUP_ID_NOT_FOUND
 from kgtool.protocol.schema import changes
+from kgtool.queries.cluster.coordinators import Placement, locate_groups
+from kgtool.queries.doctor.examine import Ask, Diagnosis, diagnose
+from kgtool.queries.groups.describe import describe_groups
+from kgtool.queries.groups.list import list_groups
+from kgtool.queries.groups.share_and_streams import (
+    OtherGroup,
+    describe_other_groups,
+    describe_other_offsets,
+)
+from kgtool.queries.log.expiry import Expiry, Question, find_expiries
+from kgtool.queries.log.export import ExportDirectory, Exported, export
+from kgtool.queries.offsets.describe import describe_offsets
+from kgtool.queries.offsets.fetch import fetch_committed
+from kgtool.queries.peek import Place, Record, find_places, read_around
+from kgtool.retention.generated_names import family
 from kgtool.text import DAY_MS
-
-if TYPE_CHECKING:
-    from kgtool.changes.explain import Explanation
-    from kgtool.changes.groups.configs import GroupConfig
-    from kgtool.changes.raw_request import Answer
-    from kgtool.client.cluster import Cluster
-    from kgtool.client.ops import Operation
-    from kgtool.queries.cluster.coordinators import Placement
-    from kgtool.queries.doctor.examine import Diagnosis
-    from kgtool.queries.groups.share_and_streams import OtherGroup
-    from kgtool.queries.log.expiry import Expiry
-    from kgtool.queries.log.export import Exported
-    from kgtool.queries.peek import Record
 
 
 class Reply(NamedTuple):
-    """What a broker answered to a raw request, or to the part of it that was for it.
+    """A broker's answer to a raw request or to its part of one.
 
     ``broker`` is None where any broker was asked; one of ``response`` and ``error`` is None. Error
-    codes inside of a response are left as they are.
+    codes inside a response are left as they are.
     """
 
     broker: int | None
@@ -52,8 +61,8 @@ class Reply(NamedTuple):
     error: ItemError | None
 
 
-class Asking(Connected):
-    """The methods that ask."""
+class ReadMethods(AdminConnection):
+    """The methods that read."""
 
     def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> Listing:
         """Return the groups of all brokers, sorted by name, and the brokers that failed.
@@ -63,40 +72,34 @@ class Asking(Connected):
         :param states: only groups in these states (``"Empty"``, ``"Stable"``, …), in any case.
         :param types: only groups of these types: classic, consumer, share, streams.
         """
-        from kgtool.queries.groups.list import list_groups
-
-        wanted = targets.names(states, "states"), targets.names(types, "types")
+        wanted = arguments.names(states, "states"), arguments.names(types, "types")
         return self._run(list_groups(self._cluster, *wanted, complete=True))
 
     def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
         """Return type, state, epochs and members of groups of any type, each with its ``error``.
 
         A group that does not exist has error code 69 (GROUP_ID_NOT_FOUND). Members of share and
-        streams groups are there too; a streams member's assignment are its active tasks. Needs
+        streams groups are included; a streams member's assignment are its active tasks. Needs
         DESCRIBE on the groups (KIP-848, KIP-932, KIP-1071).
         """
-        return self._run(_describe(self._cluster, targets.names(groups)))
+        return self._run(_describe(self._cluster, arguments.names(groups)))
 
     def describe_offsets(
-        self,
-        groups: Iterable[str],
-        topics: Topics | None = None,
-        *,
-        time_lag: bool = False,
+        self, groups: Iterable[str], topics: Topics | None = None, *, time_lag: bool = False,
         committed: bool = False,
-    ) -> dict[str, GroupOffsets]:
-        """Return each group's partitions with committed offset, ends of the log and lag.
+    ) -> dict[str, GroupOffsets]:  # fmt: skip
+        """Return each group's partitions with committed offset, log start, log end and lag.
 
         The lag is in records, ``lag_ms`` in milliseconds. In share groups the offset is the start
         offset. A group that does not exist has it in ``description.error``.
 
         :param topics: only these.
-        :param time_lag: find the age of the first unread record too (reads one record each).
+        :param time_lag: also find the age of the first unread record (reads one record each).
         :param committed: lag against the last stable offset, which read_committed reads (KIP-98).
         """
-        specs = None if topics is None else targets.specs(topics)
+        specs = None if topics is None else arguments.specs(topics)
         clock = now_ms if time_lag else None
-        names = targets.names(groups)
+        names = arguments.names(groups)
         return self._run(_offsets(self._cluster, names, specs, committed=committed, clock=clock))
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset | KgError]:
@@ -107,15 +110,13 @@ class Asking(Connected):
 
         :raises KgError: the group's offsets can't be read.
         """
-        from kgtool.queries.offsets.fetch import fetch_committed
-
         found = self._run(fetch_committed(self._cluster, [group]))[group]
         if isinstance(found, KgError):
             raise found
         return found
 
     def expiry(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, Expiry]]:
-        """Say when each committed offset was written, and when and why it expires (KIP-211).
+        """Return when each committed offset was written, and when and why it expires (KIP-211).
 
         ``expires_at_ms`` is the earliest moment at which the broker may remove it; None: never as
         things stand, or unknown where ``rule`` is None too. Groups that do not exist are left out.
@@ -123,13 +124,11 @@ class Asking(Connected):
 
         :raises KgError: nothing could be found out.
         """
-        return self._run(_expiries(self._cluster, targets.names(groups), now_ms()))
+        return self._run(_expiries(self._cluster, arguments.names(groups), now_ms()))
 
     def coordinators(self, groups: Iterable[str]) -> dict[str, Placement]:
-        """Say where groups live: partition of ``__consumer_offsets``, leader, ISR, coordinator."""
-        from kgtool.queries.cluster.coordinators import locate_groups
-
-        found = self._run(locate_groups(self._cluster, targets.names(groups)))
+        """Return each group's partition of ``__consumer_offsets``, leader, ISR and coordinator."""
+        found = self._run(locate_groups(self._cluster, arguments.names(groups)))
         return {placement.group: placement for placement in found.placements}
 
     def configs(self, groups: Iterable[str]) -> dict[str, dict[str, GroupConfig] | KgError]:
@@ -137,54 +136,45 @@ class Asking(Connected):
 
         Needs DESCRIBE_CONFIGS on the groups, and Kafka ≥ 4.0.
         """
-        from kgtool.changes.groups.configs import describe_group_configs
-
-        return self._run(describe_group_configs(self._cluster, targets.names(groups)))
+        return self._run(describe_group_configs(self._cluster, arguments.names(groups)))
 
     def export(self, folder: str | Path) -> Exported:
         """Copy ``__consumer_offsets``, byte for byte, into a folder (``kgtool analyze`` reads it).
 
-        ``timeout_ms`` is the longest time without progress. An export that was interrupted is
-        finished. Needs READ on ``__consumer_offsets``.
+        ``timeout_ms`` is the longest time without progress. An interrupted export is finished.
+        Needs READ on ``__consumer_offsets``.
 
         :raises ConfigError: the folder holds something else.
         """
-        from kgtool.queries.log.export import ExportDirectory, export
-
         directory = ExportDirectory(Path(folder))
         with self._long_session() as session:
             return session.run(export(session.cluster, directory, now_ms()))
 
     def explain(self, group: str) -> Explanation:
-        """Say why a group is as it is (``kgtool explain``).
+        """Explain a group (``kgtool explain``).
 
         Who is a member and holds which topic, why it can't be deleted or reset, what expires when
         and by which rule (KIP-211), what the broker has removed, and which ACLs are missing. Times
         are ms since the epoch. What can't be found out is in ``errors``; a group that does not
         exist has it in ``description.error``.
         """
-        from kgtool.changes.explain import explain_group
-
         return self._run(explain_group(self._cluster, group, now_ms()))
 
     def doctor(
         self, groups: Iterable[str] | None = None, *, within_ms: int = 2 * DAY_MS
     ) -> Diagnosis:
-        """Find what is wrong with groups (``kgtool doctor``), the worst first.
+        """Find problems of groups (``kgtool doctor``), the worst first.
 
         Each finding has its ``kind``, ``severity`` (problem, warning or note), ``evidence``
-        (numbers; times in ms) and ``fix``, the words of a command line without those of the
-        connection. What may not be read is a finding of the kind ``denied``.
+        (numbers; times in ms) and ``fix``, a command line without connection options. What may not
+        be read is a finding of the kind ``denied``.
 
         :param groups: only these; default: all consumer groups, the brokers, and
             ``__consumer_offsets``.
         :param within_ms: warn of offsets that expire within so many ms.
         :raises KgError: no broker answered.
         """
-        from kgtool.queries.doctor.examine import Ask, diagnose
-        from kgtool.retention.generated_names import family
-
-        named = None if groups is None else targets.names(groups)
+        named = None if groups is None else arguments.names(groups)
         kinds: dict[str, str] = {}
         errors: list[ItemError] = []
         with self._lock:
@@ -193,103 +183,84 @@ class Asking(Connected):
                 errors = listing.errors
                 kinds = listing.consumer_groups
 
-            def made_up(name: str) -> str | None:  # what was asked for by name is no part of a pile
+            def generated_family(name: str) -> str | None:  # named groups are judged one by one
                 return None if named is not None else family(name)
 
-            asked = Ask(now_ms(), within_ms, named is None, made_up)
+            asked = Ask(now_ms(), within_ms, named is None, generated_family)
             found = self._run(diagnose(self._cluster, named or list(kinds), kinds, asked))
         return found._replace(errors=list(dict.fromkeys([*errors, *found.errors])))
 
     def peek(
-        self,
-        group: str,
-        topics: Topics | None = None,
-        *,
-        before: int = 0,
-        after: int = 1,
+        self, group: str, topics: Topics | None = None, *, before: int = 0, after: int = 1,
         committed_only: bool = False,
-    ) -> dict[TopicPartition, list[Record] | KgError]:
+    ) -> dict[TopicPartition, list[Record] | KgError]:  # fmt: skip
         """Return the records around a group's committed offsets, decompressed.
 
-        Without more arguments the one that each partition's consumer reads next; keys and values
-        are bytes, times ms since the epoch. The group does not notice. What can't be read is an
-        error in its place. Needs READ on the topics, and DESCRIBE on the group.
+        By default the one that each partition's consumer reads next. Keys and values are bytes,
+        times ms since the epoch. The group does not notice. What can't be read is an error in its
+        place. Needs READ on the topics, and DESCRIBE on the group.
 
         :param topics: only these (default: all with a committed offset).
         :param before: how many records before the committed offset.
         :param after: how many from it on.
         :param committed_only: without records of open or aborted transactions (KIP-98).
-        :raises UsageError: ``before`` or ``after`` is no whole number from 0 on.
+        :raises UsageError: ``before`` or ``after`` is not a whole number from 0 on.
         :raises KgError: the group has no committed offset, or they can't be read.
         """
-        from kgtool.queries.peek import Place, find_places, read_around
-
-        specs = [] if topics is None else targets.specs(topics)
-        before, after = targets.whole("before", before), targets.whole("after", after)
+        specs = [] if topics is None else arguments.specs(topics)
+        before, after = arguments.whole("before", before), arguments.whole("after", after)
         found: dict[TopicPartition, list[Record] | KgError] = {}
-
         with self._lock:
             for at, place in self._run(find_places(self._cluster, group, specs)).items():
                 if not isinstance(place, Place):
                     found[at] = place
                     continue
+                reading = read_around(
+                    self._cluster, place, before, after, committed_only=committed_only
+                )
                 try:
-                    found[at] = self._run(
-                        read_around(
-                            self._cluster, place, before, after, committed_only=committed_only
-                        )
-                    )
+                    found[at] = self._run(reading)
                 except KgError as error:
                     found[at] = error
         return found
 
     def request(
-        self,
-        api: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        version: int | None = None,
+        self, api: str, body: Mapping[str, Any] | None = None, *, version: int | None = None,
         broker: int | None = None,
-    ) -> list[Reply]:
+    ) -> list[Reply]:  # fmt: skip
         """Send one raw request; return the answers of the brokers it went to.
 
-        It goes to the coordinator, leader or controller that it is for by itself, in parts if need
-        be, and is sent once. There is no journal and no undo for what it changes: on a protected
-        cluster that takes ``confirm``, and a policy about groups refuses it.
+        It is routed to its coordinator, leader or controller, in parts if need be, and sent once.
+        There is no journal and no undo for what it changes: on a protected cluster that takes
+        ``confirm``, and a policy about groups refuses it.
 
         :param api: Kafka's name of it, as ``kgtool request --list`` shows them.
         :param body: names as in Kafka's message JSON, bytes in Base64; defaults are filled in.
         :param version: of the API (default: the highest that both sides speak).
         :param broker: the id of the broker to send it to, wherever it belongs.
         :raises UsageError: there is no such API, version or field, or a value is of another type.
-        :raises KgError: nobody could tell for whom it is.
+        :raises KgError: its broker can't be found.
         :raises PolicyRefused: it may not be made.
         """
-        from kgtool.changes import raw_request as raw
-        from kgtool.changes.policy import Guard
-        from kgtool.client.ops import ANY
-
         name = raw.find_api(api)
         raw.check_version(name, version)
         with self._call() as session:
-            cluster, cls = session.cluster, raw.schema_of(name)
             to = ANY if broker is None else broker
             if version is None:
-                version = session.run(raw.common_version(cluster, to, cls))
+                known = raw.common_version(session.cluster, to, raw.schema_of(name))
+                version = session.run(known)
             message = raw.make_request(name, version, body or {})
             parts = [raw.Part(to, message)]
             if broker is None:
-                parts = session.run(raw.route(cluster, message))
+                parts = session.run(raw.route(session.cluster, message))
             if changes(message):
                 session.connect()
                 Guard(session, self._origin("request")).check_unseen()
-            answers = session.run(raw.send_parts(cluster, parts, version))
-        return [_reply(one, version) for one in answers]
+            answers = session.run(raw.send_parts(session.cluster, parts, version))
+        return [_reply(answer, version) for answer in answers]
 
 
-def _reply(answer: Answer, version: int) -> Reply:
-    from kgtool.protocol.as_json import to_json
-
+def _reply(answer: raw.Answer, version: int) -> Reply:
     if isinstance(answer.reply, KgError):
         error = ItemError.of(answer.reply, Target(broker=answer.broker))
         return Reply(answer.broker, version, None, error)
@@ -298,8 +269,6 @@ def _reply(answer: Answer, version: int) -> Reply:
 
 def _describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupDescription]]:
     """Describe groups of any type."""
-    from kgtool.queries.groups.describe import describe_groups
-
     found = {one.group: one for one in (yield from describe_groups(cluster, groups))}
     for other in (yield from _others(cluster, found)):
         found[other.description.group] = other.description
@@ -308,31 +277,16 @@ def _describe(cluster: Cluster, groups: list[str]) -> Operation[dict[str, GroupD
 
 def _others(cluster: Cluster, found: Mapping[str, GroupDescription]) -> Operation[list[OtherGroup]]:
     """Find the share and streams groups among those that seem to be missing."""
-    from kgtool.queries.groups.share_and_streams import OtherGroup, describe_other_groups
-
-    missing = [
-        name
-        for name, one in found.items()
-        if one.error is not None and one.error.code == GROUP_ID_NOT_FOUND
-    ]
-    if not missing:
-        return []
-    others = yield from describe_other_groups(cluster, missing)
+    missing = [g for g, d in found.items() if d.error and d.error.code == GROUP_ID_NOT_FOUND]
+    others = (yield from describe_other_groups(cluster, missing)) if missing else {}
     return [other for other in others.values() if isinstance(other, OtherGroup)]
 
 
 def _offsets(
-    cluster: Cluster,
-    groups: list[str],
-    topics: list[TopicSpec] | None,
-    *,
-    committed: bool,
+    cluster: Cluster, groups: list[str], topics: list[TopicSpec] | None, *, committed: bool,
     clock: Callable[[], int] | None,
-) -> Operation[dict[str, GroupOffsets]]:
+) -> Operation[dict[str, GroupOffsets]]:  # fmt: skip
     """Describe the offsets of groups of any type."""
-    from kgtool.queries.groups.share_and_streams import describe_other_offsets
-    from kgtool.queries.offsets.describe import describe_offsets
-
     listed = yield from describe_offsets(cluster, groups, topics, committed=committed, clock=clock)
     found = {one.description.group: one for one in listed}
     others = yield from _others(cluster, {name: one.description for name, one in found.items()})
@@ -349,10 +303,6 @@ def _offsets(
 def _expiries(
     cluster: Cluster, groups: list[str], now_ms: int
 ) -> Operation[dict[str, dict[TopicPartition, Expiry]]]:
-    """Say of all committed offsets of groups when they expire."""
-    from kgtool.queries.log.expiry import Question, find_expiries
-    from kgtool.queries.offsets.fetch import fetch_committed
-
     described = yield from _describe(cluster, groups)
     committed = yield from fetch_committed(cluster, groups)
     questions = [

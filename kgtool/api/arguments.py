@@ -1,4 +1,4 @@
-"""The arguments of ``GroupAdmin`` as the operations of ``queries`` and ``changes`` take them."""
+"""Conversion of ``GroupAdmin`` 's arguments for the operations of ``queries`` and ``changes``."""
 
 from __future__ import annotations
 
