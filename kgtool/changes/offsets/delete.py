@@ -1,4 +1,4 @@
-"""Deleting committed offsets (KIP-496): per partition, of groups that may be alive."""
+"""Deleting committed offsets (KIP-496): per partition, also of groups with members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from kgtool.client.cluster import Cluster, fetch_metadata, unable
 from kgtool.client.ops import READING_SHARE, Operation, gather, within
 from kgtool.errors import KgError, NotDone
 from kgtool.model import (
-    CommittedOffset,
     GroupDescription,
     GroupOffsetDeletions,
     ItemError,
@@ -50,141 +49,131 @@ from kgtool.queries.offsets.fetch import Committed, fetch_selected, offsets_of
 from kgtool.queries.offsets.lag import LogEnds
 from kgtool.queries.offsets.list_offsets import log_ends
 
+Requests = Mapping[str, Sequence[TopicSpec]]
+Deletions = dict[str, GroupOffsetDeletions]
+
 
 class OffsetsPlan(NamedTuple):
-    """What would become of each group's offsets, and all that a table shows of it.
+    """The foreseen outcome of each group, and the offsets and member counts for the preview.
 
-    ``agreed`` is all that has to be kept until the change.
+    Only ``agreed`` has to be kept until the change.
     """
 
-    results: dict[str, GroupOffsetDeletions]
+    results: Deletions
     agreed: dict[str, Agreed]
     committed: dict[str, Committed]
     members: dict[str, int]
 
 
-class _Asked(NamedTuple):
-    """One group: what is to be deleted, what it is, and what it has."""
+class _Candidate(NamedTuple):
+    """A group whose offsets may be deleted.
 
-    group: str
-    partitions: list[TopicPartition]
-    unknown_topics: list[str]
+    ``settled``: rows decided before anything is sent; ``unknown``: rows of topics that were named
+    without partitions and can't be looked up.
+    """
+
     description: GroupDescription
+    partitions: list[TopicPartition]
     committed: Committed
-    refused: dict[TopicPartition, KgError]
-    """Partitions that are better left alone, and why."""
-    known: dict[TopicPartition, OffsetDeletion]
-    """Partitions whose outcome is known, as they were not agreed to, or as there is nothing."""
+    settled: dict[TopicPartition, OffsetDeletion]
+    unknown: list[OffsetDeletion]
+
+    @property
+    def group(self) -> str:
+        return self.description.group
 
     @property
     def open(self) -> list[TopicPartition]:
         """The partitions that the coordinator is asked to delete."""
-        return [p for p in self.partitions if p not in self.refused and p not in self.known]
+        return [at for at in self.partitions if at not in self.settled]
 
 
 def plan_offset_deletions(
-    cluster: Cluster,
-    requests: Mapping[str, Sequence[TopicSpec]],
-    *,
-    force: bool = False,
-    check: Check | None = None,
+    cluster: Cluster, requests: Requests, *, force: bool = False, check: Check | None = None
 ) -> Operation[OffsetsPlan]:
-    """Say what would become of committed offsets of groups, without doing anything.
+    """Foresee a deletion of committed offsets, without doing it.
 
     A topic without partitions means all that it has now, also at the time of the change.
     """
-    done, asked = yield from _judge(cluster, requests, None, force, check)
-    agreed: dict[str, Agreed] = {}
+    done, candidates = yield from _judge(cluster, requests, None, force, check)
+    done.update({group: _foresee(cluster, one) for group, one in candidates.items()})
+    committed = {group: one.committed for group, one in candidates.items()}
     explicit = {id(specs): _explicit(cluster, specs) for specs in requests.values()}
-    for group, item in asked.items():
-        done[group] = _foreseen(cluster, item)
+    agreed: dict[str, Agreed] = {}
     for group, specs in requests.items():
         rows = done[group].rows
-        status = {(row.topic, row.partition): row.status for row in rows}
-        partitions, _ = expand(cluster, specs)
-        found = asked[group].committed if group in asked else {}
-        digests = array("q", [_agreed_to(status.get(p), found.get(p)) for p in partitions])
+        known = [row for row in rows if row.partition is not None]
+        digests = array("q", [_agreed_digest(row, committed.get(group, {})) for row in known])
         unknown = [row for row in rows if row.partition is None]
         agreed[group] = Agreed(explicit[id(specs)], digests, unknown)
-    return OffsetsPlan(
-        {group: done[group] for group in requests},
-        agreed,
-        {group: item.committed for group, item in asked.items()},
-        {
-            group: len(item.description.members)
-            for group, item in asked.items()
-            if item.description.error is None and not item.description.is_empty
-        },
-    )
+    described = [one.description for one in candidates.values()]
+    members = {d.group: len(d.members) for d in described if d.error is None and not d.is_empty}
+    return OffsetsPlan({g: done[g] for g in requests}, agreed, committed, members)
 
 
 def ends_of(
     cluster: Cluster, partitions: Collection[TopicPartition]
 ) -> Operation[dict[TopicPartition, LogEnds]]:
-    """Return where logs end, for a plan's lags: not at the cost of the change's own time."""
+    """Return the ends of logs for a plan's lags, without using up the time of the change."""
     return (yield from within(log_ends(cluster, partitions, starts=False), 0.3))
 
 
 def delete_offsets(
-    cluster: Cluster,
-    requests: Mapping[str, Sequence[TopicSpec]],
-    *,
-    agreed: Mapping[str, Agreed] | None = None,
-    force: bool = False,
-    all_or_nothing: bool = False,
-    before_change: BeforeChange | None = None,
+    cluster: Cluster, requests: Requests, *, agreed: Mapping[str, Agreed] | None = None,
+    force: bool = False, all_or_nothing: bool = False, before_change: BeforeChange | None = None,
     check: Check | None = None,
-) -> Operation[dict[str, GroupOffsetDeletions]]:
+) -> Operation[Deletions]:  # fmt: skip
     """Delete committed offsets of groups; each partition has its own outcome.
 
-    The offsets are read first, so that "there was none" (which the broker reports as success) can
-    be told from "deleted", and what can't be read or is about to be changed by a transaction
-    (unless ``force``) is left alone. A topic without partitions means all that the topic has now.
+    The offsets are read first: "there was none" (which the broker reports as success) is told
+    from "deleted", and what can't be read or is about to be changed by a transaction (unless
+    ``force``) is left alone. A topic without partitions means all that the topic has now.
 
-    :param agreed: of a plan, for its groups: what has something else now is left alone.
+    :param agreed: from a plan: what has changed since is left alone.
     :param all_or_nothing: delete nothing if any of it must be left alone. Once deleting has begun,
-        what fails does not take back the rest.
+        a failure does not revert the rest.
     :param before_change: called with the images of what is about to be deleted.
-    :param check: says of a group, as it was just read, why it must be left alone after all; of
-        its offsets it sees those that were asked for.
+    :param check: called with each group as just read, and those of its offsets that were asked
+        for; returns why it must be left alone.
     """
-    done, asked = yield from _judge(cluster, requests, agreed, force, check)
+    done, candidates = yield from _judge(cluster, requests, agreed, force, check)
     if all_or_nothing:
-        foreseen = _all_foreseen(cluster, requests, done, asked, agreed)
+        foreseen = _foresee_all(cluster, requests, done, candidates, agreed)
         if any(map(has_failed, foreseen.values())):
             return {one.group: one for one in skip(foreseen.values())}
-    if any(item.open for item in asked.values()) and before_change is not None:
-        before_change((yield from _changes(cluster, list(asked.values()))))
-    wanted = {group: item.open for group, item in asked.items()}
-    had = {group: item.committed for group, item in asked.items()}
-    outcomes = yield from delete_partitions(cluster, wanted, had)
-    for group, item in asked.items():
-        done[group] = _outcome(cluster, item, outcomes[group])
+    going = {group: one.open for group, one in candidates.items()}
+    had = {group: one.committed for group, one in candidates.items()}
+    if any(going.values()) and before_change is not None:
+        values = [(one.description, offsets_of(one.committed, one.open))
+                  for one in candidates.values()]  # fmt: skip
+        images = yield from take_images(cluster, values)
+        before_change([GroupChange(image, dict.fromkeys(image.offsets)) for image in images])
+    answers = yield from delete_partitions(cluster, going, had)
+    for group, one in candidates.items():
+        done[group] = _outcome(one, answers[group])
     return _in_order(requests, done, agreed)
 
 
 def look_again(
-    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]],
-    agreed: Mapping[str, Agreed] | None, force: bool,
-) -> Operation[dict[str, GroupOffsetDeletions]]:  # fmt: skip
-    """Say what would become of committed offsets now, compared with the plan if there is one."""
-    done, asked = yield from _judge(cluster, requests, agreed, force, None)
-    return _all_foreseen(cluster, requests, done, asked, agreed)
+    cluster: Cluster, requests: Requests, agreed: Mapping[str, Agreed] | None, force: bool
+) -> Operation[Deletions]:
+    """Foresee the deletion as of now, compared with the plan if there is one."""
+    done, candidates = yield from _judge(cluster, requests, agreed, force, None)
+    return _foresee_all(cluster, requests, done, candidates, agreed)
 
 
-def _all_foreseen(
-    cluster: Cluster, groups: Iterable[str], done: Mapping[str, GroupOffsetDeletions],
-    asked: Mapping[str, _Asked], agreed: Mapping[str, Agreed] | None,
-) -> dict[str, GroupOffsetDeletions]:  # fmt: skip
-    foreseen = {group: _foreseen(cluster, item) for group, item in asked.items()}
+def _foresee_all(
+    cluster: Cluster, groups: Iterable[str], done: Deletions,
+    candidates: Mapping[str, _Candidate], agreed: Mapping[str, Agreed] | None,
+) -> Deletions:  # fmt: skip
+    foreseen = {group: _foresee(cluster, one) for group, one in candidates.items()}
     return _in_order(groups, {**done, **foreseen}, agreed)
 
 
 def _in_order(
-    groups: Iterable[str], done: Mapping[str, GroupOffsetDeletions],
-    agreed: Mapping[str, Agreed] | None,
-) -> dict[str, GroupOffsetDeletions]:  # fmt: skip
-    """Return the groups as they were asked for, with the topics that their plan could not find."""
+    groups: Iterable[str], done: Deletions, agreed: Mapping[str, Agreed] | None
+) -> Deletions:
+    """Return the groups in the order asked, with the topics that their plan could not find."""
     if agreed is None:
         return {group: done[group] for group in groups}
     return {
@@ -194,41 +183,37 @@ def _in_order(
 
 
 def _judge(
-    cluster: Cluster,
-    requests: Mapping[str, Sequence[TopicSpec]],
-    agreed: Mapping[str, Agreed] | None,
-    force: bool,
+    cluster: Cluster, requests: Requests, agreed: Mapping[str, Agreed] | None, force: bool,
     check: Check | None,
-) -> Operation[tuple[dict[str, GroupOffsetDeletions], dict[str, _Asked]]]:
-    """Sort groups into those of which nothing can be deleted, and those of which something may.
+) -> Operation[tuple[Deletions, dict[str, _Candidate]]]:  # fmt: skip
+    """Separate groups of which nothing can be deleted from the candidates.
 
-    The plan asks it, and the change asks it again of what it reads under the lock.
+    The one place that decides: for the plan, and again for the change under the lock.
     """
     if agreed is not None:
         requests = {group: agreed[group].specs for group in requests}
-    done: dict[str, GroupOffsetDeletions] = {}
-    asked: dict[str, _Asked] = {}
+    done: Deletions = {}
+    candidates: dict[str, _Candidate] = {}
     for description, committed, error in (yield from _read_all(cluster, requests, force)):
         group = description.group
-        partitions, lacking = expand(cluster, requests[group])
-        unknown = sorted(lacking)
+        partitions, missing = expand(cluster, requests[group])
+        unknown = [_failed_topic(group, topic, missing[topic]) for topic in sorted(missing)]
         problem = check(description, committed) if check is not None else None
         problem = problem or _refusal(description, committed, force) or error
         if problem is not None or isinstance(committed, KgError):
             assert problem is not None
             done[group] = _all_failed(group, partitions, unknown, problem)
             continue
-        refused = _refused(cluster, group, partitions, committed, force)
-        asked[group] = _Asked(
-            group, partitions, sorted(unknown), description, committed, refused, {}
-        )
+        one = candidates[group] = _Candidate(description, partitions, committed, {}, unknown)
+        for at, why in _refused(cluster, one, force).items():
+            one.settled[at] = _failed(one, at, why)
         if agreed is not None:
-            _leave_changed(cluster, asked[group], agreed[group])
-    return done, asked
+            _leave_changed(cluster, one, agreed[group].digests)
+    return done, candidates
 
 
 def _explicit(cluster: Cluster, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
-    """Name the partitions of topics as they are now, so that the change asks for no others."""
+    """Name the current partitions of topics, so that the change asks for no others."""
     return [
         spec if spec.partitions is not None
         else TopicSpec(spec.topic, tuple(cluster.topics[spec.topic].leaders))
@@ -236,88 +221,70 @@ def _explicit(cluster: Cluster, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
     ]  # fmt: skip
 
 
-def _agreed_to(status: str | None, value: CommittedOffset | KgError | None) -> int:
+def _agreed_digest(row: OffsetDeletion, committed: Committed) -> int:
     """Return what is kept of a row of the plan until the change."""
-    if status == "would-delete":
-        return value_digest(value)
-    return 0 if status == "no-offset" else FAILED
+    if row.status == "would-delete":
+        return value_digest(committed.get(TopicPartition(row.topic, row.partition or 0)))
+    return 0 if row.status == "no-offset" else FAILED
 
 
-def _leave_changed(cluster: Cluster, item: _Asked, agreed: Agreed) -> None:
-    """Ask only for what has the same offset as when the plan was shown."""
-    rows = _foreseen(cluster, item).rows
-    for partition, digest, row in zip(item.partitions, agreed.digests, rows, strict=False):
-        now = value_digest(item.committed.get(partition))
+def _leave_changed(cluster: Cluster, one: _Candidate, digests: Sequence[int]) -> None:
+    """Settle everything but the offsets that are as the plan has shown them."""
+    rows = _foresee(cluster, one).rows
+    for at, digest, row in zip(one.partitions, digests, rows, strict=False):
+        now = value_digest(one.committed.get(at))
         if now and now == digest:
             continue
         if row.status == "would-delete":
-            row = _failed(item, partition, NotDone() if digest == FAILED else CHANGED_SINCE)
-        item.known[partition] = row
+            row = _failed(one, at, NotDone() if digest == FAILED else CHANGED_SINCE)
+        one.settled[at] = row
 
 
 def _read_all(
-    cluster: Cluster, requests: Mapping[str, Sequence[TopicSpec]], force: bool
+    cluster: Cluster, requests: Requests, force: bool
 ) -> Operation[list[tuple[GroupDescription, Committed | KgError, ItemError | None]]]:
-    """Read what the groups are, what they have of the topics, and what their brokers can't do."""
+    """Read groups and their offsets of the topics, and what their coordinators can't do."""
     names = sorted({spec.topic for specs in requests.values() for spec in specs})
     both = gather([describe_with_type(cluster, list(requests)), fetch_metadata(cluster, names)])
     described, _ = yield from within(both, READING_SHARE)
     living = [d for d in described if _refusal(d, {}, force=True) is None]
     wanted = {d.group: expand(cluster, requests[d.group])[0] for d in living}
-    both = gather([fetch_selected(cluster, wanted), _too_old(cluster, living)])
+    homes = {d.group: d.coordinator.id for d in living if d.coordinator}
+    can_delete = unable(cluster, homes, offset_delete.Request)
+    both = gather([fetch_selected(cluster, wanted), can_delete])
     committed, too_old = yield from within(both, READING_SHARE)
+    errors = {group: ItemError.of(error, Target(group)) for group, error in too_old.items()}
     if not force:
-        able = {group: values for group, values in committed.items() if group not in too_old}
+        able = {group: values for group, values in committed.items() if group not in errors}
         yield from mark_pending(cluster, able)
-    return [(d, committed.get(d.group, {}), too_old.get(d.group)) for d in described]
+    return [(d, committed.get(d.group, {}), errors.get(d.group)) for d in described]
 
 
-def _too_old(
-    cluster: Cluster, groups: Sequence[GroupDescription]
-) -> Operation[dict[str, ItemError]]:
-    """Return the groups whose coordinator can't delete offsets, before anything is sent."""
-    homes = {d.group: d.coordinator.id for d in groups if d.coordinator}
-    lacks = yield from unable(cluster, homes, offset_delete.Request)
-    return {group: ItemError.of(error, Target(group=group)) for group, error in lacks.items()}
-
-
-def _refused(
-    cluster: Cluster,
-    group: str,
-    partitions: Sequence[TopicPartition],
-    committed: Committed,
-    force: bool,
-) -> dict[TopicPartition, KgError]:
-    pending = [] if force else pending_partitions(committed, partitions)
-    refused: dict[TopicPartition, KgError] = {p: pending_error(group) for p in pending}
-    for partition in partitions:
-        value = committed.get(partition)
+def _refused(cluster: Cluster, one: _Candidate, force: bool) -> dict[TopicPartition, KgError]:
+    """Return the partitions that are left alone, and why."""
+    pending = [] if force else pending_partitions(one.committed, one.partitions)
+    refused: dict[TopicPartition, KgError] = {at: pending_error(one.group) for at in pending}
+    for at in one.partitions:
+        value = one.committed.get(at)
         if isinstance(value, KgError):
-            refused[partition] = denied.explain(value, denied.DESCRIBE, topic=partition.topic)
-        elif value is None and (missing := _missing(cluster, partition)) is not None:
-            refused[partition] = missing
+            refused[at] = denied.explain(value, denied.DESCRIBE, topic=at.topic)
+        elif value is None and (missing := _missing(cluster, at)) is not None:
+            refused[at] = missing
     return refused
 
 
-def _missing(cluster: Cluster, partition: TopicPartition) -> KgError | None:
+def _missing(cluster: Cluster, at: TopicPartition) -> KgError | None:
     """Return why there is no such partition; None where there is one."""
-    topic = cluster.topics[partition.topic]
-    if topic.error is None and partition.partition in topic.leaders:
+    topic = cluster.topics[at.topic]
+    if topic.error is None and at.partition in topic.leaders:
         return None
     return topic.error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _changes(cluster: Cluster, asked: Sequence[_Asked]) -> Operation[list[GroupChange]]:
-    """Take images of the offsets that are about to go; where there is none, nothing can be lost."""
-    parts = [(i.description, offsets_of(i.committed, i.open)) for i in asked]
-    images = yield from take_images(cluster, parts)
-    return [GroupChange(image, dict.fromkeys(image.offsets)) for image in images]
 
 
 def _refusal(
     description: GroupDescription, committed: Committed | KgError, force: bool
 ) -> ItemError | None:
-    """Say why nothing of a group can be deleted, before anything is sent."""
+    """Return why nothing of a group can be deleted."""
     group, kind, error = description.group, description.protocol_type, description.error
     # A member's topic that may not be seen is no reason: the coordinator knows who subscribes.
     if error is not None and error.code != codes.TOPIC_AUTHORIZATION_FAILED:
@@ -333,67 +300,64 @@ def _refusal(
     return None
 
 
+# ---------------------------------------------------------------------------------------------
+# Rows
+
+
+def _foresee(cluster: Cluster, one: _Candidate) -> GroupOffsetDeletions:
+    """Return what the broker would answer, without asking it."""
+    rows = []
+    for at in one.partitions:
+        if at in one.settled:
+            rows.append(one.settled[at])
+            continue
+        outcome: int | KgError = _missing(cluster, at) or codes.NONE
+        if not outcome and any(is_held(member, at.topic) for member in one.description.members):
+            outcome = codes.GROUP_SUBSCRIBED_TO_TOPIC
+        rows.append(_row(one, at, outcome, "would-delete"))
+    return GroupOffsetDeletions(one.group, rows + one.unknown)
+
+
+def _outcome(one: _Candidate, answer: Any) -> GroupOffsetDeletions:
+    """Return the rows of a group after the coordinator's ``answer``."""
+    if isinstance(answer, KgError):
+        answer = denied.explain(answer, denied.DELETE_OFFSETS, group=one.group)
+        if not one.settled:
+            error = ItemError.of(answer, Target(group=one.group))
+            return _all_failed(one.group, one.partitions, one.unknown, error)
+        answer = dict.fromkeys(one.open, answer)
+    rows = {at: _row(one, at, outcome, "deleted") for at, outcome in answer.items()}
+    rows.update(one.settled)
+    return GroupOffsetDeletions(one.group, [rows[at] for at in sorted(rows)] + one.unknown)
+
+
 def _all_failed(
-    group: str, partitions: list[TopicPartition], unknown: list[str], error: ItemError
-) -> GroupOffsetDeletions:
-    rows = [OffsetDeletion(group, *p, error.status, error) for p in partitions]
-    rows += [OffsetDeletion(group, topic, None, error.status, error) for topic in unknown]
+    group: str, partitions: Iterable[TopicPartition], unknown: Iterable[OffsetDeletion],
+    error: ItemError,
+) -> GroupOffsetDeletions:  # fmt: skip
+    rows = [OffsetDeletion(group, *at, error.status, error) for at in partitions]
+    rows += [row._replace(status=error.status, error=error) for row in unknown]
     return GroupOffsetDeletions(group, rows, error)
 
 
-def _outcome(cluster: Cluster, item: _Asked, answer: Any) -> GroupOffsetDeletions:
-    if isinstance(answer, KgError):
-        answer = denied.explain(answer, denied.DELETE_OFFSETS, group=item.group)
-        if not item.known and not item.refused:
-            failure = ItemError.of(answer, Target(group=item.group))
-            return _all_failed(item.group, item.partitions, item.unknown_topics, failure)
-        answer = dict.fromkeys(item.open, answer)
-    found = {**answer, **item.refused}
-    rows = {at: _row(item, at, outcome, "deleted") for at, outcome in found.items()}
-    rows.update(item.known)
-    return _with_unknown(cluster, item, [rows[at] for at in sorted(rows)])
-
-
-def _foreseen(cluster: Cluster, item: _Asked) -> GroupOffsetDeletions:
-    """Say what the broker would answer, without asking it."""
-    rows = []
-    for at in item.partitions:
-        if at in item.known:
-            rows.append(item.known[at])
-            continue
-        outcome: int | KgError = item.refused.get(at) or _missing(cluster, at) or codes.NONE
-        if not outcome and any(is_held(member, at.topic) for member in item.description.members):
-            outcome = codes.GROUP_SUBSCRIBED_TO_TOPIC
-        rows.append(_row(item, at, outcome, "would-delete"))
-    return _with_unknown(cluster, item, rows)
-
-
 def _row(
-    item: _Asked, partition: TopicPartition, outcome: int | KgError, good: str
+    one: _Candidate, at: TopicPartition, outcome: int | KgError, success: str
 ) -> OffsetDeletion:
     if outcome:
-        return _failed(item, partition, outcome)
-    there = offsets_of(item.committed, [partition])
-    return OffsetDeletion(item.group, *partition, good if there else "no-offset")
+        return _failed(one, at, outcome)
+    had = offsets_of(one.committed, [at])
+    return OffsetDeletion(one.group, *at, success if had else "no-offset")
 
 
-def _failed(item: _Asked, partition: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
+def _failed(one: _Candidate, at: TopicPartition, outcome: int | KgError) -> OffsetDeletion:
     if isinstance(outcome, int):
-        hint = None
-        if outcome == codes.GROUP_SUBSCRIBED_TO_TOPIC:
-            hint = holders_hint(item.description, partition.topic)
+        is_subscribed = outcome == codes.GROUP_SUBSCRIBED_TO_TOPIC
+        hint = holders_hint(one.description, at.topic) if is_subscribed else None
         outcome = broker_error(outcome, hint=hint)
-    reason = denied.explain(outcome, denied.DELETE_OFFSETS, topic=partition.topic)
-    error = ItemError.of(reason, Target(item.group, *partition))
-    return OffsetDeletion(item.group, *partition, error.status, error)
+    reason = denied.explain(outcome, denied.DELETE_OFFSETS, topic=at.topic)
+    error = ItemError.of(reason, Target(one.group, *at))
+    return OffsetDeletion(one.group, *at, error.status, error)
 
 
-def _with_unknown(
-    cluster: Cluster, item: _Asked, rows: list[OffsetDeletion]
-) -> GroupOffsetDeletions:
-    """Add the topics that were named without partitions and can't be looked up."""
-    for topic in item.unknown_topics:
-        known = cluster.topics[topic].error or broker_error(codes.UNKNOWN_TOPIC_OR_PARTITION)
-        error = ItemError.of(known, Target(item.group, topic))
-        rows.append(OffsetDeletion(item.group, topic, None, "failed", error))
-    return GroupOffsetDeletions(item.group, rows)
+def _failed_topic(group: str, topic: str, error: KgError) -> OffsetDeletion:
+    return OffsetDeletion(group, topic, None, "failed", ItemError.of(error, Target(group, topic)))
