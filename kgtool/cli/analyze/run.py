@@ -204,7 +204,7 @@ def _put_summary(analysis: Any, output: Output, facts: dict[str, Any] | None) ->
     from kgtool.analysis.report.summary import summary
     from kgtool.cli.analyze.summary import WIDTH, Page, render
 
-    asks = analysis.wanted.scenarios not in ((), (as_it_was(analysis.basis),))
+    asks = analysis.options.scenarios not in ((), (as_it_was(analysis.basis),))
     facts = facts or summary(analysis, with_whatif=asks)
     facts["whatif"] = facts["whatif"] if asks else []
     output.row(facts)
