@@ -176,7 +176,7 @@ class Analysis:
         )  # fmt: skip
 
     def names(self) -> list[str]:
-        """The tables that can be had of what was options."""
+        """The tables that can be made by these options."""
         without: tuple[str, ...] = (
             () if self.options.scenarios else ("whatif", "whatif_families", "losses")
         )

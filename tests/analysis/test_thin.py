@@ -139,7 +139,7 @@ def check(folder: Path, log: Log, table: str, column: str) -> None:
     write(folder / "__consumer_offsets-0", log.entries, 0, random.Random(1))
     often = Scenario(SETS["4.1"], 60_000, 700)  # so that the decoder leaves them all
     ((partition, kinds, plan),) = partitions(folder, SETS["4.1"], (often,))
-    plan = plan._replace(wanted=plan.wanted._replace(gaps=True))
+    plan = plan._replace(options=plan.options._replace(gaps=True))
     own = compact.own_records(kinds.get(schema.KIND_GROUP, empty(schema.KIND_GROUP)))
     some = compact.thinned([kinds[schema.KIND_OFFSET]], own, plan)
     assert len(some) < len(kinds[schema.KIND_OFFSET])
