@@ -167,7 +167,7 @@ class GroupAdmin(ReadMethods, RestoreMethods, CleanupMethods):
                 change.foresee(count)
                 deleting = delete.delete_groups(
                     session.cluster, names, force=force, all_or_nothing=all_or_nothing,
-                    before_change=change.before, hidden=hidden, told=change.results,
+                    before_change=change.before, hidden=hidden, on_rows=change.results,
                 )  # fmt: skip
                 return session.run(deleting)
 

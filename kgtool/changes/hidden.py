@@ -21,27 +21,25 @@ from kgtool.queries.cluster.offsets_partition import TOPIC
 from kgtool.queries.log.reader import LogReader, Stretch
 from kgtool.text import counted
 
-Stretches = dict[str, "Stretch | KgError"]
-
 _TOPIC_TYPE, _LITERAL, _ANY_PERMISSION, _READ = 2, 3, 1, 3
 """``ResourceType``, ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""
 
 
-class Unseen(NamedTuple):
-    """The offsets of a group that this login may not see.
+class Hidden(NamedTuple):
+    """The hidden offsets of a group.
 
-    ``topics``: how many of each topic. ``blind``: why it is unknown whether there are any.
+    ``topics``: how many of each topic. ``error``: why it is unknown whether there are any.
     """
 
     topics: Mapping[str, int] = {}
-    blind: KgError | None = None
+    error: KgError | None = None
 
 
 class HiddenOffsets:
-    """Looks for hidden offsets of groups; a run reads each partition of the log once.
+    """Finds hidden offsets of groups; a run reads each partition of the log once.
 
-    :param groups: all groups that will ever be looked at.
-    :param say: told what undo will not restore.
+    :param groups: all groups that will ever be searched.
+    :param say: called with warnings of what undo will not restore.
     :param refuse: whether a group with hidden offsets is left alone.
     :param is_long: whether reading the log may take its time, as long as it makes progress.
     """
@@ -50,71 +48,77 @@ class HiddenOffsets:
         self, groups: Iterable[str], say: Callable[[str], None] | None = None, *,
         refuse: bool = True, is_long: bool = True,
     ) -> None:  # fmt: skip
-        self.found: dict[str, Unseen] = {}
-        """What all looks have found, by group; groups without anything hidden are left out."""
+        self.found: dict[str, Hidden] = {}
+        """The results of all searches, by group; groups without anything hidden are left out."""
         self._say = say
         self._refuse = refuse
         self._is_long = is_long
-        self._guarded: dict[int, bool] = {}
+        self._authorizers: dict[int, bool] = {}
         self._visible: set[str] = set()
         self._reader = LogReader(groups, None, wants=lambda topic: topic not in self._visible)
 
-    def look(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
-        """Add to ``found`` what is hidden of some of the groups now."""
-        yield from self.find_guards(cluster, groups)
+    def search(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
+        """Update ``found`` for some of the groups."""
+        yield from self.find_authorizers(cluster, groups)
         for group in groups:
             self.found.pop(group, None)
         # A group without a coordinator fails by itself.
-        names = [g for g in groups if self._guarded.get(cluster.coordinators.get(g, -1), False)]
+        names = [g for g in groups if self._authorizers.get(cluster.coordinators.get(g, -1), False)]
         if not names:
             return
         read = self._read(cluster, names)
         read = long(read) if self._is_long else within(read, READING_SHARE)
-        looked = yield from read
-        if isinstance(looked, KgError):
-            self.found.update({group: Unseen(blind=looked) for group in names})
+        try:
+            stretches, counts = yield from read
+        except KgError as error:
+            self.found.update({group: Hidden(error=error) for group in names})
             return
-        stretches, counts = looked
         for group in names:
             stretch = stretches[group]
             if isinstance(stretch, KgError):
-                self.found[group] = Unseen(blind=_denied(stretch))
+                self.found[group] = Hidden(error=_explain_denied(stretch))
                 continue
             hidden = {t: n for t, n in counts[group].items() if _is_denied(cluster.topics[t].error)}
             if hidden:
-                self.found[group] = Unseen(hidden)
+                self.found[group] = Hidden(hidden)
 
     def _read(
         self, cluster: Cluster, names: Sequence[str]
-    ) -> Operation[tuple[Stretches, dict[str, Mapping[str, int]]] | KgError]:
-        """Return what the log has of groups and the counts by topic, or why it can't be read."""
-        try:
-            if not self._visible:  # the topics that this login may describe
-                request = metadata.Request(topics=None, allow_auto_topic_creation=False)
-                reply = yield from call_any(request)
-                if isinstance(reply, KgError):
-                    return reply
-                self._visible = {row.name for row in reply.topics}
-            stretches = yield from self._reader.read(cluster, names)
-            counts = _counts(stretches)
-            topics = sorted({topic for count in counts.values() for topic in count})
-            if topics:
-                yield from fetch_metadata(cluster, topics)
-        except KgError as error:
-            return error
+    ) -> Operation[tuple[dict[str, Stretch | KgError], dict[str, Mapping[str, int]]]]:
+        """Return the log of groups, and the counts of their offsets by topic."""
+        if not self._visible:  # the topics that this login may describe
+            request = metadata.Request(topics=None, allow_auto_topic_creation=False)
+            reply = yield from call_any(request)
+            if isinstance(reply, KgError):
+                raise reply
+            self._visible = {row.name for row in reply.topics}
+        stretches = yield from self._reader.read(cluster, names)
+        counts = _counts(stretches)
+        topics = sorted({topic for count in counts.values() for topic in count})
+        if topics:
+            yield from fetch_metadata(cluster, topics)
         return stretches, counts
 
-    def find_guards(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
-        """Ask the coordinators of groups, each once, whether they have an authorizer."""
+    def find_authorizers(self, cluster: Cluster, groups: Sequence[str]) -> Operation[None]:
+        """Ask the coordinators of groups, each once, whether they have an authorizer.
+
+        The request is small; a login that may not ask, or a broker that does not answer it, may
+        hide offsets.
+        """
         located = yield from find_coordinators(cluster, groups)
         brokers = {node for node in located.values() if isinstance(node, int)}
-        asked = sorted(brokers - set(self._guarded))
-        replies = yield from pipelined([Call(broker, _acls()) for broker in asked])
-        self._guarded.update(zip(asked, map(_has_authorizer, replies), strict=True))
+        asked = sorted(brokers - set(self._authorizers))
+        request = describe_acls.Request(
+            resource_type_filter=_TOPIC_TYPE, resource_name_filter=TOPIC,
+            pattern_type_filter=_LITERAL, principal_filter=None, host_filter=None,
+            operation=_READ, permission_type=_ANY_PERMISSION,
+        )  # fmt: skip
+        replies = yield from pipelined([Call(broker, request) for broker in asked])
+        self._authorizers.update(zip(asked, map(_has_authorizer, replies), strict=True))
 
     def refusal(self, group: str) -> ItemError | None:
-        """Return why a group must be left alone; None where it may go."""
-        topics = self.found.get(group, Unseen()).topics
+        """Return why a group must be left alone; None where it may be deleted."""
+        topics = self.found.get(group, Hidden()).topics
         if not topics or not self._refuse:
             return None
         first = next(iter(topics))
@@ -125,18 +129,18 @@ class HiddenOffsets:
             f"{_needs(topics)}, or --force to delete them permanently.",
         )  # fmt: skip
 
-    def tell(self, groups: Iterable[str]) -> None:
-        """Say what undo will not restore of groups that are deleted all the same."""
+    def warn(self, groups: Iterable[str]) -> None:
+        """Say what undo will not restore of groups that are deleted anyway."""
         if self._say is None:
             return
         found = {group: self.found[group] for group in groups if group in self.found}
-        for group, unseen in found.items():
-            if unseen.topics:
+        for group, hidden in found.items():
+            if hidden.topics:
                 self._say(
-                    f"Warning: group '{group}': {_listed(unseen.topics)} does not come back with "
-                    f"undo: this login may not see it. {_needs(unseen.topics)}."
+                    f"Warning: group '{group}': {_listed(hidden.topics)} does not come back with "
+                    f"undo: this login may not see it. {_needs(hidden.topics)}."
                 )
-        blind = [(group, unseen.blind) for group, unseen in found.items() if unseen.blind]
+        blind = [(group, hidden.error) for group, hidden in found.items() if hidden.error]
         if blind:
             (first, why), rest = blind[0], len(blind) - 1
             more = f" and {counted(rest, 'more group')}" if rest else ""
@@ -146,27 +150,18 @@ class HiddenOffsets:
                 + (f" {why.hint}" if why.hint else "")
             )
 
-    def marked(self, change: GroupChange) -> GroupChange:
-        """Return a change with what its image lacks, for the journal."""
-        unseen = self.found.get(change.image.group, Unseen())
-        return change._replace(is_blind=unseen.blind is not None, hidden=unseen.topics or None)
+    def mark(self, change: GroupChange) -> GroupChange:
+        """Note in a change, for the journal, what its image lacks."""
+        hidden = self.found.get(change.image.group, Hidden())
+        is_blind = hidden.error is not None
+        return change._replace(is_blind=is_blind, hidden=hidden.topics or None)
 
     def is_blind(self, group: str) -> bool:
-        """Whether nobody can tell what undo would not restore of a group."""
-        return self.found.get(group, Unseen()).blind is not None
-
-
-def _acls() -> describe_acls.Request:
-    """Ask for something small: what matters is whether there is an authorizer at all."""
-    return describe_acls.Request(
-        resource_type_filter=_TOPIC_TYPE, resource_name_filter=TOPIC,
-        pattern_type_filter=_LITERAL, principal_filter=None, host_filter=None,
-        operation=_READ, permission_type=_ANY_PERMISSION,
-    )  # fmt: skip
+        """Whether a group may have hidden offsets, and the search has failed."""
+        return self.found.get(group, Hidden()).error is not None
 
 
 def _has_authorizer(reply: Any) -> bool:
-    """Judge an answer; a login that may not ask, or a broker that can't tell, may hide things."""
     return isinstance(reply, KgError) or bool(reply.error_code != codes.SECURITY_DISABLED)
 
 
@@ -181,8 +176,7 @@ def _is_denied(error: KgError | None) -> bool:
     return error is not None and error.code == codes.TOPIC_AUTHORIZATION_FAILED
 
 
-def _denied(error: KgError) -> KgError:
-    """Name the ACL that reading the log takes."""
+def _explain_denied(error: KgError) -> KgError:
     if not _is_denied(error):
         return error
     hint = f"It needs the ACL operation READ on topic {TOPIC}."

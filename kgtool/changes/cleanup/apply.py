@@ -156,8 +156,8 @@ class Run:
             return
         self.say(f"Warning: {_blind(errors[0]).message}")
         whole = [item.group for item in items if item.action != DELETE_OFFSETS]
-        self.session.run(self.hidden.look(cluster, whole))
-        self.hidden.tell(filter(self.hidden.is_blind, whole))
+        self.session.run(self.hidden.search(cluster, whole))
+        self.hidden.warn(filter(self.hidden.is_blind, whole))
 
     def look(self, items: Sequence[PlanItem]) -> list[Result]:
         """Say what would be done with some items, each of another group."""

@@ -30,17 +30,16 @@ from kgtool.queries.offsets.adaptive_batches import AdaptiveBatches
 from kgtool.queries.offsets.fetch import Committed, fetch_committed, offsets_of
 from kgtool.text import counted
 
-Told = Callable[[Sequence[GroupDeletion]], None]
+OnRows = Callable[[Sequence[GroupDeletion]], None]
 """Called with the rows of each wave as soon as they are known."""
 
 
-Pending = Mapping[str, "Committed | KgError"]
-
-
 class DeletionPlan(NamedTuple):
-    """What would be deleted, in the order asked; ``agreed``: a digest of what each group that
-    would go has, as it was when the plan was shown; ``offsets``: how many go with them;
-    ``has_share``: whether a share group would go."""
+    """The foreseen outcome of a deletion, in the order asked.
+
+    ``agreed``: a digest of the offsets of each group that would go; ``offsets``: how many go with
+    them; ``has_share``: whether a share group would go.
+    """
 
     rows: list[GroupDeletion]
     agreed: Mapping[str, int]
@@ -49,7 +48,7 @@ class DeletionPlan(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """What decides, besides the group itself, whether it may go."""
+    """The arguments that decide whether a group may go."""
 
     force: bool
     check: Check | None
@@ -57,8 +56,8 @@ class _Rules(NamedTuple):
     agreed: Mapping[str, int] | None = None
 
 
-class _Seen(NamedTuple):
-    """The groups of one wave as they are now, and those that must not be deleted."""
+class _Wave(NamedTuple):
+    """The groups of one wave as just read, and those that must not be deleted."""
 
     described: list[GroupDescription]
     committed: dict[str, Committed | KgError]
@@ -72,20 +71,27 @@ class _Seen(NamedTuple):
     def offsets(self) -> int:
         return sum(len(found) for found in self.committed.values() if isinstance(found, dict))
 
+    def had(self, group: str) -> Committed:
+        found = self.committed[group]
+        return found if isinstance(found, dict) else {}
+
+    def rows(self, groups: Sequence[str]) -> list[GroupDeletion]:
+        """Return the rows as foreseen, before anything is sent."""
+        rows = (GroupDeletion(group, "would-delete") for group in groups)
+        return [
+            failed(row, self.refused[row.group]) if row.group in self.refused else row
+            for row in rows
+        ]
+
 
 def plan_deletions(
-    cluster: Cluster,
-    groups: Sequence[str],
-    *,
-    agreed: Mapping[str, int] | None = None,
-    force: bool = False,
-    check: Check | None = None,
-    hidden: HiddenOffsets | None = None,
-    told: Told | None = None,
-) -> Operation[DeletionPlan]:
-    """Say of groups whether they can be deleted, without doing it.
+    cluster: Cluster, groups: Sequence[str], *, agreed: Mapping[str, int] | None = None,
+    force: bool = False, check: Check | None = None, hidden: HiddenOffsets | None = None,
+    on_rows: OnRows | None = None,
+) -> Operation[DeletionPlan]:  # fmt: skip
+    """Foresee a deletion of groups, without doing it.
 
-    :param agreed: of an earlier plan: a group that has something else now can't.
+    :param agreed: from an earlier plan: a group that has changed since can't be deleted.
     """
     rules = _Rules(force, check, hidden or HiddenOffsets(groups, refuse=not force), agreed)
     rows: list[GroupDeletion] = []
@@ -93,43 +99,37 @@ def plan_deletions(
     offsets, has_share = 0, False
     waves = AdaptiveBatches(list(dict.fromkeys(groups)))
     while names := waves.next():
-        seen = yield from _look(cluster, names, rules)
-        waves.learn(len(names), seen.offsets)
-        digests.update({one.group: group_digest(seen.committed[one.group]) for one in seen.good})
-        offsets += sum(len(offsets_of(seen.committed[one.group])) for one in seen.good)
-        has_share |= any(one.type == "share" for one in seen.good)
-        found = _foreseen(names, seen)
+        wave = yield from _read(cluster, names, rules)
+        waves.learn(len(names), wave.offsets)
+        digests.update({one.group: group_digest(wave.committed[one.group]) for one in wave.good})
+        offsets += sum(len(offsets_of(wave.committed[one.group])) for one in wave.good)
+        has_share |= any(one.type == "share" for one in wave.good)
+        found = wave.rows(names)
         rows += found
-        if told is not None:
-            told(found)
+        if on_rows is not None:
+            on_rows(found)
     return DeletionPlan(rows, digests, offsets, has_share)
 
 
 def delete_groups(
-    cluster: Cluster,
-    groups: Sequence[str],
-    *,
-    agreed: Mapping[str, int] | None = None,
-    force: bool = False,
-    all_or_nothing: bool = False,
-    before_change: BeforeChange | None = None,
-    check: Check | None = None,
-    hidden: HiddenOffsets | None = None,
-    told: Told | None = None,
-) -> Operation[list[GroupDeletion]]:
+    cluster: Cluster, groups: Sequence[str], *, agreed: Mapping[str, int] | None = None,
+    force: bool = False, all_or_nothing: bool = False, before_change: BeforeChange | None = None,
+    check: Check | None = None, hidden: HiddenOffsets | None = None,
+    on_rows: OnRows | None = None,
+) -> Operation[list[GroupDeletion]]:  # fmt: skip
     """Delete groups, each with its own outcome, in the order asked.
 
-    What exists is looked at first: DeleteGroups itself is type-blind and would delete a share,
-    streams or Connect group that happens to be empty. ``force`` deletes those too, and groups
-    whose offsets a pending transaction is about to change.
+    Groups are read first: DeleteGroups itself is type-blind and would delete a share, streams or
+    Connect group that happens to be empty. ``force`` deletes those too, and groups whose offsets a
+    pending transaction is about to change.
 
-    :param agreed: of a plan: a group that has something else now is left alone.
+    :param agreed: from a plan: a group that has changed since is left alone.
     :param all_or_nothing: delete nothing if any of the groups must be left alone. Once deleting has
-        begun, what fails does not take back the rest.
+        begun, a failure does not revert the rest.
     :param before_change: called with the images of the groups of a wave that are about to go.
-    :param check: says of a group, as it was just read, why it must be left alone after all.
-    :param hidden: looks for offsets that this login may not see, and tells of those that go with
-        a group; groups that have some are left alone, by default unless ``force``.
+    :param check: called with each group as just read; returns why it must be left alone.
+    :param hidden: finds offsets that this login may not see, and warns of those that go with a
+        group; groups that have some are left alone, by default unless ``force``.
     """
     hidden = hidden or HiddenOffsets(groups, refuse=not force)
     rules = _Rules(force, check, hidden, agreed)
@@ -142,36 +142,28 @@ def delete_groups(
         )
         if any(map(has_failed, foreseen.rows)):
             rows = skip(foreseen.rows)
-            if told is not None:
-                told(rows)
+            if on_rows is not None:
+                on_rows(rows)
             return rows
     while names := waves.next():
-        seen = yield from _look(cluster, names, rules)
-        waves.learn(len(names), seen.offsets)
-        found = settle(_foreseen(names, seen), all_or_nothing)
+        wave = yield from _read(cluster, names, rules)
+        waves.learn(len(names), wave.offsets)
+        found = settle(wave.rows(names), all_or_nothing)
         going = {row.group for row in found if row.is_open}
-        good = [one for one in seen.described if one.group in going]
+        good = [one for one in wave.described if one.group in going]
         if good and before_change is not None:
-            # Share groups keep their offsets elsewhere: there is nothing to put back from here.
-            had = [(d, offsets_of(_had(d, seen) if d.type != "share" else {})) for d in good]
+            # Share groups keep their offsets elsewhere: nothing can be restored from here.
+            had = [(d, offsets_of(wave.had(d.group) if d.type != "share" else {})) for d in good]
             images = yield from take_images(cluster, had)
             changes = [GroupChange(image, dict.fromkeys(image.offsets), True) for image in images]
-            hidden.tell(one.group for one in good)
-            before_change(list(map(hidden.marked, changes)))
-        answers = yield from send_deletions(cluster, {d.group: _had(d, seen) for d in good})
+            hidden.warn(one.group for one in good)
+            before_change(list(map(hidden.mark, changes)))
+        answers = yield from send_deletions(cluster, {d.group: wave.had(d.group) for d in good})
         found = [_done(row, answers) if row.is_open else row for row in found]
         rows += found
-        if told is not None:
-            told(found)
+        if on_rows is not None:
+            on_rows(found)
     return rows
-
-
-def _foreseen(groups: Sequence[str], seen: _Seen) -> list[GroupDeletion]:
-    """Return the rows of a wave as they are before anything is sent."""
-    rows = (GroupDeletion(group, "would-delete") for group in groups)
-    return [
-        failed(row, seen.refused[row.group]) if row.group in seen.refused else row for row in rows
-    ]
 
 
 def _done(row: GroupDeletion, answers: Answers) -> GroupDeletion:
@@ -181,114 +173,89 @@ def _done(row: GroupDeletion, answers: Answers) -> GroupDeletion:
     return failed(row, ItemError.of(error, Target(group=row.group)))
 
 
-def _look(cluster: Cluster, groups: Sequence[str], rules: _Rules) -> Operation[_Seen]:
-    """Read what the groups are and have, and judge them, also by the plan that was shown."""
+def _read(cluster: Cluster, groups: Sequence[str], rules: _Rules) -> Operation[_Wave]:
+    """Read groups and judge them, also by the plan that was shown."""
     reads = [
         describe_with_type(cluster, groups),
         fetch_committed(cluster, groups),
-        rules.hidden.find_guards(cluster, groups),
-        *([] if rules.force else [_pending_of(cluster, groups)]),
+        rules.hidden.find_authorizers(cluster, groups),
+        *([] if rules.force else [_read_pending(cluster, groups)]),
     ]
     # Side by side: a broker that does not answer costs its time once.
-    described, committed, _, *first = yield from within(gather(reads), READING_SHARE)
-    seen = _Seen(described, committed, {})
-    yield from _judge(cluster, seen, rules, *first)
+    described, committed, _, *pending = yield from within(gather(reads), READING_SHARE)
+    wave = _Wave(described, committed, {})
+    yield from _judge(cluster, wave, rules, *pending)
     if rules.agreed is not None:
-        seen.refused.update(_moved(seen, rules.agreed))
-    return seen
+        for one in wave.good:
+            if rules.agreed.get(one.group) != group_digest(committed[one.group]):
+                wave.refused[one.group] = _changed_since(one.group)
+    return wave
 
 
-def _pending_of(
+def _read_pending(
     cluster: Cluster, groups: Sequence[str]
 ) -> Operation[dict[str, Committed | KgError]]:
-    """Return what the offsets of groups do not show: first commits, and all before Kafka 2.5."""
+    """Return pending commits that OffsetFetch does not show: first ones, and all before 2.5."""
     found = yield from first_commits(cluster, groups)
     return {**found, **(yield from pending_in_log(cluster, groups))}
 
 
 def _judge(
-    cluster: Cluster, seen: _Seen, rules: _Rules, pending: Pending | None = None
-) -> Operation[None]:
-    """Add the groups that must not be deleted, and why; ``pending``: their ``_pending_of``.
+    cluster: Cluster, wave: _Wave, rules: _Rules,
+    pending: Mapping[str, Committed | KgError] | None = None,
+) -> Operation[None]:  # fmt: skip
+    """Add the groups that must not be deleted, and why; ``pending``: of ``_read_pending``.
 
-    The one place that decides: the plan asks it, and the change asks it again of what it reads
-    under the lock.
+    The one place that decides: for the plan, and again for the change under the lock.
     """
-    for one in seen.described:
-        found = seen.committed[one.group]
+    for one in wave.described:
+        found = wave.committed[one.group]
         problem = rules.check(one, found) if rules.check is not None else None
         problem = problem or _undeletable(one, rules.force) or _unread(one, found)
         if problem is not None:
-            seen.refused[one.group] = problem
-    homes = {one.group: one.coordinator.id for one in seen.good if one.coordinator}
-    lacks = yield from unable(cluster, homes, delete_groups_api.Request)
-    seen.refused.update({g: ItemError.of(why, Target(group=g)) for g, why in lacks.items()})
-    bare = [one for one in seen.good if not seen.committed[one.group]]
-    seen.refused.update((yield from unlisted(bare)))
-    yield from rules.hidden.look(cluster, [one.group for one in seen.good])
-    for one in seen.good:
-        hidden = rules.hidden.refusal(one.group)
-        if hidden is not None:
-            seen.refused[one.group] = hidden
-    if pending is not None:
-        seen.refused.update(_pending(seen, pending))
-
-
-def _pending(seen: _Seen, first: Pending) -> dict[str, ItemError]:
-    """Return the groups whose offsets a transaction is about to change."""
-    found: dict[str, ItemError] = {}
-    for one in seen.good:
-        pending = first.get(one.group, {})
-        if isinstance(pending, KgError):
-            found[one.group] = _unasked(one.group, pending)
-            continue
-        problem = pending_transaction(one.group, {**_had(one, seen), **pending})
+            wave.refused[one.group] = problem
+    homes = {one.group: one.coordinator.id for one in wave.good if one.coordinator}
+    too_old = yield from unable(cluster, homes, delete_groups_api.Request)
+    wave.refused.update({g: ItemError.of(why, Target(group=g)) for g, why in too_old.items()})
+    bare = [one for one in wave.good if not wave.committed[one.group]]
+    wave.refused.update((yield from unlisted(bare)))
+    yield from rules.hidden.search(cluster, [one.group for one in wave.good])
+    for one in wave.good:
+        problem = rules.hidden.refusal(one.group)
+        if problem is None and pending is not None:
+            problem = _pending(one.group, wave.had(one.group), pending.get(one.group, {}))
         if problem is not None:
-            found[one.group] = problem
-    return found
+            wave.refused[one.group] = problem
+
+
+def _pending(group: str, had: Committed, pending: Committed | KgError) -> ItemError | None:
+    """Refuse a group whose offsets a transaction is, or may be, about to change."""
+    if not isinstance(pending, KgError):
+        return pending_transaction(group, {**had, **pending})
+    said = f"Whether a transaction is about to change offsets of group '{group}' is unknown: "
+    hint = "Try again later, or give --force."
+    error = ItemError.of(pending, Target(group=group))
+    return error._replace(message=said + pending.message, hint=hint)
 
 
 def _unread(description: GroupDescription, found: Committed | KgError) -> ItemError | None:
-    """Return why offsets that are about to go can't be kept for an undo; None where they can."""
+    """Refuse a group whose offsets can't be read, and so not be restored by an undo."""
     if description.type == "share":
         return None
-    if isinstance(found, KgError):
-        bad = [ItemError.of(found, Target(group=description.group))]
-    else:
-        all_ = [(Target(description.group, *at), value) for at, value in found.items()]
-        bad = [ItemError.of(value, at) for at, value in all_ if isinstance(value, KgError)]
-    hint = "What can't be read can't be restored, so it is not deleted."
-    return bad[0]._replace(hint=hint) if bad else None
+    values = found.items() if isinstance(found, dict) else [((), found)]
+    for at, value in values:
+        if isinstance(value, KgError):
+            hint = "What can't be read can't be restored, so it is not deleted."
+            return ItemError.of(value, Target(description.group, *at))._replace(hint=hint)
+    return None
 
 
-def _unasked(group: str, error: KgError) -> ItemError:
-    """Say that a transaction is open, and whether it is about this group can't be found out."""
-    said = f"Whether a transaction is about to change offsets of group '{group}' is unknown: "
-    hint = "Try again later, or give --force."
-    return ItemError.of(error, Target(group=group))._replace(
-        message=said + error.message, hint=hint
+def _changed_since(group: str) -> ItemError:
+    error = ChangedMeanwhile(
+        f"Somebody has committed to it after the plan was shown: '{group}' is left alone.",
+        hint="Check with kgtool describe, and repeat the command if it should still go.",
     )
-
-
-def _moved(seen: _Seen, agreed: Mapping[str, int]) -> dict[str, ItemError]:
-    """Return the groups that have something else now than when the plan was shown."""
-    return {
-        one.group: ItemError.of(
-            ChangedMeanwhile(
-                f"Somebody has committed to it after the plan was shown: '{one.group}' is left "
-                "alone.",
-                hint="Check with kgtool describe, and repeat the command if it should still go.",
-            ),
-            Target(group=one.group),
-        )
-        for one in seen.good
-        if agreed.get(one.group) != group_digest(seen.committed[one.group])
-    }
-
-
-def _had(description: GroupDescription, seen: _Seen) -> Committed:
-    found = seen.committed[description.group]
-    return found if isinstance(found, dict) else {}
+    return ItemError.of(error, Target(group=group))
 
 
 def _undeletable(description: GroupDescription, force: bool) -> ItemError | None:

@@ -59,7 +59,7 @@ def command(
             return run.preview(plan)
         _show_plan(output, plan, good)
         used = None if yes else impact.say(session, output, good, selection)
-        hidden.tell(good)
+        hidden.warn(good)
         question = f"Delete {counted(len(good), 'group')}?"
         confirm.ask(session, output, question, yes, used, groups=good, offsets=plan.offsets)
         change, done = run.delete(good, plan.agreed, yes=yes)
@@ -129,14 +129,14 @@ class _Run(NamedTuple):
         with Meter(self.output, "Looking", len(groups)) as meter:
             looked = deletion.plan_deletions(
                 self.session.cluster, groups, force=self.force, hidden=self.hidden,
-                told=lambda rows: meter.add(len(rows)),
+                on_rows=lambda rows: meter.add(len(rows)),
             )  # fmt: skip
             plan: deletion.DeletionPlan = self.session.run(looked)
         return plan
 
     def preview(self, plan: deletion.DeletionPlan) -> int:
         """Put out what would be deleted; return the exit status."""
-        self.hidden.tell(_good(plan))
+        self.hidden.warn(_good(plan))
         _report(self.output, plan.rows, is_preview=True)
         confirm.foretell(
             self.session, self.output, list(plan.agreed), plan.offsets, removes=True,
@@ -166,7 +166,7 @@ class _Run(NamedTuple):
                     deletion.delete_groups(
                         session.cluster, part, agreed=agreed, force=self.force,
                         all_or_nothing=self.all_or_nothing, before_change=change.before,
-                        hidden=self.hidden, told=told,
+                        hidden=self.hidden, on_rows=told,
                     )
                 )  # fmt: skip
 
